@@ -110,7 +110,8 @@ let package = Package(
             dependencies: [
                 "AppleIdentity", "BoundedHTTP", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTables",
                 "PostgresStore", "PrometheusMetrics", "SQLiteStore",
-                ahc, argumentParser, crypto, hummingbird, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit, unixSignals,
+                ahc, argumentParser, crypto, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
+                unixSignals,
             ],
             swiftSettings: strict
         ),

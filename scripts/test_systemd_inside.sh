@@ -93,6 +93,12 @@ life() {
     holds "$1: it tells systemd its figures" within 60 eval 'shown StatusText | grep -q authorized'
     holds_confirmed "$1"
     before=$(shown MainPID)
+    holds "$1: status is the daemon's own word" eval 'siwatch status | grep "^process $before on .* ready$"'
+    holds "$1: it is healthy" siwatch health
+    sed -i 's/^team_id/team_ids/' $configuration
+    holds "$1: status is so beside a broken file too" eval 'siwatch status | grep "^process $before on .* ready$"'
+    holds "$1: a reload with a mistake fails" eval '! systemctl reload siwatch'
+    sed -i 's/^team_ids/team_id/' $configuration
     sed -i 's/^level = "[a-z]*"/level = "trace"/' $configuration
     holds "$1: systemctl reload" systemctl reload siwatch
     holds "$1: the reload is taken over" within 10 says event=reloaded
@@ -104,7 +110,9 @@ life() {
     holds "$1: the state is kept" are_confirmed $users
     holds_insert "$1: a backend inserts a sign-in"
     holds_confirmed "$1"
+    holds "$1: Swift's runtime complains of nothing" eval '! says "thread priority"'
     holds "$1: systemctl stop" systemctl stop siwatch
+    holds "$1: health says that it is down" eval 'siwatch health --as-root; [ $? -eq 2 ]'
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 

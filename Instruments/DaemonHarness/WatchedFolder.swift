@@ -29,7 +29,9 @@ package struct WatchedFolder: Sendable {
         var tables = more
         let database = server.map { "url = \"\($0.url)\"\nschema = \"\($0.name)\"\n" } ?? "path = \"siwatch.sqlite\"\n"
         tables["database"] = database + (more["database"] ?? "")
-        tables["operations"] = "listen = \"\(listen)\"\n" + (more["operations"] ?? "")
+        let operations = more["operations"] ?? ""
+        let socket = operations.contains("socket") ? "" : "socket = \"\"\n"
+        tables["operations"] = "listen = \"\(listen)\"\n\(socket)\(operations)"
         tables["apple"] = """
             token_endpoint = "\(apple.url)/auth/token"
             revocation_endpoint = "\(apple.url)/auth/revoke"

@@ -9,28 +9,24 @@ import ServiceLifecycle
 
 /// Serves HTTP/1 over a limited number of connections, each with limited time and limited heads of requests.
 package struct BoundedServer: Service {
-    private let host: String
-    private let port: Int
+    private let address: BindAddress
     private let limits: ConnectionLimits
     private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
     private let respond: @Sendable (Request) async -> Response
 
     /// - Parameters:
-    ///   - host: a name or an address of this machine.
-    ///   - port: 0 lets the system choose.
-    ///   - onListening: called with the port once the server listens.
+    ///   - address: a name or an address of this machine, with a port, of which 0 lets the system choose; or the path of a Unix socket.
+    ///   - onListening: called with the port, or 0, once the server listens.
     ///   - respond: answers a request. It decides how much of a body it collects; `limits.answer` bounds the time.
     package init(
-        host: String,
-        port: Int,
+        address: BindAddress,
         limits: ConnectionLimits,
         logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void,
         respond: @escaping @Sendable (Request) async -> Response
     ) {
-        self.host = host
-        self.port = port
+        self.address = address
         self.limits = limits
         self.logger = logger
         self.onListening = onListening
@@ -47,13 +43,13 @@ package struct BoundedServer: Service {
                 LimitedHTTP1Channel(limits, configuration: Self.heads, responder: responder)
             },
             configuration: ApplicationConfiguration(
-                address: .hostname(host, port: port),
+                address: address,
                 // Lets a client wait its turn in a flood. From a full queue the kernel would drop it for a second.
                 backlog: 1024,
                 // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
                 availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? 0) },
             logger: logger
         )
         try await application.run()

@@ -32,7 +32,7 @@ package protocol CredentialReader: BreakerReader {
     /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.
     func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// The postponed sign-ins and the sign-ins with a waiting code, counted up to `limit` each.
-    func waitingGrants(upTo limit: Int) async throws -> WaitingGrantCounts
+    func waitingGrants(at now: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts
     /// How Apple answers the checks of tokens, over the life of the database.
     func checks() async throws -> CheckStatus
     /// Every client, by app and name.
@@ -48,6 +48,8 @@ package protocol CredentialReader: BreakerReader {
     /// Whether a client has a token to ask Apple about.
     func hasScheduledCredentials(clientID: String) async throws -> Bool
     func waitingRevocations() async throws -> WaitingRevocationCounts
+    /// When the last notification arrived that siwatch has verified; nil if the log holds none.
+    var newestNotification: Timestamp? { get async throws }
 
     /// All known facts about a user, by app.
     /// - Parameter limit: of each log and queue, the newest rows.

@@ -140,6 +140,8 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     package var withCode: Int
     /// The time of the oldest of them.
     package var oldestCode: Timestamp?
+    /// How many of the codes end within a minute, by the life that Apple documents.
+    package var codesEnding: Int
 
     package struct PutOff: Sendable, Equatable {
         package var clientID: String
@@ -153,10 +155,11 @@ package struct WaitingGrantCounts: Sendable, Equatable {
         }
     }
 
-    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil) {
+    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil, codesEnding: Int = 0) {
         self.putOff = putOff
         self.withCode = withCode
         self.oldestCode = oldestCode
+        self.codesEnding = codesEnding
     }
 }
 

@@ -13,6 +13,8 @@ package final class AppleClock: Sendable {
     private let isSkewed = Atomic<Bool>(false)
     private let last = NIOLockedValueBox<Observation?>(nil)
 
+    private let lastSkew = NIOLockedValueBox<Duration?>(nil)
+
     private struct Observation: Equatable {
         var date: Timestamp
         /// By our clock.
@@ -28,6 +30,9 @@ package final class AppleClock: Sendable {
         self.clockGuard = clockGuard
         self.telemetry = telemetry
     }
+
+    /// How far Apple's clock is ahead of ours, to a second or two; nil until Apple has answered.
+    package var skew: Duration? { lastSkew.withLockedValue { $0 } }
 
     /// The longest exchange whose answer tells the time to a second or two.
     static let longestExactExchange = Duration.seconds(2)
@@ -50,6 +55,7 @@ package final class AppleClock: Sendable {
         if !isExact { date = max(date, min(now, date.advanced(by: duration))) }
         clockGuard.hear(apple: date, isExact: isExact)
         let skew = now.duration(to: date)
+        lastSkew.withLockedValue { $0 = skew }
         telemetry.appleClock(skew: skew)
         // A skew ends only at half the limit, so that a clock at the limit is not reported every second.
         let isOff = skew > Self.limit || skew < .zero - Self.limit

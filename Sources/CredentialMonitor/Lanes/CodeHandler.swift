@@ -49,6 +49,7 @@ package struct CodeHandler: WorkHandler {
         for app in apps {
             let pace = Pace(
                 of: app.name,
+                lane: .codes,
                 clients: app.clientIDs,
                 budgets: [app.codeBudget, app.budget],
                 longestPause: AuthorizationCode.longestWait,

@@ -39,6 +39,7 @@ package struct RefreshHandler: WorkHandler {
         self.breakers = breakers
         pace = Pace(
             of: app.name,
+            lane: .checks,
             clients: app.clientIDs,
             budgets: [app.budget],
             otherLanes: [app.codeBudget],

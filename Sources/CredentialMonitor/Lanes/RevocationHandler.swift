@@ -38,6 +38,7 @@ package struct RevocationHandler: WorkHandler {
             uniqueKeysWithValues: apps.map { app -> (String, (app: AppAtWork, pace: Pace)) in
                 let pace = Pace(
                     of: app.name,
+                    lane: .revocations,
                     clients: app.clientIDs,
                     budgets: [app.budget],
                     otherLanes: [app.codeBudget],

@@ -45,9 +45,24 @@ extension PaceSignal {
     }
 }
 
+extension PaceSignal {
+    /// As `LaneAnswer.kind`. Nil if Apple was not asked.
+    fileprivate var kind: String? {
+        switch self {
+        case .clear: "200"
+        case .blamed(let word): word
+        case .throttled: "429"
+        case .unavailable(let kind, _): kind
+        case .other: "answered"
+        case .unasked: nil
+        }
+    }
+}
+
 /// Adjusts how much Apple is asked: more, less or nothing.
 struct Pace: Sendable {
     private let app: String
+    private let lane: AskingLane
     private let clients: Set<String>
     /// The lane's own budget first.
     private let budgets: [RequestBudget]
@@ -63,6 +78,7 @@ struct Pace: Sendable {
     ///   - longestPause: limits `Retry-After`, so that one answer does not hold an app for hours. Apple may ask again after it.
     init(
         of app: String,
+        lane: AskingLane,
         clients: Set<String>,
         budgets: [RequestBudget],
         otherLanes: [RequestBudget] = [],
@@ -72,6 +88,7 @@ struct Pace: Sendable {
     ) {
         self.longestPause = longestPause
         self.app = app
+        self.lane = lane
         self.clients = clients
         self.budgets = budgets
         self.otherLanes = otherLanes
@@ -81,6 +98,7 @@ struct Pace: Sendable {
 
     func follow(_ signal: PaceSignal, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
         breakers.forgetProofs(after: answeredAt)
+        if let kind = signal.kind { telemetry.answers.note(kind, at: answeredAt, of: app, lane) }
         switch signal {
         case .clear, .blamed, .throttled, .other: telemetry.appleAnswered(app, at: answeredAt)
         case .unavailable(let kind, _): telemetry.appleFailed(app, kind, at: answeredAt)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 import NIOConcurrencyHelpers
 
 /// Whether Apple answers the requests of each app. It turns thousands of failed requests into one warning, and one line when Apple is back.
@@ -32,6 +32,15 @@ final class AppleAbsence: Sendable {
     private static let reminder = Duration.hours(1)
     /// Apple is back after so many answers in a row, or with one if no request has failed for a while.
     private static let proof = 5
+
+    /// The absences that were told, by app.
+    var told: [AppAbsence] {
+        absences.withLockedValue { absences in
+            absences.filter { !$0.value.toldAt.isEmpty }.sorted { $0.key < $1.key }.map { app, absence in
+                AppAbsence(app: app, since: absence.since, failures: absence.failures, kinds: absence.toldAt.keys.sorted())
+            }
+        }
+    }
 
     private let absences = NIOLockedValueBox<[String: Absence]>([:])
 
@@ -64,4 +73,19 @@ final class AppleAbsence: Sendable {
             return absence.toldAt.isEmpty ? nil : News(failures: absence.failures, lasts: absence.since.duration(to: now))
         }
     }
+}
+
+/// Apple gives an app no usable answers.
+package struct AppAbsence: Sendable, Equatable, Encodable {
+    package var app: String
+    package var since: Timestamp
+    /// Requests without a usable answer since then.
+    package var failures: Int
+    /// What was told of them, as in `LaneAnswer.kind`.
+    package var kinds: [String]
+}
+
+extension Telemetry {
+    /// The apps that Apple gives no usable answers.
+    package var absences: [AppAbsence] { absence.told }
 }

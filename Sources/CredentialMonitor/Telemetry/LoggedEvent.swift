@@ -20,6 +20,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case reloaded
     case reloadNeedsRestart = "reload_needs_restart"
     case reloadFailed = "reload_failed"
+    case socketUnavailable = "socket_unavailable"
     case logLinesDropped = "log_lines_dropped"
 
     // MARK: Work and the database
@@ -98,6 +99,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .reloaded: (.notice, "The configuration was read again and taken over")
         case .reloadNeedsRestart: (.warning, "What else has changed in the configuration counts from the next start")
         case .reloadFailed: (.error, "The new configuration is unusable; the old one stays")
+        case .socketUnavailable: (.warning, "siwatch status cannot ask over the socket, and reads the tables")
         case .logLinesDropped: (.warning, "Nobody read the log for a while, and lines were dropped")
         case .claimFailed: (.error, "Claiming work failed; the next wake-up tries again")
         case .commitFailed: (.error, "The database could not commit; trying again")

@@ -19,10 +19,11 @@ package struct Telemetry: Sendable {
     let notificationLag: Recorder
     let pauses = PauseReasons()
     let absence = AppleAbsence()
+    let answers = LastAnswers()
     let outage = StoreOutage()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
-    let pseudonym: @Sendable (String) -> String
+    package let pseudonym: @Sendable (String) -> String
 
     package init(
         logger: Logger,

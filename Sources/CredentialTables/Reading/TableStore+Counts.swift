@@ -37,7 +37,17 @@ extension TableStore {
         }
     }
 
-    package func waitingGrants(upTo limit: Int) async throws -> WaitingGrantCounts {
+    package var newestNotification: Timestamp? {
+        get async throws {
+            try await query { connection in
+                try connection.fetchOne(
+                    "SELECT received_at FROM notification_log WHERE id = (SELECT MAX(id) FROM notification_log)"
+                )?.time(at: 0)
+            }
+        }
+    }
+
+    package func waitingGrants(at now: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
         try await query { connection in
             // A postponed grant has a due time and no claim. A new grant has neither.
             let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
@@ -58,7 +68,19 @@ extension TableStore {
                 """,
                 limit
             )
-            return WaitingGrantCounts(putOff: putOff, withCode: codes?.int(at: 0) ?? 0, oldestCode: codes?.time(at: 1))
+            let end = now.advanced(by: .zero - AuthorizationCode.life)
+            let ending = try connection.count(
+                "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND granted_at > $1 AND granted_at <= $2 LIMIT $3",
+                end,
+                end.advanced(by: .minutes(1)),
+                limit
+            )
+            return WaitingGrantCounts(
+                putOff: putOff,
+                withCode: codes?.int(at: 0) ?? 0,
+                oldestCode: codes?.time(at: 1),
+                codesEnding: ending
+            )
         }
     }
 

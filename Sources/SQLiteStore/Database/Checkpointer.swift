@@ -15,6 +15,7 @@ final class Checkpointer: Sendable {
     /// In pages. Well below the 1,000 pages at which a backend's own connection starts a checkpoint.
     static let threshold = 500
 
+    private let files: OpenFiles
     private let pool: DatabasePool
     private let connection: DatabaseQueue
     let foreign: ForeignCheckpoints
@@ -37,8 +38,9 @@ final class Checkpointer: Sendable {
         let count = Atomic<Int>(0)
     }
 
-    init(path: String, pool: DatabasePool) throws {
+    init(path: String, pool: DatabasePool, files: OpenFiles) throws {
         self.pool = pool
+        self.files = files
         var configuration = GRDB.Configuration()
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
@@ -63,6 +65,10 @@ final class Checkpointer: Sendable {
         }
     }
 
+    /// Whether somebody has removed a file that all connections must share. Other connections then see the file with another log, so ours
+    /// gets into the file at the end only.
+    private var isDisplaced: Bool { files.displaced != nil }
+
     /// Checkpoints if the log has grown long since the last checkpoint. A reader may pin a part of the log, which then stays.
     func checkpointIfNeeded() async throws {
         let pages = logPages.count.load(ordering: .relaxed)
@@ -74,6 +80,7 @@ final class Checkpointer: Sendable {
     }
 
     func checkpoint() async throws {
+        guard !isDisplaced else { return }
         try await pool.writeWithoutTransaction { [connection, foreign] db in
             try db.inTransaction(.immediate) {
                 foreign.look()
@@ -109,7 +116,7 @@ final class Checkpointer: Sendable {
             }
         }
         // If a reader is in the way, siwatch tries again later. Waiting for the reader would block every writer.
-        isEmpty = try await pool.writeWithoutTransaction { [self] db in try truncateLog(db, waiting: .zero) }
+        isEmpty = try await pool.writeWithoutTransaction { [self] db in try !isDisplaced && truncateLog(db, waiting: .zero) }
     }
 
     /// Since when a reader has kept siwatch from emptying a log that holds erased data; nil if none does.

@@ -54,6 +54,8 @@ package struct DatabaseFile: Sendable {
     }
 
     init(path: String, steps: [SchemaStep]) {
+        // Every way to a file leads through here.
+        RollbackJournal.ignore()
         self.path = path
         self.steps = steps
     }
@@ -233,7 +235,8 @@ package struct DatabaseFile: Sendable {
         try makeEmptyFile()
         let queue = try DatabaseQueue(path: path)
         try queue.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID)")
+            // No step leaves a rollback journal, which the next process would not play back.
+            try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID); PRAGMA journal_mode = WAL")
         }
         try queue.close()
     }

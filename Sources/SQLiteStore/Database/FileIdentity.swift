@@ -16,14 +16,56 @@ struct FileIdentity: Sendable, Equatable {
     }
 }
 
+/// The files that a siwatch has open while it works on a database. The members of its group can remove each.
+struct OpenFiles: Sendable, Equatable {
+    /// The log and the shared memory that every connection must share, and the lock that only one siwatch holds.
+    private static let suffixes = ["-wal", "-shm", ".lock"]
+
+    let path: String
+    let database: FileIdentity
+    private let others: [String: FileIdentity]
+
+    /// - Throws: `POSIXError` if the database is not there. Of the others, only those that are there count.
+    init(of path: String) throws {
+        self.path = path
+        database = try FileIdentity(at: path)
+        others = Self.suffixes.reduce(into: [:]) { $0[$1] = try? FileIdentity(at: path + $1) }
+    }
+
+    /// The name of the first file beside the database that was removed or replaced since.
+    var displaced: String? {
+        Self.suffixes.first { suffix in
+            guard let identity = others[suffix] else { return false }
+            do {
+                return try FileIdentity(at: path + suffix) != identity
+            } catch POSIXError.ENOENT {
+                return true
+            } catch {
+                // A failed `stat` proves nothing.
+                return false
+            }
+        }.map { path + $0 }
+    }
+
+    /// Renames a log that is not ours.
+    func setAside() throws {
+        let log = path + "-wal"
+        guard let ours = others["-wal"], let found = try? FileIdentity(at: log), found != ours else { return }
+        let seconds = Int(Date.now.timeIntervalSince1970)
+        try FileManager.default.moveItem(atPath: log, toPath: "\(log).displaced-\(seconds)")
+    }
+}
+
 extension SQLiteStore {
-    /// A sentence if another file now stands at the path; nil if the open file does. Costs one `stat`.
+    /// A sentence if another file now stands at the path; nil if the open file does. Costs a few `stat`.
     ///
     /// - Parameter path: the name that opened the file. A link in it may lead elsewhere by now.
     package func displacement(from path: String) -> String? {
-        guard let identity else { return nil }
+        guard let files else { return nil }
         do {
-            return try FileIdentity(at: path) == identity ? nil : "\(path) is not the file any more that siwatch has open"
+            guard try FileIdentity(at: path) == files.database else { return "\(path) is not the file any more that siwatch has open" }
+            guard let other = files.displaced else { return nil }
+            return "\(other) was removed or replaced while siwatch has it open: backends and siwatch no longer share it"
         } catch POSIXError.ENOENT, POSIXError.ENOTDIR {
             return "\(path) is gone, and siwatch has its file still open"
         } catch {

@@ -29,6 +29,8 @@ package final class InsertProbe: Sendable {
 
     /// As `CredentialStore.insertObstacle()`.
     package func obstacle() async throws -> String? {
+        if let journal = RollbackJournal.obstacle(at: path) { return journal }
+        if let holder = await fileHolder() { return "\(holder) keeps the file \(path) locked, so that no new connection can open it" }
         do {
             try await connection.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE; ROLLBACK") }
             return nil
@@ -38,6 +40,13 @@ package final class InsertProbe: Sendable {
         } catch let error as DatabaseError {
             throw StoreError(error)
         }
+    }
+
+    /// The process that locks the whole file. This process has the file open already, so it would not feel the lock.
+    private func fileHolder() async -> String? {
+        guard let holder = KernelLock.file.holder(ofDatabase: path) else { return nil }
+        try? await Task.sleep(for: .milliseconds(300))
+        return KernelLock.file.holder(ofDatabase: path) == holder ? holder : nil
     }
 
     package func close() throws {

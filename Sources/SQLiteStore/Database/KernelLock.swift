@@ -9,6 +9,11 @@ package enum KernelLock: Sendable {
     case write
     /// flock(2) on the file beside a database: the lock of the one siwatch that may work on it.
     case siwatch
+    /// A lock of the whole file, which keeps new connections out. In WAL mode a program takes it for an instant only, if at all.
+    case file
+
+    /// The bytes that SQLite locks in the file: `PENDING_BYTE`, `RESERVED_BYTE` and `SHARED_SIZE` of its os.h.
+    private static let fileBytes = 0x4000_0000...0x4000_01ff
 
     /// Which byte of the shared memory SQLite locks for a writer: `WALINDEX_LOCK_OFFSET` of its wal.c, the first of eight locks.
     private static let writeByte = 120
@@ -19,19 +24,36 @@ package enum KernelLock: Sendable {
     /// Asking the kernel by fcntl(2) would need a descriptor, and closing that would end all locks of SQLite in this process.
     package func holder(ofDatabase path: String) -> String? {
         var status = stat()
-        guard stat(path + (self == .write ? "-shm" : ".lock"), &status) == 0,
+        guard stat(path + suffix, &status) == 0,
             let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8)
         else { return nil }
         return holder(ofInode: UInt64(status.st_ino), in: locks).map(Self.description)
     }
 
+    private var suffix: String {
+        switch self {
+        case .write: "-shm"
+        case .siwatch: ".lock"
+        case .file: ""
+        }
+    }
+
+    private var bytes: (kind: String, ClosedRange<Int>) {
+        switch self {
+        case .write: ("POSIX", Self.writeByte...Self.writeByte)
+        case .siwatch: ("FLOCK", 0...0)
+        case .file: ("POSIX", Self.fileBytes)
+        }
+    }
+
     /// - Parameter locks: the text of `/proc/locks`: number, kind, mode, access, process, device with inode, first byte, last byte.
     func holder(ofInode inode: UInt64, in locks: String) -> Int32? {
-        let (kind, byte) = self == .write ? ("POSIX", Self.writeByte) : ("FLOCK", 0)
+        let (kind, bytes) = bytes
         for line in locks.split(separator: "\n") {
             let words = line.split(separator: " ")
             guard words.count == 8, words[1] == kind, words[3] == "WRITE", words[5].split(separator: ":").last == "\(inode)",
-                let first = Int(words[6]), let last = words[7] == "EOF" ? Int.max : Int(words[7]), first <= byte, byte <= last
+                let first = Int(words[6]), let last = words[7] == "EOF" ? Int.max : Int(words[7]), first <= bytes.upperBound,
+                bytes.lowerBound <= last
             else { continue }
             return Int32(words[4])
         }

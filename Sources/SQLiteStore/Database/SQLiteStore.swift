@@ -21,8 +21,8 @@ package final class SQLiteStore: Sendable {
     /// Tries whether backends can insert; nil if this process only reads or appends.
     let insertProbe: InsertProbe?
     package let retention: Retention
-    /// The identity of the file that siwatch has opened to work on it.
-    let identity: FileIdentity?
+    /// The files that siwatch has opened to work on them.
+    let files: OpenFiles?
     package let directory = NIOLockedValueBox(ClientDirectory())
     /// Runs of notifications that siwatch is verifying.
     let runs = NIOLockedValueBox(ClaimedRuns())
@@ -39,7 +39,7 @@ package final class SQLiteStore: Sendable {
         commitWatcher: CommitWatcher?,
         insertProbe: InsertProbe? = nil,
         retention: Retention,
-        identity: FileIdentity? = nil
+        files: OpenFiles? = nil
     ) {
         self.writer = writer
         self.memory = memory
@@ -47,7 +47,7 @@ package final class SQLiteStore: Sendable {
         self.commitWatcher = commitWatcher
         self.insertProbe = insertProbe
         self.retention = retention
-        self.identity = identity
+        self.files = files
     }
 
     /// Opens the file and brings its schema up to date. The caller holds the lock on the database.
@@ -57,7 +57,6 @@ package final class SQLiteStore: Sendable {
         try translatingErrors {
             let contents = try file.inspect()
             if contents == .none { try file.createIfMissing() }
-            let identity = try FileIdentity(at: file.path)
             let pool = try DatabasePool(path: file.path, configuration: configuration)
             try pool.writeWithoutTransaction { db in
                 // When GRDB opens a file in WAL mode, it sets NORMAL itself, after everything that it lets siwatch prepare.
@@ -66,13 +65,14 @@ package final class SQLiteStore: Sendable {
                     throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
                 }
             }
+            let files = try OpenFiles(of: file.path)
             let store = SQLiteStore(
                 writer: pool,
-                checkpointer: try Checkpointer(path: file.path, pool: pool),
+                checkpointer: try Checkpointer(path: file.path, pool: pool, files: files),
                 commitWatcher: try CommitWatcher(path: file.path),
                 insertProbe: try InsertProbe(path: file.path),
                 retention: retention,
-                identity: identity
+                files: files
             )
             try file.migrate(pool)
             // The header must identify the file without its log.
@@ -191,7 +191,10 @@ package final class SQLiteStore: Sendable {
     }
 
     /// Writes the log back into the file and closes every connection, the one that may write last. SQLite removes the log with it.
+    ///
+    /// Another log at the path is one that backends have begun since somebody removed ours. It is set aside, because SQLite would remove it.
     package func close() throws {
+        try files?.setAside()
         _ = try? checkpointer?.truncateLog()
         try commitWatcher?.close()
         try insertProbe?.close()

@@ -17,8 +17,11 @@ struct OutputOptions: ParsableArguments {
 
 /// Prints a report as JSON, with the number of its form.
 func printJSON(_ report: some Encodable) throws {
-    try printOutput(Versioned(report).json())
+    try printOutput(json(of: report))
 }
+
+/// A report as JSON, with the number of its form, and nothing that a terminal would obey.
+func json(of report: some Encodable) throws -> String { try Versioned(report).json() }
 
 /// A report with the number of its form. Within one `schema`, members are added but never changed.
 private struct Versioned<Report: Encodable>: Encodable {

@@ -94,6 +94,7 @@ extension Configuration {
         root.table("operations") { table in
             table.read("listen", .listenAddress, into: &operations.listen)
             table.read("allow_remote", .flag, into: &operations.allowRemote)
+            table.read("socket", .socket, into: &operations.socket)
             if let host = operations.listen?.host, !Host.isLoopback(host), !operations.allowRemote {
                 let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
                 table.note(.at("operations.listen", problem))
@@ -116,6 +117,7 @@ extension Configuration {
         database.path = names.path(of: database.path)
         database.passwordFile = database.passwordFile.map(names.keyPath)
         encryption.keyFile = names.keyPath(of: encryption.keyFile)
+        operations.socket = operations.socket.map(names.path)
         for app in apps.indices {
             for key in apps[app].keys.indices {
                 apps[app].keys[key].file = names.keyPath(of: apps[app].keys[key].file)

@@ -88,6 +88,8 @@ struct Configuration: Sendable, Equatable {
         var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
         /// Whether other hosts may read what is served there.
         var allowRemote = false
+        /// The Unix socket at which `siwatch status` asks the daemon. Nil if there is none.
+        var socket: String? = "/run/siwatch/siwatch.sock"
     }
 
     struct Log: Sendable, Equatable {

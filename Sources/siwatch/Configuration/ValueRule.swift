@@ -143,6 +143,14 @@ extension ValueRule<String?> {
         ValueRule { value, path, mistakes in rule.read(value, path, &mistakes).map { .some($0) } }
     }
 
+    /// The path of a Unix socket.
+    static var socket: ValueRule {
+        // sun_path holds 108 bytes with a NUL.
+        .string("must be a path of at most 107 bytes, or \"\" for none") { text in
+            text.isEmpty ? .some(nil) : text.utf8.count <= 107 && !text.hasControlCharacters ? .some(text) : nil
+        }
+    }
+
     /// The URL of a database on a PostgreSQL server. A mistake never quotes the URL, because it may hold a password.
     static var databaseURL: ValueRule {
         ValueRule { value, path, mistakes in

@@ -13,6 +13,7 @@ struct AppleAccess: Sendable {
     let transport: ObservedTransport
     let notificationVerifier: AppleNotificationVerifier
     let identityTokenVerifier: AppleIdentityTokenVerifier
+    let clock: AppleClock
     private let signingKeys: SigningKeys
     private let clockGuard: ClockGuard
     private let telemetry: Telemetry
@@ -29,6 +30,7 @@ struct AppleAccess: Sendable {
         self.telemetry = telemetry
         clockGuard = context.clockGuard
         let appleClock = AppleClock(clock: clock, clockGuard: context.clockGuard, telemetry: telemetry)
+        self.clock = appleClock
         transport = ObservedTransport(
             client: client,
             version: Version.current,

@@ -13,16 +13,21 @@ struct BackendWatch: Sendable {
     private let store: any CredentialStore
     private let database: DatabaseLocation
     private let telemetry: Telemetry
-    private let found = NIOLockedValueBox<String?>(nil)
+    private let found = NIOLockedValueBox<(obstacle: String?, at: Timestamp?)>((nil, nil))
+    private let clock: WallClock
 
-    init(_ store: any CredentialStore, at database: DatabaseLocation, telemetry: Telemetry) {
+    init(_ store: any CredentialStore, at database: DatabaseLocation, clock: WallClock, telemetry: Telemetry) {
+        self.clock = clock
         self.store = store
         self.database = database
         self.telemetry = telemetry
     }
 
     /// Why backends cannot insert, as of the last look. Nil if they can.
-    var trouble: String? { found.withLockedValue { $0 } }
+    var trouble: String? { found.withLockedValue(\.obstacle) }
+
+    /// When it last looked.
+    var lookedAt: Timestamp? { found.withLockedValue(\.at) }
 
     func look() async {
         let now: String?
@@ -34,8 +39,8 @@ struct BackendWatch: Sendable {
             now = "\(error)".printable
         }
         let before = found.withLockedValue { found in
-            defer { found = now }
-            return found
+            defer { found = (now, clock.now) }
+            return found.obstacle
         }
         telemetry.observe(insertObstacle: now, before: before)
     }

@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 import UnixSignals
 
 extension Daemon {
-    func reload(on hangups: UnixSignalsSequence, _ health: HealthReports) -> Reload {
+    func reload(on hangups: UnixSignalsSequence, _ health: HealthReports, _ desk: StatusDesk) -> Reload {
         let atWork = NIOLockedValueBox(context.configuration)
         return Reload(
             source: context.configuration.source,
@@ -17,6 +17,7 @@ extension Daemon {
             telemetry: context.telemetry,
             clock: context.clock,
             isStarted: { health.readiness.isStarted },
+            keep: { desk.noteReload(mistakes: $0) },
             comment: sayOtherTeams
         ) { [apps, writer, context] new, keys in
             let taken = atWork.withLockedValue { configuration in
@@ -33,6 +34,7 @@ extension Daemon {
             }
             context.logger.log(.reloaded)
             let waiting = taken.differences(from: new)
+            desk.noteReload(needsRestart: waiting)
             if !waiting.isEmpty { context.logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
         }
     }

@@ -14,11 +14,12 @@ extension Daemon {
     /// Runs until a signal asks for a stop, then drains.
     func run() async throws {
         let health = HealthReports(of: self)
+        let desk = StatusDesk(of: self, health)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
         // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
         await keeper?.renew()
-        let group = serviceGroup(services(health, keeper, hangups).map { .init(service: $0) })
+        let group = serviceGroup(services(health, desk, keeper, hangups).map { .init(service: $0) })
         let (logger, readiness) = (context.logger, health.readiness)
         for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
@@ -40,7 +41,9 @@ extension Daemon {
     var lanes: Set<Lane> { Set(queues.lanes + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
 
     /// Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
-    private func services(_ health: HealthReports, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence) -> [any Service] {
+    private func services(_ health: HealthReports, _ desk: StatusDesk, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence)
+        -> [any Service]
+    {
         var services: [any Service] = [
             SystemdReports(
                 notifier: health.notifier,
@@ -50,17 +53,17 @@ extension Daemon {
                 watchdogInterval: SystemdNotifier.watchdogInterval()
             )
         ]
-        if let address = context.configuration.operations.listen { services.append(operationsServer(address, health)) }
+        services += servers(health, desk)
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
             apple.keyRefresh, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,
-            heartbeat(health.progress),
+            desk.service, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }
         services.append(writer)
         services += loops(health.progress)
-        services += [reload(on: hangups, health), health.readiness]
+        services += [reload(on: hangups, health, desk), health.readiness]
         return services
     }
 

@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import Logging
 import PrometheusMetrics
+import ServiceLifecycle
 
 /// Work that is repeated, and work on request.
 extension Daemon {
@@ -73,13 +74,29 @@ extension Daemon {
         }
     }
 
-    func operationsServer(_ address: ListenAddress, _ health: HealthReports) -> OperationsServer {
-        let telemetry = context.telemetry
+    /// What is served of this daemon, over TCP and over the socket of `siwatch status`.
+    func servers(_ health: HealthReports, _ desk: StatusDesk) -> [any Service] {
+        let (operations, pages) = (context.configuration.operations, pages(health, desk))
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
-        return OperationsServer(
-            address: address,
-            logger: quiet,
+        var servers: [any Service] = []
+        if let address = operations.listen {
+            servers.append(
+                OperationsServer(address: address, logger: quiet, pages: pages) { [context] port in
+                    context.logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
+                }
+            )
+        }
+        if let path = operations.socket {
+            let isAsked = path != Configuration.Operations().socket
+            servers.append(StatusSocket(path: path, isAsked: isAsked, logger: quiet, respond: pages.respond))
+        }
+        return servers
+    }
+
+    private func pages(_ health: HealthReports, _ desk: StatusDesk) -> ServedPages {
+        let telemetry = context.telemetry
+        return ServedPages(
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.takeDropped())
@@ -93,9 +110,7 @@ extension Daemon {
                 return hung.isEmpty ? .good : .bad("no sign of life: \(hung.joined(separator: ", "))")
             },
             readiness: { health.readiness.condition },
-            onListening: { [context] port in
-                context.logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
-            }
+            status: { try await desk.report() }
         )
     }
 

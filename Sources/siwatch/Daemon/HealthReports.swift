@@ -23,11 +23,13 @@ struct HealthReports {
         )
         let databaseWatch = DatabaseWatch(context.store, at: configuration.database.path, logger: context.logger)
         self.databaseWatch = databaseWatch
-        let backendWatch = BackendWatch(context.store, at: context.database, telemetry: context.telemetry)
+        let backendWatch = BackendWatch(context.store, at: context.database, clock: context.clock, telemetry: context.telemetry)
         self.backendWatch = backendWatch
-        readiness = Readiness(progress: progress, notifier: notifier, logger: context.logger) { [membership = context.membership] in
-            databaseWatch.trouble ?? backendWatch.trouble.map { "backends cannot insert: \($0)" }
-                ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
+        let work: @Sendable () -> String? = { [membership = context.membership] in
+            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
+        }
+        readiness = Readiness(progress: progress, notifier: notifier, logger: context.logger, trouble: work) {
+            backendWatch.trouble.map { "backends cannot insert: \($0)" }
         }
     }
 }

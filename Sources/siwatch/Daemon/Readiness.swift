@@ -12,32 +12,43 @@ final class Readiness: Service {
     private let notifier: SystemdNotifier
     private let logger: Logger
     private let trouble: @Sendable () -> String?
+    private let backendTrouble: @Sendable () -> String?
     private let state = NIOLockedValueBox(State())
 
     private struct State {
-        var condition = OperationsServer.Condition.bad("starting")
+        var condition = ServedPages.Condition.bad("starting")
         var stoppingSince: ContinuousClock.Instant?
     }
 
-    /// - Parameter trouble: another reason why nobody should rely on this process.
+    /// - Parameters:
+    ///   - trouble: another reason why nobody should rely on this process.
+    ///   - backendTrouble: why backends cannot rely on the database.
     init(
         progress: LoopProgress,
         notifier: SystemdNotifier,
         logger: Logger,
-        trouble: @escaping @Sendable () -> String? = { nil }
+        trouble: @escaping @Sendable () -> String? = { nil },
+        backendTrouble: @escaping @Sendable () -> String? = { nil }
     ) {
         self.progress = progress
         self.notifier = notifier
         self.logger = logger
         self.trouble = trouble
+        self.backendTrouble = backendTrouble
     }
 
     /// Good while every loop turns, from the first turn of every loop until a stop begins.
-    var condition: OperationsServer.Condition {
+    var condition: ServedPages.Condition {
         let condition = state.withLockedValue(\.condition)
         guard case .good = condition else { return condition }
-        let reasons = [trouble(), progress.trouble].compactMap(\.self)
+        let reasons = [trouble() ?? backendTrouble(), progress.trouble].compactMap(\.self)
         return reasons.isEmpty ? .good : .bad(reasons.joined(separator: "; "))
+    }
+
+    /// Why this process does not work, one sentence each.
+    var troubles: [String] {
+        if case .bad(let reason) = state.withLockedValue(\.condition) { return [reason] }
+        return [trouble(), progress.trouble].compactMap(\.self)
     }
 
     /// Whether every loop has turned, and no stop is under way.

@@ -17,6 +17,8 @@ struct Reload: Service {
     let telemetry: Telemetry
     let clock: WallClock
     let isStarted: @Sendable () -> Bool
+    /// Keeps how the last reload went.
+    let keep: @Sendable (_ mistakes: [String]) -> Void
     /// Reports on a configuration that was applied.
     let comment: @Sendable (Configuration) async -> Void
     let takeOver: @Sendable (Configuration, Keys) -> Void
@@ -40,6 +42,7 @@ struct Reload: Service {
         } catch {
             telemetry.reloadFailed()
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
+            keep(mistakes ?? ["\(error)"])
             logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
         }
     }

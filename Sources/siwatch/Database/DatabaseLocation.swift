@@ -219,11 +219,14 @@ extension DatabaseLocation {
         }
     }
 
-    /// A warning if the disk of the database is nearly full. A server does not tell.
-    var lackOfSpace: String? {
+    /// The room on the disk of the database. A server does not tell.
+    var space: DiskSpace? {
         guard case .file(let file) = self else { return nil }
-        return DiskSpace(at: URL(filePath: file.path).deletingLastPathComponent().path)?.warning.map { "\(place): \($0)" }
+        return DiskSpace(at: URL(filePath: file.path).deletingLastPathComponent().path)
     }
+
+    /// A warning if the disk of the database is nearly full.
+    var lackOfSpace: String? { space?.warning.map { "\(place): \($0)" } }
 
     /// When a siwatch that works alone on the database began. On a server none does.
     var lockedAt: Timestamp? {

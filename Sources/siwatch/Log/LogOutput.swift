@@ -15,7 +15,11 @@ final class LogOutput: Sendable {
     private struct State {
         var level: Logger.Level
         var rateLimit = LogRateLimit()
+        /// The last warnings and errors, oldest first.
+        var warnings: [LogLine] = []
     }
+
+    private static let mostWarnings = 20
 
     private struct Form {
         var isJSON: Bool
@@ -73,7 +77,11 @@ final class LogOutput: Sendable {
         state.withLockedValue { $0.rateLimit.admit(name, at: .now) }
     }
 
+    /// The last warnings and errors, oldest first.
+    var warnings: [LogLine] { state.withLockedValue(\.warnings) }
+
     func write(_ line: LogLine) {
+        if line.level >= .warning { state.withLockedValue { $0.warnings = ($0.warnings + [line]).suffix(Self.mostWarnings) } }
         writer.write(form.text(line))
     }
 

@@ -63,7 +63,7 @@ struct SystemdNotifier: Sendable {
     }
 
     private static func send(_ text: String, to address: String) throws(SystemdNotifierError) {
-        guard var target = sockaddr_un(notifyAddress: address) else { throw SystemdNotifierError(code: EAFNOSUPPORT) }
+        guard var target = sockaddr_un(socketAddress: address) else { throw SystemdNotifierError(code: EAFNOSUPPORT) }
         // An abstract name ends with the address, not with a NUL.
         let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + address.utf8.count)
 
@@ -101,20 +101,4 @@ extension SystemdNotifier.Message {
 
     /// By CLOCK_MONOTONIC. systemd compares this time, so that it knows that READY answers this reload.
     private static var monotonicMicroseconds: UInt64 { DispatchTime.now().uptimeNanoseconds / 1000 }
-}
-
-extension sockaddr_un {
-    /// - Returns: nil if the address is neither a path nor an abstract name, or is too long.
-    fileprivate init?(notifyAddress address: String) {
-        guard address.hasPrefix("/") || address.hasPrefix("@") else { return nil }
-        self.init()
-        sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &sun_path) { path in
-            guard address.utf8.count < path.count else { return false }
-            path.copyBytes(from: address.utf8)
-            if path[0] == UInt8(ascii: "@") { path[0] = 0 }
-            return true
-        }
-        guard fits else { return nil }
-    }
 }

@@ -23,26 +23,30 @@ struct Explain: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
+        guard let explanation = try await Self.explanation(of: user, at: client, withMessages: jws, in: configuration) else {
+            throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))
+        }
+        try output.print(explanation, explanation.text)
+    }
+
+    /// - Returns: nil if nothing is known of the user.
+    static func explanation(
+        of user: String,
+        at client: String? = nil,
+        withMessages: Bool = false,
+        in configuration: Configuration
+    ) async throws -> Explanation? {
         var (history, now) = try await configuration.withStore {
             (try await $0.history(of: user, upTo: Explanation.mostRows), try await FleetMembership.clock(of: $0).now)
         }
         if let client { history = history.limited(toClient: client) }
-        guard !history.isEmpty else {
-            throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))
-        }
-        if !jws { for index in history.notifications.indices { history.notifications[index].payload = nil } }
-        let explanation = Explanation(
-            of: user,
-            history,
-            pseudonym: pseudonym(configuration),
-            under: configuration,
-            at: now
-        )
-        try output.print(explanation, explanation.text)
+        guard !history.isEmpty else { return nil }
+        if !withMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
+        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), under: configuration, at: now)
     }
 
     /// The user's name in logs. Nil if the sealing key cannot be read.
-    private func pseudonym(_ configuration: Configuration) -> String? {
+    private static func pseudonym(of user: String, _ configuration: Configuration) -> String? {
         do {
             return UserPseudonyms(try KeyRing(contentsOf: configuration.encryption.keyFile)).pseudonym(of: user)
         } catch {

@@ -16,6 +16,8 @@ struct WaitingGrants: Encodable {
     var withCode: Int
     /// The time of the oldest of these.
     var oldestCode: Timestamp?
+    /// End within a minute.
+    var codesEnding: Int
 
     /// Rows are counted up to this number.
     static let mostCounted = 10_000
@@ -28,6 +30,7 @@ struct WaitingGrants: Encodable {
     init(_ counts: WaitingGrantCounts, configured: Set<String>) {
         withCode = counts.withCode
         oldestCode = counts.oldestCode
+        codesEnding = counts.codesEnding
         var unknown: [String: Int] = [:]
         for group in counts.putOff {
             if !configured.contains(group.clientID) {
@@ -43,26 +46,38 @@ struct WaitingGrants: Encodable {
             .sorted { ($1.count, $0.clientID) < ($0.count, $1.clientID) }
     }
 
-    /// One sentence for each reason to wait.
-    func sentences(at now: Timestamp) -> [String] {
+    /// Why some of them wait.
+    struct Reason {
+        var text: String
+        /// Whether they wait until somebody does something.
+        var isTrouble = false
+        var runbook: String?
+    }
+
+    /// One for each reason to wait.
+    func reasons(at now: Timestamp) -> [Reason] {
         let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
         let more = putOff < Self.mostCounted ? "" : " or more"
-        var sentences: [String] = []
+        var reasons: [Reason] = []
         if !unknownClients.isEmpty {
             let names = unknownClients.prefix(3).map { "\($0.clientID.printable) \($0.count)" }.joined(separator: ", ")
             let others = unknownClients.count > 3 ? " and \(unknownClients.count - 3) others" : ""
             let count = unknownClients.reduce(0) { $0 + $1.count }
-            sentences.append(
-                "\(count)\(more) sign-ins wait a week for an app of the configuration to name their client: \(names)\(others)"
-            )
+            let text = "\(count)\(more) sign-ins wait a week for an app of the configuration to name their client: \(names)\(others)"
+            reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
         }
-        if forStart > 0 { sentences.append("\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in") }
-        if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time") }
+        if forStart > 0 {
+            let text = "\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in"
+            reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
+        }
+        if forTime > 0 {
+            reasons.append(Reason(text: "\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time"))
+        }
         if withCode > 0 {
             let more = withCode < Self.mostCounted ? "" : " or more"
             let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""
-            sentences.append("\(withCode)\(more) sign-ins wait for Apple to exchange their code\(oldest)")
+            reasons.append(Reason(text: "\(withCode)\(more) sign-ins wait for Apple to exchange their code\(oldest)"))
         }
-        return sentences
+        return reasons
     }
 }

@@ -24,8 +24,7 @@ struct BoundedServerTests {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let server = BoundedServer(
-            host: "127.0.0.1",
-            port: 0,
+            address: .hostname("127.0.0.1", port: 0),
             limits: limits,
             logger: logger,
             onListening: { listening.yield($0) },

@@ -146,7 +146,7 @@ struct BadInputTests {
                 #expect(output[0].contains(" runs on "))
             }
             let (status, output) = try await site.folder.run("status")
-            #expect(status == 3)
+            #expect(status == 2)
             #expect(output[0].contains("does not run"))
         }
     }

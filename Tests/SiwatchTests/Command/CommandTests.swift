@@ -164,7 +164,7 @@ import Testing
             func warnings(_ command: String) async throws -> [String] {
                 let (status, output) = try await site.folder.run(command)
                 // No siwatch runs.
-                #expect(status == (command == "status" ? 3 : 0), "\(output)")
+                #expect(status == (command == "status" ? 2 : 0), "\(output)")
                 return output.filter { $0.contains(words) }
             }
             for command in ["check", "status"] { #expect(try await warnings(command).count == 2) }
@@ -190,7 +190,7 @@ import Testing
             func said(by command: String) async throws -> Bool {
                 let (status, output) = try await site.folder.run(command)
                 // Mostly no siwatch runs.
-                #expect(status == 0 || command == "status" && status == 3, "\(output)")
+                #expect(status == 0 || command == "status" && status == 2, "\(output)")
                 return output.joined(separator: " ").contains(words)
             }
             try await site.daemon { daemon in

@@ -13,12 +13,12 @@ struct HeartbeatTests {
             let now = database == .file ? "CAST(strftime('%s', 'now') AS INTEGER)" : "extract(epoch FROM now())"
             let isAlive = "SELECT CASE WHEN alive_at > (\(now) - 60) * 1000 THEN 1 ELSE 0 END FROM heartbeat"
             #expect(try await site.backend.int(isAlive) == 0)
-            #expect(try await site.folder.run("status").status == 3)
+            #expect(try await site.folder.run("status").status == 2)
             try await site.daemon { _ in
                 try await site.backend.until(isAlive, is: 1)
                 #expect(try await site.folder.run("status", "--json").status == 0)
             }
-            #expect(try await site.folder.run("status", "--json").status == 3)
+            #expect(try await site.folder.run("status", "--json").status == 2)
         }
     }
 
@@ -34,8 +34,8 @@ struct HeartbeatTests {
                 let begin = [FileAttributeKey.modificationDate: Date.now.addingTimeInterval(-62)]
                 try FileManager.default.setAttributes(begin, ofItemAtPath: site.folder.databasePath + ".lock")
                 let (status, output) = try await site.folder.run("status")
-                #expect(status == 3)
-                #expect(output[1].hasPrefix("its last sign of life here: 1 min "), "\(output)")
+                #expect(status == 2)
+                #expect(output[1] == "health: down" && output[2].hasPrefix("its last sign of life here: 1 min "), "\(output)")
             }
         }
     }

@@ -222,7 +222,7 @@ struct ObstacleTests {
                 try FileManager.default.attributesOfItem(atPath: site.folder.url.appending(path: $0).path)[.ownerAccountID] as? UInt32
             }
             #expect(Set(owner) == [Servant.user], "root has left nothing there")
-            #expect(try await site.folder.run("status", "--as-root").status == 3, "no daemon runs")
+            #expect(try await site.folder.run("status", "--as-root").status == 2, "no daemon runs")
         }
     }
 

@@ -16,8 +16,8 @@ struct OperationsServerTests {
     /// A server on a free port. It stops gracefully after the body.
     private func withServer(
         metrics: String = "",
-        health: OperationsServer.Condition = .good,
-        readiness: @escaping @Sendable () -> OperationsServer.Condition = { .good },
+        health: ServedPages.Condition = .good,
+        readiness: @escaping @Sendable () -> ServedPages.Condition = { .good },
         _ body: (_ base: String) async throws -> Void
     ) async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
@@ -27,9 +27,12 @@ struct OperationsServerTests {
             // Enough for any busy machine.
             limits: ConnectionLimits(request: .seconds(300), answer: .seconds(300)),
             logger: logger,
-            metrics: { _ in metrics },
-            health: { health },
-            readiness: { readiness() },
+            pages: ServedPages(
+                metrics: { _ in metrics },
+                health: { health },
+                readiness: { readiness() },
+                status: { throw CommandFailure.unusable(["no status"]) }
+            ),
             onListening: { listening.yield($0) }
         )
         let group = ServiceGroup(services: [server], logger: logger)
@@ -69,8 +72,8 @@ struct OperationsServerTests {
     }
 
     @Test func metricsAreServed() async throws {
-        let text = "# TYPE siwatch_up gauge\nsiwatch_up{app=\"é\"} 1\n"
-        try await withServer(metrics: text) { base in
+        let text = "# TYPE siwatch_up gauge\nsiwatch_up{app=\"é\u{fffd}[31m\"} 1\n"
+        try await withServer(metrics: text.replacing("\u{fffd}", with: "\u{1b}")) { base in
             let answer = try await fetch("\(base)/metrics?name=x")
             #expect(answer.status == 200)
             #expect(answer.type == "text/plain; version=0.0.4; charset=utf-8")
@@ -125,7 +128,9 @@ struct OperationsServerTests {
 
     @Test func nothingElseIsServed() async throws {
         try await withServer { base in
-            for path in ["", "/", "/metrics/", "/metricsx", "/Metrics", "//metrics", "/healthz/x", "/etc/passwd", "/%2e%2e/"] {
+            for path in [
+                "/index.html", "/status", "/metrics/", "/metricsx", "/Metrics", "//metrics", "/healthz/x", "/etc/passwd", "/%2e%2e/",
+            ] {
                 #expect(try await fetch(base + path).status == 404, "\(path)")
             }
             for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
@@ -144,9 +149,12 @@ struct OperationsServerTests {
             let second = OperationsServer(
                 address: ListenAddress(host: "127.0.0.1", port: port),
                 logger: logger,
-                metrics: { _ in "" },
-                health: { .good },
-                readiness: { .good }
+                pages: ServedPages(
+                    metrics: { _ in "" },
+                    health: { .good },
+                    readiness: { .good },
+                    status: { throw CommandFailure.unusable([]) }
+                )
             )
             await #expect(throws: (any Error).self) { try await second.run() }
         }

@@ -79,7 +79,7 @@ import Testing
         for user in ["a", "b", "c"] { try await store.grant(user, client: "elsewhere", token: "r") }
         try await store.grant("early", at: .start + .hours(2))
         try await store.grant(code: "c")
-        let counts = { (limit: Int) in try await store.ports.waitingGrants(upTo: limit) }
+        let counts = { (limit: Int) in try await store.ports.waitingGrants(at: .start, upTo: limit) }
         #expect(try await counts(10) == WaitingGrantCounts(withCode: 1, oldestCode: .start))
         try await store.settleGrants(at: .start) { work in
             // Apple's clock is an hour behind ours.
@@ -90,6 +90,10 @@ import Testing
         let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3)
         #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1, oldestCode: .start))
         #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
+        let ending = { (age: Duration) in try await store.ports.waitingGrants(at: .start + age, upTo: 10).codesEnding }
+        #expect(try await ending(.minutes(3)) == 0)
+        #expect(try await ending(.minutes(4)) == 1)
+        #expect(try await ending(.minutes(5)) == 0, "it has ended")
     }
 
     /// A postponed or claimed row cannot be taken.

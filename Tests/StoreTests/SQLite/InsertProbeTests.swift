@@ -64,4 +64,57 @@ import Testing
         #expect(KernelLock.write.holder(ofInode: 4242, in: "6: POSIX  ADVISORY  WRITE 24 08:01:4242 0 EOF\n") == 24)
         #expect(KernelLock.siwatch.holder(ofInode: 4242, in: locks) == 19)
     }
+
+    /// SQLite plays such a journal back when the database is opened, and deletes the file that it names.
+    @Test func aPlantedJournalDeletesNothingAndIsNamed() async throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        let path = file.path
+        try SQLiteStore.open(DatabaseFile(path: path)).close()
+        let victim = URL(filePath: path + ".victim")
+        try Data("a key".utf8).write(to: victim)
+        try Self.journal(of: path, naming: victim.path).write(to: URL(filePath: path + "-journal"))
+        let store = try SQLiteStore.open(DatabaseFile(path: path))
+        #expect(FileManager.default.fileExists(atPath: victim.path))
+        #expect(FileManager.default.fileExists(atPath: path + "-journal"))
+        #expect(try await store.insertObstacle()?.hasPrefix("\(path)-journal keeps new connections out") == true)
+        try FileManager.default.removeItem(atPath: path + "-journal")
+        #expect(try await store.insertObstacle() == nil)
+        try store.close()
+    }
+
+    /// A journal without pages, which names a super-journal, in the form of SQLite's pager.c.
+    private static func journal(of path: String, naming superJournal: String) throws -> Data {
+        let database = try Data(contentsOf: URL(filePath: path))
+        let magic = Data([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7])
+        func number(_ value: some FixedWidthInteger) -> Data {
+            withUnsafeBytes(of: UInt32(truncatingIfNeeded: value).bigEndian) { Data($0) }
+        }
+        let pageSize = Int(database[16]) << 8 + Int(database[17])
+        var journal = magic + number(0) + number(1) + number(database.count / pageSize) + number(512) + number(pageSize)
+        journal += Data(count: 512 - journal.count)
+        let name = Data(superJournal.utf8)
+        let sum = name.reduce(0) { $0 + Int(Int8(bitPattern: $1)) }
+        return journal + number(0x4000_0000 / pageSize + 1) + name + number(name.count) + number(sum) + magic
+    }
+
+    /// New connections cannot open the file, and this process, which has it open, would not feel it.
+    @Test func aLockOfTheWholeFileIsSaidWithItsHolder() async throws {
+        let file = try FileUnderTest()
+        let script = """
+            import fcntl, os, signal, sys
+            file = os.open(sys.argv[1], os.O_RDWR)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0x40000000)
+            print("locked", flush=True)
+            signal.pause()
+            """
+        let shell = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, file.file.path])
+        defer { shell.signal(SIGKILL) }
+        #expect(await shell.line(containing: "locked") != nil)
+        let obstacle = try await file.sqlite.insertObstacle()
+        #expect(obstacle?.hasPrefix("process \(shell.identifier) (python3) keeps the file ") == true, "\(obstacle ?? "none")")
+        shell.signal(SIGKILL)
+        await shell.exit()
+        #expect(try await file.sqlite.insertObstacle() == nil)
+    }
 }

@@ -3,10 +3,11 @@
 
 import CredentialCore
 
-/// The report of `siwatch status`.
+/// What `siwatch status`, the page and `/status.json` say.
 struct StatusReport: Encodable {
     /// By the clock of the store.
     var at: Timestamp
+    /// Of the siwatch that speaks: the daemon, or the command that has read the tables.
     var version = Version.current
     var database: String
     var isRunning: Bool
@@ -44,11 +45,32 @@ struct StatusReport: Encodable {
     var signingKeysFetchedAt: Timestamp?
     /// When `siwatch backup` last wrote a copy of the file. Nil if it never has, and on a server.
     var backedUpAt: Timestamp?
+    /// When the newest verified notification arrived.
+    var newestNotification: Timestamp?
+    /// The bytes that are free on the disk of a file. Nil on a server.
+    var freeSpace: UInt64?
+    /// A warning if the disk is nearly full.
+    var lackOfSpace: String?
+    /// The process that works alone on a file.
+    var lockHolder: String?
+    /// What the daemon says of itself. Nil if the tables alone were read.
+    var daemon: DaemonReport?
+    /// Why the daemon could not be asked, although something is there to be asked.
+    var daemonSilence: Finding?
 
-    /// - Parameter known: a report from a moment ago. Its slow figures are not read again.
-    init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
+    /// - Parameters:
+    ///   - known: a report from a moment ago. Its slow figures are not read again.
+    ///   - counted: knows how long a check of every token takes, so that the tokens need not be counted again.
+    init(
+        of configuration: Configuration,
+        in store: any CredentialStore,
+        knowing known: StatusReport? = nil,
+        counted: CheckRounds? = nil
+    ) async throws {
         let database = try configuration.namedDatabase()
         self.database = database.name
+        (freeSpace, lackOfSpace) = (database.space?.free, database.lackOfSpace)
+        lockHolder = database.lockHolder
         switch database {
         case .file:
             isRunning = database.isLocked
@@ -90,8 +112,8 @@ struct StatusReport: Encodable {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
             quarantined = known.quarantined
         } else {
-            rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
-            waitingGrants = WaitingGrants(try await store.waitingGrants(upTo: WaitingGrants.mostCounted), configured: watched)
+            rounds = try await (counted ?? CheckRounds(store)).rounds(configuration.refresh, of: configuration.apps.map(\.name))
+            waitingGrants = WaitingGrants(try await store.waitingGrants(at: now, upTo: WaitingGrants.mostCounted), configured: watched)
             waitingRevocations = try await store.waitingRevocations()
             quarantined = try await store.quarantineCounts()
         }
@@ -101,14 +123,53 @@ struct StatusReport: Encodable {
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
         backedUpAt = try await store.backedUpAt
+        newestNotification = try await store.newestNotification
+    }
+
+    /// Puts another name in the place of each user's. What is served needs no password.
+    mutating func hideUsers(as pseudonym: (String) -> String) {
+        for index in unknownCanaries.indices { unknownCanaries[index].userID = pseudonym(unknownCanaries[index].userID) }
+        for index in breakers.indices {
+            breakers[index].rejectedCanaries = breakers[index].rejectedCanaries.map {
+                CredentialID(clientID: $0.clientID, userID: pseudonym($0.userID))
+            }
+        }
+    }
+
+    /// Before the tables could be read.
+    init(unreadOf configuration: Configuration, at now: Timestamp) throws(CommandFailure) {
+        let database = try configuration.namedDatabase()
+        (self.database, at, isRunning, isSilent, hasWALResetBug) = (database.name, now, true, false, false)
+        (queues, apps, credentials, overdue, checks, breakers) = ([], [], [], [:], CheckStatus(), [])
+        (unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams) = ([], [], [], [], [])
+        waitingGrants = WaitingGrants(WaitingGrantCounts(), configured: [])
+        (waitingRevocations, quarantined, signingKeys, idleClients) = (WaitingRevocationCounts(), [:], 0, [])
     }
 
     /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, aliveAt, isSilent, insertObstacle, sqlite, postgresql, hasWALResetBug, replicas
+        case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, sqlite, postgresql, hasWALResetBug, replicas
         case queues, apps, credentials, overdue, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
         case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt
+        case newestNotification, freeSpace, lackOfSpace, lockHolder, daemon
+    }
+}
+
+/// A report as its JSON document.
+struct StatusDocument: Encodable {
+    var report: StatusReport
+
+    private enum Member: CodingKey {
+        case health, findings
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try report.encode(to: encoder)
+        let findings = report.findings
+        var container = encoder.container(keyedBy: Member.self)
+        try container.encode(Health(findings), forKey: .health)
+        try container.encode(findings, forKey: .findings)
     }
 }

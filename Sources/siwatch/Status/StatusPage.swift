@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialMonitor
 
 /// A status report as a page of text.
 struct StatusPage {
@@ -17,16 +18,31 @@ struct StatusPage {
     var lines: [String] {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
         if rates != nil { lines[0] += "  \(now.text)" }
-        if report.isSilent {
-            let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
-            lines.append("its last sign of life here: \(ago(report.aliveAt)). \(causes)")
-        }
-        if let obstacle = report.insertObstacle { lines.append("backends cannot insert: \(obstacle)") }
-        let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
-        lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []
+        let findings = report.findings
+        lines += ["health: \(Health(findings).rawValue)"] + findings.flatMap(lines(of:)) + [""] + process
+        lines += report.sqlite.map { ["SQLite \($0)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
-        lines += replicas
-        return lines + [""] + queues + [""] + apps + guards + [""] + apple + quarantine
+        return lines + replicas + [""] + queues + [""] + apps + [""] + apple + quarantine
+    }
+
+    private func lines(of finding: Finding) -> [String] {
+        [finding.sentence] + (finding.advice.map { ["    \($0)"] } ?? [])
+    }
+
+    /// What the daemon says of itself.
+    private var process: [String] {
+        guard let daemon = report.daemon else { return ["from the tables alone: no daemon has answered"] }
+        let trouble = daemon.troubles.isEmpty ? "ready" : "not ready"
+        var lines = [
+            "process \(daemon.processID) on \(daemon.host.printable) since \(daemon.startedAt.text), \(trouble)",
+            "configuration \(daemon.reload.mistakes.isEmpty ? "" : "not ")taken over \(ago(daemon.reload.at))",
+        ]
+        let inserts = daemon.insertsTriedAt.map { "tried \(ago($0))" } ?? "not tried yet"
+        lines.append("backends \(report.insertObstacle == nil ? "can" : "cannot") insert, \(inserts)")
+        lines.append(daemon.appleClockSkew.map(StatusReport.sentence) ?? "Apple has not shown its clock yet")
+        lines += report.freeSpace.map { ["\($0 >> 20) MB free on the disk"] } ?? []
+        lines += report.lockHolder.map { ["\($0) works alone on the file"] } ?? []
+        return lines
     }
 
     /// One line for each siwatch on the server: what it does alone, and how far its clock is off.
@@ -53,10 +69,7 @@ struct StatusPage {
         var lines: [String] = []
         for app in report.apps {
             let pause = app.pausedAt.map { ", paused since \($0.text)" } ?? ""
-            let overdue = report.overdue[app.app] ?? 0
-            let more = overdue == mostOverdueCounted ? " or more" : ""
-            let late = overdue > 0 ? ", \(overdue)\(more) checks overdue by a minute or more" : ""
-            lines.append("app \(app.app.printable)\(pause)\(late)")
+            lines.append("app \(app.app.printable)\(pause)")
             let counts = report.credentials.filter { $0.app == app.app }
             let total = counts.reduce(0) { $0 + max($1.count, 0) }
             for count in counts {
@@ -68,54 +81,6 @@ struct StatusPage {
         return lines.isEmpty ? ["no app yet"] : lines
     }
 
-    /// Why rejections are not believed yet, and other problems with rejections.
-    private var guards: [String] {
-        var lines = report.breakers.filter(\.isOpen).map { "breaker \($0.text)" }
-        lines += report.apps.compactMap { app in
-            guard let rejections = app.rejections, rejections.pending > 0 else { return nil }
-            return "\(app.app.printable): \(rejections.pending) rejections wait to be believed"
-        }
-        lines += report.refusedClients.map(\.sentence)
-        lines += report.unprovenClients.map { client in
-            let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
-            return "Apple has accepted no token of \(client.clientID.printable) within an interval (\(last)): its rejections wait"
-        }
-        lines += report.apps.compactMap { app in
-            guard let rejections = app.rejections, rejections.withoutNotification > 0 else { return nil }
-            let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
-            return "\(app.app.printable): \(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %) "
-                + "came without a notification; is the endpoint registered at Apple?"
-        }
-        lines += report.apps.filter { $0.neverAccepted > 0 }.map { app in
-            "\(app.app.printable): Apple rejects \(app.neverAccepted) tokens that it has never accepted; "
-                + "siwatch unverified --app \(app.app.printable) lists them"
-        }
-        lines += report.apps.filter { $0.foreignTokens > 0 }.map { app in
-            "\(app.app.printable): Apple accepts \(app.foreignTokens) tokens as those of other users; "
-                + "siwatch unverified --app \(app.app.printable) lists them"
-        }
-        lines += report.waitingGrants.sentences(at: now)
-        lines += report.apps.map(BrakeReport.init).filter { $0.setAt != nil }.map(\.text)
-        lines += revocations
-        lines += report.rounds.filter { !$0.round.fits }.map { "\($0)" }
-        lines += report.unknownCanaries.map { "\($0)" }
-        lines += report.otherTeams.map { "\($0)" }
-        return lines.isEmpty ? [] : [""] + lines
-    }
-
-    private var revocations: [String] {
-        let waiting = report.waitingRevocations
-        guard waiting.requests > 0 else { return [] }
-        var line = "\(waiting.requests) requests to revoke wait, with \(waiting.tokens) tokens at work"
-        if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: now).text)" }
-        var lines = [line]
-        if waiting.stillAccepted > 0 { lines.append("Apple still accepts \(waiting.stillAccepted) tokens that it was asked to revoke") }
-        if waiting.unbelieved > 0 {
-            lines.append("Apple rejected \(waiting.unbelieved) tokens before they were revoked, which is not believed yet")
-        }
-        return lines
-    }
-
     private var apple: [String] {
         let checks = report.checks
         var lines = ["Apple's keys    \(String(report.signingKeys).padded(to: -7))  fetched \(ago(report.signingKeysFetchedAt))"]
@@ -123,7 +88,13 @@ struct StatusPage {
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
         lines.append("and did not     \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
         if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
+        lines.append("last verified notification  \(ago(report.newestNotification))")
+        guard let daemon = report.daemon else { return lines }
+        lines += [""] + (daemon.answers.isEmpty ? ["Apple has not answered since the start"] : ["Apple's last answers"])
         return lines
+            + daemon.answers.map { answer in
+                "  \(answer.app.printable.padded(to: 14))\(answer.lane.rawValue.padded(to: 13))\(answer.kind.printable.padded(to: 22))\(ago(answer.at))"
+            }
     }
 
     private var quarantine: [String] {
@@ -137,9 +108,7 @@ struct StatusPage {
         return time > now ? "dated ahead" : time.duration(to: now).text
     }
 
-    private func ago(_ time: Timestamp?) -> String {
-        time.map { "\($0.duration(to: now).text) ago" } ?? "never"
-    }
+    private func ago(_ time: Timestamp?) -> String { report.ago(time) }
 
     /// A bar of at most 30 characters, in eighths of a character. A share above zero is always visible.
     private static func bar(_ share: Double) -> String {

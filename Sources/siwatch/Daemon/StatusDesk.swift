@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Foundation
+import NIOConcurrencyHelpers
+
+/// Puts together what the running siwatch says of itself, for its page, `/status.json` and `siwatch status`.
+///
+/// It always answers, and soon: if the database does not, with the last figures and the reason.
+actor StatusDesk {
+    private let context: DaemonContext
+    private let appleClock: AppleClock
+    private let health: HealthReports
+    private let rounds: CheckRounds
+    private let startedAt: Timestamp
+    /// The program's file at the start.
+    private let program = ProgramFile()
+    private let reload: NIOLockedValueBox<DaemonReport.Reload>
+
+    private var known: StatusReport?
+    private var readAt: (tables: ContinuousClock.Instant, slow: ContinuousClock.Instant)?
+    private var unread: String?
+    private var isReading = false
+    private var course: [DaemonReport.Sample] = []
+
+    /// How long figures from the tables stand, so that many readers cost no more than one.
+    private static let validity = Duration.seconds(1)
+    /// The same for figures that count rows.
+    private static let slowValidity = Duration.seconds(15)
+    /// How long a reader waits for the database.
+    private static let patience = Duration.seconds(2)
+    private static let courseInterval = Duration.minutes(30)
+    private static let mostSamples = 49
+
+    init(of daemon: Daemon, _ health: HealthReports) {
+        context = daemon.context
+        appleClock = daemon.apple.clock
+        self.health = health
+        rounds = CheckRounds(daemon.context.store)
+        startedAt = daemon.context.clock.now
+        reload = NIOLockedValueBox(DaemonReport.Reload(at: daemon.context.clock.now))
+    }
+
+    /// Notes how a reload went.
+    nonisolated func noteReload(mistakes: [String] = [], needsRestart: [String] = []) {
+        let news = DaemonReport.Reload(at: context.clock.now, mistakes: mistakes, needsRestart: needsRestart)
+        reload.withLockedValue { $0 = news }
+    }
+
+    /// Samples the course of the users.
+    nonisolated var service: Recurring {
+        Recurring(every: Self.courseInterval, onFailure: { _ in }) { [context] in
+            let counts = try await context.store.credentialCounts()
+            await self.note(DaemonReport.Sample(at: context.clock.now, credentials: counts))
+        }
+    }
+
+    private func note(_ sample: DaemonReport.Sample) {
+        course = (course + [sample]).suffix(Self.mostSamples)
+    }
+
+    /// - Throws: `CommandFailure` if the configuration no longer names a database, as when its password file is gone.
+    func report() async throws -> StatusReport {
+        await readTables()
+        var report = try known ?? StatusReport(unreadOf: context.configuration, at: context.clock.now)
+        report.insertObstacle = health.backendWatch.trouble
+        report.daemon = DaemonReport(
+            host: ProcessInfo.processInfo.hostName,
+            processID: ProcessInfo.processInfo.processIdentifier,
+            startedAt: startedAt,
+            isReplaced: program.isReplaced,
+            troubles: health.readiness.troubles,
+            insertsTriedAt: health.backendWatch.lookedAt,
+            tablesReadAt: known?.at,
+            tablesUnread: unread,
+            reload: reload.withLockedValue { $0 },
+            appleClockSkew: appleClock.skew?.milliseconds,
+            isClockHeld: context.clockGuard.trusted == nil,
+            answers: context.telemetry.lastAnswers,
+            absences: context.telemetry.absences,
+            course: course,
+            warnings: context.output.warnings.map(DaemonReport.Warning.init)
+        )
+        report.at = context.clock.now
+        // It speaks, and says in `troubles` what it cannot do.
+        (report.isRunning, report.isSilent) = (true, false)
+        return report
+    }
+
+    /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
+    private func readTables() async {
+        let now = ContinuousClock.now
+        if !isReading, readAt.map({ now - $0.tables > Self.validity }) ?? true {
+            isReading = true
+            Task { await read() }
+        }
+        while isReading, ContinuousClock.now - now < Self.patience { try? await Task.sleep(for: .milliseconds(5)) }
+        if isReading { unread = "no answer within \(Self.patience.text)" }
+    }
+
+    private func read() async {
+        let start = ContinuousClock.now
+        let standing = known != nil && readAt.map { start - $0.slow < Self.slowValidity } ?? false ? known : nil
+        do {
+            var report = try await StatusReport(of: context.configuration, in: context.store, knowing: standing, counted: rounds)
+            report.hideUsers(as: context.telemetry.pseudonym)
+            known = report
+            unread = nil
+            readAt = (.now, standing == nil ? start : readAt?.slow ?? start)
+        } catch {
+            unread = "\(error)".printable
+            readAt = readAt.map { (.now, $0.slow) } ?? (.now, start)
+        }
+        isReading = false
+    }
+}
+
+/// The file of the running program.
+private struct ProgramFile {
+    private let path: String?
+    private let file: FileIdentity?
+
+    private struct FileIdentity: Equatable {
+        var device: UInt64
+        var inode: UInt64
+
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, inode) = (UInt64(status.st_dev), UInt64(status.st_ino))
+        }
+    }
+
+    init() {
+        // The path of a program that was replaced ends with " (deleted)" there.
+        path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        file = path.flatMap(FileIdentity.init)
+    }
+
+    /// False if the kernel does not tell.
+    var isReplaced: Bool {
+        guard let path, let file, let now = FileIdentity(path) else { return false }
+        return now != file
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import CredentialMonitor
+
+struct Doctor: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Looks for why nothing appears, or nothing of one user, and says what mends it. Changes nothing.",
+        discussion:
+            "Each line begins with ok, warning or wrong. The exit code is 0 if all are ok, 1 for a warning, 2 if something is wrong."
+    )
+
+    @OptionGroup var options: CommonOptions
+    @Argument(help: "Apple's `sub` of the user who does not appear.") var user: String?
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp("Whether this user of the host, by whom a backend runs, can write the database.", valueName: "user")
+    )
+    var backend: String?
+
+    func run() async throws {
+        let symptoms = await symptoms()
+        try printOutput(symptoms.map(\.text).joined(separator: "\n"))
+        switch symptoms.map(\.verdict).max() {
+        case .wrong: throw ExitCode(Health.down.exitCode)
+        case .warning: throw ExitCode(Health.degraded.exitCode)
+        case .ok, nil: break
+        }
+    }
+
+    private func symptoms() async -> [Symptom] {
+        let configuration: Configuration
+        do {
+            configuration = try options.readConfiguration(opensDatabase: false)
+        } catch {
+            return error.messages.map { Symptom(.wrong, $0) } + (await ofDaemon())
+        }
+        var symptoms = ofConfiguration(configuration)
+        if let backend { symptoms += ofBackend(backend, configuration) }
+        symptoms += await ofDaemon()
+        if let user { symptoms += await ofUser(user, configuration) }
+        return symptoms
+    }
+
+    private func ofConfiguration(_ configuration: Configuration) -> [Symptom] {
+        var symptoms = configuration.warnings.map { Symptom(.warning, "\(configuration.source): \($0)") }
+        do {
+            _ = try Keys(configuration)
+            symptoms.append(Symptom(.ok, "\(configuration.source) and the keys that it names are good"))
+        } catch {
+            symptoms += error.messages.map { Symptom(.wrong, $0) }
+        }
+        do {
+            let database = try configuration.namedDatabase()
+            if let user = database.userInPlaceOfRoot {
+                symptoms.append(Symptom(.warning, "root may read and write what \(user) may not", "sudo -u \(user) siwatch doctor"))
+            }
+            let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
+            symptoms += server.warnings.map { Symptom(.warning, $0) }
+            let obstacles = database.obstacles + server.obstacles
+            symptoms += obstacles.map { Symptom(.wrong, $0) }
+            if obstacles.isEmpty { symptoms.append(Symptom(.ok, "the database \(database.name) can be written")) }
+        } catch {
+            symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }
+        }
+        return symptoms
+    }
+
+    private func ofBackend(_ name: String, _ configuration: Configuration) -> [Symptom] {
+        guard configuration.database.url == nil, let path = try? configuration.namedDatabase().name else {
+            return [Symptom(.warning, "--as is about files; on a server the rights of each role stand below")]
+        }
+        guard let access = BackendAccess(user: name) else { return [Symptom(.wrong, "this host knows no user \(name.printable)")] }
+        if let obstacle = access.obstacle(to: path) { return [Symptom(.wrong, obstacle.sentence, obstacle.remedy)] }
+        return [Symptom(.ok, "\(name.printable) can write the database")]
+    }
+
+    /// What the daemon says, else what the tables say.
+    private func ofDaemon() async -> [Symptom] {
+        do {
+            let said = try await StatusSaid(options)
+            let troubles = said.findings.filter { $0.severity > .note }.map { finding in
+                Symptom(finding.severity == .down ? .wrong : .warning, finding.sentence, finding.advice)
+            }
+            return troubles.isEmpty ? [Symptom(.ok, "siwatch works, backends can insert, Apple answers, and nothing is late")] : troubles
+        } catch {
+            let failure = error as? CommandFailure ?? CommandFailure(database: error)
+            return failure.messages.map { Symptom(.wrong, $0) }
+        }
+    }
+
+    private func ofUser(_ user: String, _ configuration: Configuration) async -> [Symptom] {
+        do {
+            try options.refuseRoot(on: try configuration.namedDatabase())
+            guard let explanation = try await Explain.explanation(of: user, in: configuration) else {
+                let advice = "look in the backend's log for the INSERT, and compare the sub with that of the id_token"
+                return [Symptom(.wrong, "no backend has told siwatch of the user \(user.printable)", advice)]
+            }
+            return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")]
+        } catch {
+            let failure = error as? CommandFailure ?? CommandFailure(database: error)
+            return failure.messages.map { Symptom(.wrong, $0) }
+        }
+    }
+}
+
+/// One line of the doctor.
+private struct Symptom {
+    enum Verdict: Int, Comparable {
+        case ok, warning, wrong
+
+        static func < (left: Verdict, right: Verdict) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    var verdict: Verdict
+    var sentence: String
+    var remedy: String?
+
+    init(_ verdict: Verdict, _ sentence: String, _ remedy: String? = nil) {
+        self.verdict = verdict
+        self.sentence = sentence
+        self.remedy = remedy
+    }
+
+    var text: String {
+        "\("\(verdict)".padded(to: 9))\(sentence)" + (remedy.map { "\n\("".padded(to: 9))\($0)" } ?? "")
+    }
+}

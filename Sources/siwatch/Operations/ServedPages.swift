@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Hummingbird
+import NIOCore
+import PrometheusMetrics
+
+/// What the daemon tells whoever asks: `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
+struct ServedPages: Sendable {
+    /// The result of a probe.
+    enum Condition: Sendable, Equatable {
+        case good
+        /// With a reason for people.
+        case bad(String)
+    }
+
+    var metrics: @Sendable (ExpositionFormat) async -> String
+    /// Good while every loop turns, or hears why it cannot. Otherwise a restart mends.
+    var health: @Sendable () async -> Condition
+    /// Good from the moment when the loops run until a stop begins.
+    var readiness: @Sendable () async -> Condition
+    var status: @Sendable () async throws -> StatusReport
+
+    @Sendable func respond(to request: Request) async -> Response {
+        guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }
+        do {
+            switch request.method {
+            case .get: return try await page()
+            case .head: return try await page().createHeadResponse()
+            default: return Response(.methodNotAllowed, "only GET and HEAD\n", allow: "GET, HEAD")
+            }
+        } catch {
+            return Response(.serviceUnavailable, "\("\(error)".printable)\n")
+        }
+    }
+
+    private func page(at path: String, accept: String?) -> (() async throws -> Response)? {
+        let format = ExpositionFormat(accept: accept)
+        switch path {
+        case "/":
+            let isBrowser = accept?.contains("text/html") == true
+            return { isBrowser ? Response(HTMLPage(try await status())) : Response(.ok, try await text()) }
+        case "/status.json":
+            return { Response(.ok, try json(of: StatusDocument(report: try await status())) + "\n", type: "application/json") }
+        case "/metrics": return { Response(.ok, await metrics(format).withoutHidden, type: format.contentType) }
+        case "/healthz": return { Response(await health()) }
+        case "/readyz": return { Response(await readiness()) }
+        default: return nil
+        }
+    }
+
+    private func text() async throws -> String {
+        StatusPage(try await status()).lines.map { $0.printable + "\n" }.joined()
+    }
+}
+
+extension String {
+    /// The text with a replacement character for each that a terminal would obey. In a label, only three characters have an escape.
+    fileprivate var withoutHidden: String {
+        guard !unicodeScalars.allSatisfy({ $0.isPrintable || $0 == "\n" }) else { return self }
+        return String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable || $0 == "\n" ? $0 : "\u{fffd}" }))
+    }
+}
+
+extension Response {
+    init(_ status: HTTPResponse.Status, _ text: String, type: String = "text/plain; charset=utf-8", allow: String? = nil) {
+        self.init(
+            status: status,
+            headers: [.contentType: type, .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+        )
+        headers[.allow] = allow
+    }
+
+    fileprivate init(_ condition: ServedPages.Condition) {
+        switch condition {
+        case .good: self.init(.ok, "ok\n")
+        case .bad(let reason): self.init(.serviceUnavailable, reason + "\n")
+        }
+    }
+
+    fileprivate init(_ page: HTMLPage) {
+        self.init(.ok, page.text, type: "text/html; charset=utf-8")
+        headers[.contentSecurityPolicy] = HTMLPage.policy
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+extension sockaddr_un {
+    /// - Parameter address: a path, or an abstract name that begins with `@`.
+    /// - Returns: nil if the address is neither, or is too long.
+    init?(socketAddress address: String) {
+        guard address.hasPrefix("/") || address.hasPrefix("@") else { return nil }
+        self.init()
+        sun_family = sa_family_t(AF_UNIX)
+        let fits = withUnsafeMutableBytes(of: &sun_path) { path in
+            guard address.utf8.count < path.count else { return false }
+            path.copyBytes(from: address.utf8)
+            if path[0] == UInt8(ascii: "@") { path[0] = 0 }
+            return true
+        }
+        guard fits else { return nil }
+    }
+}
+
+enum UnixSocket {
+    /// Whether a process listens at a path.
+    static func isListenedOn(_ path: String) -> Bool {
+        guard var target = sockaddr_un(socketAddress: path) else { return false }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        let result = withUnsafePointer(to: &target) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        }
+        // A full queue of connections is a listener too.
+        return result == 0 || errno == EAGAIN
+    }
+}

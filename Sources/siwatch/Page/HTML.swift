@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Markup. Text from elsewhere gets into it only escaped, by interpolation.
+struct HTML: Sendable {
+    private(set) var markup: String
+
+    fileprivate init(markup: String) {
+        self.markup = markup
+    }
+
+    static func + (left: HTML, right: HTML) -> HTML { HTML(markup: left.markup + right.markup) }
+}
+
+extension HTML: ExpressibleByStringInterpolation {
+    init(stringLiteral markup: String) {
+        self.markup = markup
+    }
+
+    init(stringInterpolation: Interpolation) {
+        markup = stringInterpolation.markup
+    }
+
+    struct Interpolation: StringInterpolationProtocol {
+        fileprivate var markup = ""
+
+        init(literalCapacity: Int, interpolationCount: Int) {}
+
+        mutating func appendLiteral(_ literal: String) {
+            markup += literal
+        }
+
+        mutating func appendInterpolation(_ html: HTML) {
+            markup += html.markup
+        }
+
+        mutating func appendInterpolation(_ text: String) {
+            for scalar in text.printable.unicodeScalars {
+                switch scalar {
+                case "&": markup += "&amp;"
+                case "<": markup += "&lt;"
+                case ">": markup += "&gt;"
+                case "\"": markup += "&quot;"
+                case "'": markup += "&#39;"
+                default: markup.unicodeScalars.append(scalar)
+                }
+            }
+        }
+
+        mutating func appendInterpolation(_ number: some BinaryInteger) {
+            markup += "\(number)"
+        }
+
+        /// A style or a script, which holds nothing from elsewhere.
+        mutating func appendInterpolation(trusted text: StaticText) {
+            markup += text.text
+        }
+    }
+
+    /// A text that stands in the program.
+    struct StaticText {
+        fileprivate var text: String
+        init(_ text: StaticString) { self.text = "\(text)" }
+    }
+}
+
+extension Sequence<HTML> {
+    func joined(separator: String = "") -> HTML { HTML(markup: map(\.markup).joined(separator: separator)) }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Foundation
+import Logging
+
+/// What only the running siwatch knows of itself.
+struct DaemonReport: Encodable {
+    var host: String
+    var processID: Int32
+    var startedAt: Timestamp
+    /// Whether another file has taken the place of the program since the start.
+    var isReplaced: Bool
+    /// Why nobody should rely on this process now, one sentence each. Empty if it is ready.
+    var troubles: [String]
+    /// When it last tried whether backends can insert; nil before the first try.
+    var insertsTriedAt: Timestamp?
+    /// When the figures were last read from the tables, and why not since; both are nil if they were never read.
+    var tablesReadAt: Timestamp?
+    var tablesUnread: String?
+    var reload: Reload
+    /// How far Apple's clock is ahead of the clock that siwatch goes by, in milliseconds; nil until Apple has answered.
+    var appleClockSkew: Int64?
+    /// Whether nothing is deleted by age, because the clock cannot be trusted.
+    var isClockHeld: Bool
+    var answers: [LaneAnswer]
+    var absences: [AppAbsence]
+    /// How many users had each state, every half hour of the last day in which this process ran.
+    var course: [Sample]
+    /// The last warnings and errors of the log, oldest first.
+    var warnings: [Warning]
+
+    /// The last time the configuration was read.
+    struct Reload: Encodable, Equatable {
+        var at: Timestamp
+        /// Why it was not taken over; empty if it was.
+        var mistakes: [String] = []
+        /// The keys whose new values wait for a restart.
+        var needsRestart: [String] = []
+    }
+
+    struct Sample: Encodable {
+        var at: Timestamp
+        var credentials: [CredentialCount]
+    }
+
+    struct Warning: Encodable {
+        var at: Timestamp
+        var level: String
+        var event: String
+        var message: String
+        /// Without those that name one user or one notification.
+        var fields: [String: String]
+
+        init(_ line: LogLine) {
+            at = Timestamp(milliseconds: Int64(line.time.timeIntervalSince1970 * 1000))
+            level = line.level.rawValue
+            event = line.name
+            message = line.message
+            fields = Dictionary(uniqueKeysWithValues: line.fields.filter { !["user", "jti"].contains($0.key) })
+        }
+    }
+}

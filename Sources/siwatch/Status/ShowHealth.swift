@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+
+struct ShowHealth: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health",
+        abstract: "Says in one line whether siwatch works, for probes.",
+        discussion: "Exits as the plugins of Nagios do: 0 healthy, 1 degraded, 2 down, 3 unknown."
+    )
+
+    @OptionGroup var options: CommonOptions
+
+    func run() async throws {
+        let said: StatusSaid
+        do {
+            said = try await StatusSaid(options)
+        } catch let failure as CommandFailure {
+            try printOutput("unknown: \(failure)")
+            throw ExitCode(3)
+        }
+        let worst = said.findings.first { $0.severity > .note }?.sentence
+        try printOutput([said.health.rawValue, worst].compactMap(\.self).joined(separator: ": "))
+        if said.health != .healthy { throw ExitCode(said.health.exitCode) }
+    }
+}

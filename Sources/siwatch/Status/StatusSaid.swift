@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What `status` and `health` say: the daemon's own words, else the tables'.
+struct StatusSaid {
+    var health: Health
+    /// The worst first.
+    var findings: [Finding]
+    /// For people.
+    var text: String
+    /// For programs.
+    var json: String
+
+    /// - Throws: `CommandFailure` if nobody can be asked.
+    init(_ options: CommonOptions) async throws {
+        let configuration: Configuration
+        do {
+            configuration = try options.readConfiguration(opensDatabase: false)
+        } catch {
+            // The daemon still runs on an older version of the file.
+            guard let socket = Configuration.Operations().socket, let answer = try? await DaemonAnswer(askedAt: socket) else { throw error }
+            self.init(answer)
+            health = max(health, .degraded)
+            findings += error.messages.map { Finding(.degraded, $0) }
+            text += "\nthe configuration file cannot be used as it stands now:" + error.messages.map { "\n    \($0)" }.joined()
+            return
+        }
+        let database = try configuration.namedDatabase()
+        var silence: Finding?
+        if let socket = configuration.operations.socket {
+            do throws(DaemonAnswer.Failure) {
+                let answer = try await DaemonAnswer(askedAt: socket)
+                // It may be the siwatch of another configuration.
+                if answer.head.database == database.name {
+                    self.init(answer)
+                    return
+                }
+            } catch .silent(let reason) {
+                silence = Finding(.note, "the siwatch at \(socket) cannot be asked: \(reason)", runbook: "siwatchnotready")
+            } catch {}
+        }
+        try options.refuseRoot(on: database)
+        var report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
+        report.daemonSilence = silence
+        try self.init(report)
+    }
+
+    private init(_ answer: DaemonAnswer) {
+        health = Health(rawValue: answer.head.health) ?? .down
+        findings = answer.head.findings
+        (text, json) = (answer.text, answer.json)
+        while text.hasSuffix("\n") { text.removeLast() }
+        guard answer.head.version != Version.current else { return }
+        text += "\ninstalled is version \(Version.current), which a restart starts"
+    }
+
+    private init(_ report: StatusReport) throws {
+        findings = report.findings
+        health = Health(findings)
+        text = StatusPage(report).lines.joined(separator: "\n")
+        json = try siwatch.json(of: StatusDocument(report: report))
+    }
+}

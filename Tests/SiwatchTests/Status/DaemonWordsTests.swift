@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import AsyncHTTPClient
+import DaemonHarness
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Testing
+
+/// What a running siwatch says of itself, by its page, `/status.json` and `siwatch status`.
+struct DaemonWordsTests {
+    private static let socket = ["operations": "socket = \"siwatch.sock\""]
+
+    @Test(arguments: SiteDatabase.allCases)
+    func statusIsTheDaemonsOwnWord(_ database: SiteDatabase) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
+            let folder = site.folder
+            #expect(try await folder.run("health").output == ["down: no siwatch runs on this database"])
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(3))
+                try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
+                let page = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
+                #expect(page.output[1] == "health: healthy", "\(page)")
+                #expect(page.output.contains { $0.hasPrefix("process \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
+                let checks = /\ +example +checks +200 .* ago/
+                #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
+                let (code, line) = try await folder.run("health")
+                #expect(code == 0 && line == ["healthy"])
+
+                let said = try await folder.run("status", "--json").output.joined(separator: "\n")
+                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+                #expect(document.schema == 1 && document.health == "healthy")
+                #expect(document.daemon?.answers.contains { $0.lane == "checks" && $0.kind == "200" } == true)
+                // The same over TCP. The socket is for its user alone.
+                let served = try await OperationsPages(of: daemon).get("status.json")
+                #expect(try JSONDecoder().decode(Document.self, from: Data(served.utf8)).daemon?.processID == daemon.identifier)
+                let socket = try FileManager.default.attributesOfItem(atPath: folder.url.appending(path: "siwatch.sock").path)
+                #expect(socket[.posixPermissions] as? Int == 0o600)
+
+                // A file that the next start would refuse does not silence it.
+                try folder.edit("team_id", "team_ids")
+                let broken = try await folder.run("status")
+                #expect(broken.status == 78, "without a configuration only the usual socket is known")
+                try folder.edit("team_ids", "team_id")
+            }
+            #expect(!FileManager.default.fileExists(atPath: folder.url.appending(path: "siwatch.sock").path))
+        }
+    }
+
+    /// It holds the lock and answers nobody.
+    @Test func aFrozenDaemonIsNamed() async throws {
+        try await Site.with(Self.socket) { site in
+            try await site.daemon { daemon in
+                _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("process ") } }
+                await daemon.freeze()
+                defer { daemon.signal(SIGCONT) }
+                let output = try await site.folder.run("status").output
+                #expect(output.contains { $0.hasSuffix("siwatch.sock cannot be asked: no answer within 5 s") }, "\(output)")
+                #expect(output.contains("from the tables alone: no daemon has answered"))
+            }
+        }
+    }
+
+    /// Its figures come from the tables, and it speaks without them.
+    @Test func aDaemonWithoutItsDatabaseSaysSo() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                try FileManager.default.moveItem(atPath: site.folder.databasePath, toPath: site.folder.databasePath + ".away")
+                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("is gone, and siwatch") }
+                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+                #expect(document.health == "down")
+                #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })
+            }
+        }
+    }
+
+    /// A reload that failed stays visible until one succeeds.
+    @Test func aFailedReloadIsAFinding() async throws {
+        try await Site.with(listen: "127.0.0.1:0", Self.socket) { site in
+            try await site.daemon { daemon in
+                try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
+                daemon.signal(SIGHUP)
+                let pages = try await OperationsPages(of: daemon)
+                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("refresh.interval") }
+                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+                #expect(document.health == "degraded")
+                #expect(document.findings.first?.runbook == "siwatchreloadfailed", "\(said)")
+                try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
+                daemon.signal(SIGHUP)
+                let after = try await pages.get("status.json", within: .seconds(60)) { $0.contains("wait for a restart") }
+                #expect(after.contains("new values of refresh.interval wait for a restart"), "\(after)")
+                #expect(after.contains("\"health\" : \"healthy\""), "\(after)")
+            }
+        }
+    }
+
+    /// Apple resets every connection and only codes are sent: each lane counts.
+    @Test func whatAppleLastSaidIsShownForEveryLane() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.apple.script(.reset().at(.token))
+            try await site.daemon { daemon in
+                try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
+                let pages = try await OperationsPages(of: daemon)
+                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("\"absences\" : [\n      {") }
+                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+                #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
+                #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
+                #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
+            }
+        }
+    }
+
+    /// A browser gets the page under a policy that forbids everything else; `curl` gets text. Neither names a user.
+    @Test func thePageIsServed() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            let users = try await site.apple.signIn(3)
+            try site.folder.edit("client_ids", "canaries = [\"\(users[0].userID)\", \"<script>nobody</script>\"]\nclient_ids")
+            try await site.daemon { daemon in
+                try await site.settle(users)
+                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+                var request = HTTPClientRequest(url: "http://\(address)/")
+                request.headers.add(name: "accept", value: "text/html,*/*;q=0.8")
+                let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+                let page = String(buffer: try await response.body.collect(upTo: 1 << 20))
+                #expect(response.headers.first(name: "content-type") == "text/html; charset=utf-8")
+                let policy = response.headers.first(name: "content-security-policy") ?? ""
+                #expect(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-"))
+                #expect(page.contains("<h1 id=\"verdict\">") && page.hasSuffix("</html>\n"))
+                for text in users.map(\.userID) + ["nobody"] { #expect(!page.contains(text), "\(text)") }
+                let text = try await OperationsPages(of: daemon).get("")
+                #expect(text.hasPrefix("siwatch ") && !text.contains("<") && !text.contains(users[0].userID), "\(text)")
+            }
+        }
+    }
+
+    private static func status(
+        _ folder: WatchedFolder,
+        until isMet: ((status: Int32, output: [String])) -> Bool
+    ) async throws -> (status: Int32, output: [String]) {
+        let end = ContinuousClock.now + .seconds(60)
+        while true {
+            let said = try await folder.run("status")
+            if isMet(said) || .now > end { return said }
+        }
+    }
+
+    private struct Document: Decodable {
+        var schema: Int
+        var health: String
+        var findings: [Finding]
+        var daemon: Daemon?
+
+        struct Finding: Decodable {
+            var severity: String
+            var sentence: String
+            var runbook: String?
+        }
+
+        struct Daemon: Decodable {
+            var processID: Int32
+            var answers: [Answer]
+            var warnings: [Warning]
+        }
+
+        struct Answer: Decodable {
+            var lane: String
+            var kind: String
+        }
+
+        struct Warning: Decodable {
+            var event: String
+        }
+    }
+}
