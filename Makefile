@@ -70,6 +70,12 @@ test-systemd: setup ## Boot a container with systemd, as root, and see that siwa
 	swift build --product apple-simulator
 	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
 
+.PHONY: test-page
+test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
+	swift build --product siwatch
+	swift build --product apple-simulator
+	@scripts/test_page.sh .build/debug/siwatch .build/debug/apple-simulator $(SHOTS)
+
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
 	@if [ "$(STORE)" = postgres ]; then $(MAKE) setup-postgres; fi

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
 """Loads pages in a headless Chromium and says what is wrong with them.
 
 check_page.py [--shots FOLDER] [--chromium PATH] URL...

@@ -100,7 +100,7 @@ life() {
     holds "$1: a reload with a mistake fails" eval '! systemctl reload siwatch'
     sed -i 's/^team_ids/team_id/' $configuration
     sed -i 's/^level = "[a-z]*"/level = "trace"/' $configuration
-    holds "$1: systemctl reload" eval 'systemctl reload siwatch || { journalctl -q --no-pager -u siwatch | tail -5; false; }'
+    holds "$1: systemctl reload" eval 'systemctl reload siwatch || { sleep 1; journalctl -q --no-pager -u siwatch | tail -5; false; }'
     holds "$1: the reload is taken over" within 10 says event=reloaded
     holds "$1: the process is the same" is MainPID "$before"
     kill -STOP "$(shown MainPID)"
@@ -112,7 +112,7 @@ life() {
     holds_confirmed "$1"
     holds "$1: Swift's runtime complains of nothing" eval '! says "thread priority"'
     holds "$1: systemctl stop" systemctl stop siwatch
-    holds "$1: health says that it is down" eval 'sudo -u siwatch siwatch health; [ $? -eq 2 ]'
+    holds "$1: health says that it is down" within 60 eval 'sudo -u siwatch siwatch health; [ $? -eq 2 ]'
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 

@@ -22,8 +22,11 @@ struct Check: AsyncParsableCommand {
         var otherTeams: [OtherTeam] = []
         var unknownCanaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
         var keys: Keys?
+        // The daemon can read them, and does at each reload.
+        let areKeysHidden =
+            FileNames.areCredentialsHidden && !configuration.keyFiles.allSatisfy { FileManager.default.fileExists(atPath: $0) }
         do {
-            keys = try Keys(configuration)
+            if !areKeysHidden { keys = try Keys(configuration) }
         } catch {
             mistakes += error.messages
         }
@@ -55,11 +58,12 @@ struct Check: AsyncParsableCommand {
             mistakes += failure.messages
         }
         mistakes += obstacles
-        guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
+        guard mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
         for warning in configuration.warnings { warn("\(configuration.source): \(warning)") }
         if let user = database.userInPlaceOfRoot { warn("root may read and write what \(user) may not: run it with sudo -u \(user)") }
         for warning in warnings { warn(warning) }
+        if areKeysHidden { warn("systemd hides the keys from this command, so they were not looked at") }
         for canary in unknownCanaries { warn("\(configuration.source): \(canary)") }
         for team in otherTeams { warn("\(configuration.source): \(team)") }
         for round in rounds where !round.round.fits { warn("\(configuration.source): \(round)") }
@@ -70,7 +74,9 @@ struct Check: AsyncParsableCommand {
         }
         let holder = database.lockHolder.map { ", and \($0) works on it" } ?? ""
         try printOutput("  database \(database.name): \(isThere ? "usable\(holder)" : database.absence)")
-        if keys.ring == nil { try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
+        if let keys, keys.ring == nil {
+            try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it")
+        }
     }
 
     private func warn(_ text: String) {

@@ -123,6 +123,9 @@ struct Configuration: Sendable, Equatable {
 }
 
 extension Configuration {
+    /// The files of all keys.
+    var keyFiles: [String] { [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } }
+
     /// Settings that are legal but probably not meant.
     var warnings: [ConfigurationMistake] {
         var warnings: [ConfigurationMistake] = []

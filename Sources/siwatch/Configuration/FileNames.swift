@@ -22,6 +22,12 @@ struct FileNames {
         return FileManager.default.isReadableFile(atPath: unit) ? unit : nil
     }
 
+    /// Whether systemd hides the credentials of the unit from this command, as version 252 does from `ExecReload=`.
+    static var areCredentialsHidden: Bool {
+        if let folder = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"] { return access(folder, X_OK) != 0 }
+        return FileManager.default.fileExists(atPath: "/run/credentials") && access("/run/credentials", X_OK) != 0
+    }
+
     /// A relative name starts at the folder of the TOML file.
     func path(of name: String) -> String {
         name.hasPrefix("/") ? name : folder + name
