@@ -33,6 +33,11 @@ final class AppleAbsence: Sendable {
     /// Apple is back after so many answers in a row, or with one if no request has failed for a while.
     private static let proof = 5
 
+    /// Forgets an app for which another replica asks from now on.
+    func forget(_ app: String) {
+        absences.withLockedValue { $0[app] = nil }
+    }
+
     /// The absences that were told, by app.
     var told: [AppAbsence] {
         absences.withLockedValue { absences in
@@ -48,7 +53,9 @@ final class AppleAbsence: Sendable {
     /// - Returns: what to log; nil if nothing is to be logged.
     func failed(_ app: String, _ kind: String, at now: Timestamp) -> News? {
         absences.withLockedValue { absences in
-            var absence = absences[app] ?? Absence(since: now, failedAt: now)
+            // After an answer and a quiet while, this is another absence.
+            let known = absences[app].flatMap { $0.answers > 0 && $0.failedAt.duration(to: now) >= Self.patience ? nil : $0 }
+            var absence = known ?? Absence(since: now, failedAt: now)
             defer { absences[app] = absence }
             absence.failures += 1
             (absence.failedAt, absence.answers) = (now, 0)

@@ -163,7 +163,10 @@ package struct Telemetry: Sendable {
     func laneLost(_ lane: FleetLane) {
         logger.log(.laneLost, ["lane": "\(lane)"])
         // The lane's next owner hears whether Apple still blames us.
-        if case .app(let app) = lane { appUnpaused(app) }
+        if case .app(let app) = lane {
+            appUnpaused(app)
+            absence.forget(app)
+        }
     }
 
     func renewalFailed(_ error: any Error) {

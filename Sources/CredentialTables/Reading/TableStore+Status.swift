@@ -6,13 +6,13 @@ package import CredentialCore
 extension TableStore {
     package func credentialCounts() async throws -> [CredentialCount] {
         try await query { connection in
-            try connection.fetchValues(
+            try connection.fetchAll(
                 """
-                SELECT app.name AS app, credential_count.state, credential_count.count
+                SELECT app.name, credential_count.state, credential_count.count
                   FROM credential_count JOIN app ON app.id = credential_count.app
                  ORDER BY app.name, credential_count.state
                 """
-            )
+            ).map { CredentialCount(app: $0.text(at: 0) ?? "", state: $0.text(at: 1) ?? "", count: $0.count(at: 2)) }
         }
     }
 
@@ -48,11 +48,15 @@ extension TableStore {
                 AppStatus(
                     app: $0.text(at: 0) ?? "",
                     pausedAt: $0.time(at: 1),
-                    rejections: AppStatus.Rejections(pending: $0.int(at: 2), admitted: $0.int(at: 3), withoutNotification: $0.int(at: 4)),
-                    neverAccepted: $0.int(at: 5),
-                    foreignTokens: $0.int(at: 6),
+                    rejections: AppStatus.Rejections(
+                        pending: $0.count(at: 2),
+                        admitted: $0.count(at: 3),
+                        withoutNotification: $0.count(at: 4)
+                    ),
+                    neverAccepted: $0.count(at: 5),
+                    foreignTokens: $0.count(at: 6),
                     revocationsBrakedAt: $0.time(at: 7),
-                    revocationsHeld: $0.int(at: 8)
+                    revocationsHeld: $0.count(at: 8)
                 )
             }
         }

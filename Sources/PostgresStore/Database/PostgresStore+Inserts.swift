@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 extension PostgresStore {
     /// Takes the lock that an insert takes on each queue, and asks whether the roles that backends log in by may insert.
     ///
     /// A queue may be full of work and still closed to backends: somebody has locked the table, or has taken a right away.
     package func insertObstacle() async throws -> String? {
+        // Each try waits a second for the lock. A backend waits without end, so a short maintenance is no obstacle.
+        for _ in 1..<Self.insertTries {
+            do { return try await tryInsert() } catch StoreError.retry {}
+        }
         do {
-            return try await reader.run { [address] connection in
-                if let missing = try connection.missingInsertRights(in: address.schema) { return missing }
-                try connection.send("BEGIN")
-                try connection.send("LOCK TABLE \(Queue.allCases.map(\.rawValue).joined(separator: ", ")) IN ROW EXCLUSIVE MODE")
-                try connection.send("ROLLBACK")
-                return nil
-            }
+            return try await tryInsert()
         } catch StoreError.retry(let reason) {
             return reason
+        }
+    }
+
+    private static let insertTries = 5
+
+    private func tryInsert() async throws -> String? {
+        try await reader.run { [address] connection in
+            if let missing = try connection.missingInsertRights(in: address.schema) { return missing }
+            try connection.send("BEGIN")
+            try connection.send("LOCK TABLE \(Queue.allCases.map(\.rawValue).joined(separator: ", ")) IN ROW EXCLUSIVE MODE")
+            try connection.send("ROLLBACK")
+            return nil
         }
     }
 }

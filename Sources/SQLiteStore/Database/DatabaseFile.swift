@@ -108,6 +108,13 @@ package struct DatabaseFile: Sendable {
                         + "journal_mode: stop them, remove it, and run siwatch migrate" : "\(path) is an SQLite database of another program"
             )
         }
+        // In WAL mode, 2, there never is one. A copy has another mode until siwatch opens it.
+        if header[18] != 2, RollbackJournal.obstacle(at: path) != nil {
+            throw .unreadable(
+                "\(path)\(RollbackJournal.suffix) is there: a program that wrote the file was killed, or somebody has put it there; restore "
+                    + "the file again"
+            )
+        }
         try refuseNewer(Int(header.bigEndian32(at: 60)))
         let version = try schemaVersion(isInUse: isInUse)
         try refuseNewer(version)
@@ -248,6 +255,9 @@ package struct DatabaseFile: Sendable {
         if isEmptyFile, lstat(path, &status) == 0, status.st_uid != geteuid(), unlink(path) != 0 {
             throw StoreOpenError("\(path) is an empty file and cannot be taken over: \(String(cString: strerror(errno)))")
         }
+        // In a folder that no group may enter, there are no members to share the file with.
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        let isPrivate = stat(folder, &status) == 0 && status.st_mode & 0o050 == 0
         // SQLite itself would give the group no access, and create the target of a link. The log beside the file inherits the file's mode.
         let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o660)
         guard descriptor >= 0, fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
@@ -256,7 +266,7 @@ package struct DatabaseFile: Sendable {
         }
         defer { close(descriptor) }
         // Sets the mode whatever umask the operator's shell has for `migrate`.
-        if status.st_size == 0 { fchmod(descriptor, 0o660) }
+        if status.st_size == 0 { fchmod(descriptor, isPrivate ? 0o600 : 0o660) }
     }
 }
 

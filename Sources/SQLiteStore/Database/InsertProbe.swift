@@ -32,7 +32,7 @@ package final class InsertProbe: Sendable {
         if let journal = RollbackJournal.obstacle(at: path) { return journal }
         if let holder = await fileHolder() { return "\(holder) keeps the file \(path) locked, so that no new connection can open it" }
         do {
-            try await connection.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE; ROLLBACK") }
+            try await connection.writeWithoutTransaction { db in try db.inTransaction(.immediate) { .rollback } }
             return nil
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             let holder = KernelLock.write.holder(ofDatabase: path) ?? "a process that the kernel does not name"

@@ -27,7 +27,10 @@ package enum KernelLock: Sendable {
         guard stat(path + suffix, &status) == 0,
             let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8)
         else { return nil }
-        return holder(ofInode: UInt64(status.st_ino), in: locks).map(Self.description)
+        // Any program may lock a whole file of its own, on another device.
+        let (major, minor) = (status.st_dev >> 8 & 0xfff, status.st_dev & 0xff | status.st_dev >> 12 & 0xfff00)
+        let device = self == .file ? [major, minor].map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: ":") : nil
+        return holder(ofInode: UInt64(status.st_ino), on: device, in: locks).map(Self.description)
     }
 
     private var suffix: String {
@@ -46,12 +49,15 @@ package enum KernelLock: Sendable {
         }
     }
 
-    /// - Parameter locks: the text of `/proc/locks`: number, kind, mode, access, process, device with inode, first byte, last byte.
-    func holder(ofInode inode: UInt64, in locks: String) -> Int32? {
+    /// - Parameters:
+    ///   - locks: the text of `/proc/locks`: number, kind, mode, access, process, device with inode, first byte, last byte.
+    ///   - device: as there; nil for any.
+    func holder(ofInode inode: UInt64, on device: String? = nil, in locks: String) -> Int32? {
         let (kind, bytes) = bytes
         for line in locks.split(separator: "\n") {
             let words = line.split(separator: " ")
             guard words.count == 8, words[1] == kind, words[3] == "WRITE", words[5].split(separator: ":").last == "\(inode)",
+                device.map({ words[5].hasPrefix($0 + ":") }) ?? true,
                 let first = Int(words[6]), let last = words[7] == "EOF" ? Int.max : Int(words[7]), first <= bytes.upperBound,
                 bytes.lowerBound <= last
             else { continue }

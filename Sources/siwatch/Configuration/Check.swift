@@ -23,12 +23,12 @@ struct Check: AsyncParsableCommand {
         var unknownCanaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
         var keys: Keys?
         // The daemon can read them, and does at each reload.
-        let areKeysHidden =
-            FileNames.areCredentialsHidden && !configuration.keyFiles.allSatisfy { FileManager.default.fileExists(atPath: $0) }
+        let hiddenKeys =
+            FileNames.areCredentialsHidden ? configuration.keyFiles.filter { !FileManager.default.fileExists(atPath: $0) } : []
         do {
-            if !areKeysHidden { keys = try Keys(configuration) }
+            keys = try Keys(configuration)
         } catch {
-            mistakes += error.messages
+            mistakes += error.messages.filter { message in !hiddenKeys.contains { message.contains($0) } }
         }
         let database: DatabaseLocation
         do {
@@ -63,7 +63,7 @@ struct Check: AsyncParsableCommand {
         for warning in configuration.warnings { warn("\(configuration.source): \(warning)") }
         if let user = database.userInPlaceOfRoot { warn("root may read and write what \(user) may not: run it with sudo -u \(user)") }
         for warning in warnings { warn(warning) }
-        if areKeysHidden { warn("systemd hides the keys from this command, so they were not looked at") }
+        for key in hiddenKeys { warn("systemd hides the key \(key) from this command, so it was not looked at") }
         for canary in unknownCanaries { warn("\(configuration.source): \(canary)") }
         for team in otherTeams { warn("\(configuration.source): \(team)") }
         for round in rounds where !round.round.fits { warn("\(configuration.source): \(round)") }

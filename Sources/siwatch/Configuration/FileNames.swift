@@ -24,8 +24,7 @@ struct FileNames {
 
     /// Whether systemd hides the credentials of the unit from this command, as version 252 does from `ExecReload=`.
     static var areCredentialsHidden: Bool {
-        if let folder = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"] { return access(folder, X_OK) != 0 }
-        return FileManager.default.fileExists(atPath: "/run/credentials") && access("/run/credentials", X_OK) != 0
+        ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"].map { access($0, X_OK) != 0 } ?? false
     }
 
     /// A relative name starts at the folder of the TOML file.

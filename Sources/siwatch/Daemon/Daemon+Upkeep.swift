@@ -66,7 +66,7 @@ extension Daemon {
     }
 
     /// The settings as the last reload left them.
-    private var refresh: @Sendable () -> Configuration.Refresh {
+    var refresh: @Sendable () -> Configuration.Refresh {
         { [context, apps] in
             var refresh = context.configuration.refresh
             if let limits = apps.first?.atWork.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }

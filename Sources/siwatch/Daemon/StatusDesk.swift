@@ -14,6 +14,8 @@ actor StatusDesk {
     private let appleClock: AppleClock
     private let health: HealthReports
     private let rounds: CheckRounds
+    /// As the last reload left it.
+    private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
     /// The program's file at the start.
     private let program = ProgramFile()
@@ -31,6 +33,7 @@ actor StatusDesk {
     private static let slowValidity = Duration.seconds(15)
     /// How long a reader waits for the database.
     private static let patience = Duration.seconds(2)
+    private static let longestDelay = Duration.seconds(30)
     private static let courseInterval = Duration.minutes(30)
     private static let mostSamples = 49
 
@@ -39,6 +42,7 @@ actor StatusDesk {
         appleClock = daemon.apple.clock
         self.health = health
         rounds = CheckRounds(daemon.context.store)
+        refresh = daemon.refresh
         startedAt = daemon.context.clock.now
         reload = NIOLockedValueBox(DaemonReport.Reload(at: daemon.context.clock.now))
     }
@@ -74,7 +78,7 @@ actor StatusDesk {
             troubles: health.readiness.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
             tablesReadAt: known?.at,
-            tablesUnread: unread,
+            tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
@@ -83,10 +87,15 @@ actor StatusDesk {
             course: course,
             warnings: context.output.warnings.map(DaemonReport.Warning.init)
         )
-        report.at = context.clock.now
-        // It speaks, and says in `troubles` what it cannot do.
-        (report.isRunning, report.isSilent) = (true, false)
+        // The beat of this process is a commit, so an old one tells that nothing can be written.
+        (report.at, report.isRunning) = (context.clock.now, true)
         return report
+    }
+
+    /// Whether the figures are so old that the database must be in trouble. A slow one may take seconds.
+    private var isOutdated: Bool {
+        guard let known else { return true }
+        return known.at.advanced(by: Self.longestDelay) < context.clock.now
     }
 
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
@@ -94,9 +103,10 @@ actor StatusDesk {
         let now = ContinuousClock.now
         if !isReading, readAt.map({ now - $0.tables > Self.validity }) ?? true {
             isReading = true
+            // Not a child of the reader, who does not wait for it to the end.
             Task { await read() }
         }
-        while isReading, ContinuousClock.now - now < Self.patience { try? await Task.sleep(for: .milliseconds(5)) }
+        while isReading, !Task.isCancelled, ContinuousClock.now - now < Self.patience { try? await Task.sleep(for: .milliseconds(5)) }
         if isReading { unread = "no answer within \(Self.patience.text)" }
     }
 
@@ -104,7 +114,9 @@ actor StatusDesk {
         let start = ContinuousClock.now
         let standing = known != nil && readAt.map { start - $0.slow < Self.slowValidity } ?? false ? known : nil
         do {
-            var report = try await StatusReport(of: context.configuration, in: context.store, knowing: standing, counted: rounds)
+            var configuration = context.configuration
+            configuration.refresh = refresh()
+            var report = try await StatusReport(of: configuration, in: context.store, knowing: standing, counted: rounds)
             report.hideUsers(as: context.telemetry.pseudonym)
             known = report
             unread = nil

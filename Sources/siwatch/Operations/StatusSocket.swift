@@ -38,6 +38,7 @@ struct StatusSocket: Service {
         var status = stat()
         let folder = URL(filePath: path).deletingLastPathComponent().path
         guard lstat(folder, &status) == 0 else { throw Obstacle(reason: isAsked ? systemError() : nil) }
+        if let danger = UnixSocket.danger(at: path) { throw Obstacle(reason: danger) }
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw Obstacle(reason: "is no socket") }
         guard !UnixSocket.isListenedOn(path) else { throw Obstacle(reason: "another siwatch listens there") }
@@ -58,6 +59,7 @@ struct StatusSocket: Service {
         } catch {
             throw Obstacle(reason: "\(error)")
         }
-        unlink(path)
+        // The next siwatch may listen there already.
+        if !UnixSocket.isListenedOn(path) { unlink(path) }
     }
 }

@@ -21,6 +21,16 @@ extension sockaddr_un {
 }
 
 enum UnixSocket {
+    /// Why somebody else might answer there in siwatch's place; nil if nobody can, or if there is no such folder.
+    static func danger(at path: String) -> String? {
+        var (folder, socket) = (stat(), stat())
+        let name = URL(filePath: path).deletingLastPathComponent().path
+        guard stat(name, &folder) == 0 else { return nil }
+        if folder.st_mode & 0o022 != 0 { return "other users may write its folder \(name)" }
+        guard lstat(path, &socket) == 0, socket.st_uid != folder.st_uid else { return nil }
+        return "it belongs to \(Account.name(ofUser: socket.st_uid)), and its folder to \(Account.name(ofUser: folder.st_uid))"
+    }
+
     /// Whether a process listens at a path.
     static func isListenedOn(_ path: String) -> Bool {
         guard var target = sockaddr_un(socketAddress: path) else { return false }

@@ -35,8 +35,8 @@ struct DaemonAnswer {
 
     /// - Parameter socket: the path of a Unix socket.
     init(askedAt socket: String) async throws(Failure) {
-        var status = stat()
-        guard stat(socket, &status) == 0 else {
+        if let danger = UnixSocket.danger(at: socket) { throw .silent(danger) }
+        guard UnixSocket.isListenedOn(socket) else {
             if errno == EACCES { throw .silent(systemError()) }
             throw .absent
         }
@@ -44,11 +44,11 @@ struct DaemonAnswer {
             json = try await Self.fetch("/status.json", "application/json", at: socket)
             text = try await Self.fetch("/", "text/plain", at: socket)
             head = try JSONDecoder().decode(Head.self, from: Data(json.utf8))
+        } catch let failure as Failure {
+            throw failure
         } catch let error as HTTPClientError {
             throw error == .deadlineExceeded ? .silent("no answer within 5 s") : .silent("\(error)")
         } catch let error as IOError {
-            // Left by a siwatch that was killed.
-            if error.errnoCode == ECONNREFUSED || error.errnoCode == ENOENT { throw .absent }
             throw .silent(systemError(error.errnoCode))
         } catch {
             throw .silent("\(error)")

@@ -60,7 +60,7 @@ struct StatusReport: Encodable {
 
     /// - Parameters:
     ///   - known: a report from a moment ago. Its slow figures are not read again.
-    ///   - counted: knows how long a check of every token takes, so that the tokens need not be counted again.
+    ///   - counted: the daemon's, which knows how long a check of every token takes. Then nothing is tried and no tokens are counted again.
     init(
         of configuration: Configuration,
         in store: any CredentialStore,
@@ -87,7 +87,8 @@ struct StatusReport: Encodable {
         at = now
         aliveAt = try await store.aliveAt
         isSilent = isRunning && max(aliveAt ?? .earliest, database.lockedAt ?? .earliest) < now.advanced(by: .seconds(-60))
-        insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) }
+        // The daemon tries it all the time.
+        if counted == nil { insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) } }
         queues = try await store.queues()
         apps = try await store.apps()
         credentials = try await store.credentialCounts()
@@ -95,8 +96,10 @@ struct StatusReport: Encodable {
         checks = try await store.checks()
         breakers = BreakerReport.all(try await store.breakers(), of: apps)
         let watched = configuration.clientIDs
+        // A check may come somewhat later, and an hour late.
+        let longest = configuration.refreshPolicy.longestInterval + .hours(1)
         let unproven = try await store.clients().filter { client in
-            watched.contains(client.clientID) && client.validAt.map { $0.advanced(by: configuration.refresh.interval) < now } ?? true
+            watched.contains(client.clientID) && client.validAt.map { $0.advanced(by: longest) < now } ?? true
         }
         idleClients = known?.idleClients ?? []
         unprovenClients = []

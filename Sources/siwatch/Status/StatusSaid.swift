@@ -38,7 +38,7 @@ struct StatusSaid {
                     return
                 }
             } catch .silent(let reason) {
-                silence = Finding(.note, "the siwatch at \(socket) cannot be asked: \(reason)", runbook: "siwatchnotready")
+                silence = Finding(.down, "the siwatch at \(socket) cannot be asked: \(reason)", runbook: "siwatchnotready")
             } catch {}
         }
         try options.refuseRoot(on: database)

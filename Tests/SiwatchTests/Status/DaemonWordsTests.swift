@@ -59,6 +59,8 @@ struct DaemonWordsTests {
                 let output = try await site.folder.run("status").output
                 #expect(output.contains { $0.hasSuffix("siwatch.sock cannot be asked: no answer within 5 s") }, "\(output)")
                 #expect(output.contains("from the tables alone: no daemon has answered"))
+                let (status, line) = try await site.folder.run("health")
+                #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
             }
         }
     }
@@ -133,6 +135,29 @@ struct DaemonWordsTests {
                 for text in users.map(\.userID) + ["nobody"] { #expect(!page.contains(text), "\(text)") }
                 let text = try await OperationsPages(of: daemon).get("")
                 #expect(text.hasPrefix("siwatch ") && !text.contains("<") && !text.contains(users[0].userID), "\(text)")
+            }
+        }
+    }
+
+    /// Whoever can write the file writes any number into it.
+    @Test(arguments: [Int64.max, Int64.min]) func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(2))
+                let pages = try await OperationsPages(of: daemon)
+                try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
+                for change in [
+                    "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
+                    "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
+                ] {
+                    // A column may refuse the number.
+                    try? await site.backend.execute("UPDATE \(change)")
+                    // The figures of a second ago still stand.
+                    for page in ["", "status.json", "metrics", ""] {
+                        _ = try await pages.get(page, within: .seconds(2)) { _ in false }
+                    }
+                }
+                #expect(try await pages.get("healthz") == "ok\n")
             }
         }
     }
