@@ -39,6 +39,7 @@ package final class LoopProgress: Sendable {
     }
 
     func turn(_ lane: Lane) {
+        refusals.withLockedValue { $0[lane]?.cause = nil }
         let turned = turns.withLockedValue { turns in
             turns[lane] = now()
             return lanes.isSubset(of: turns.keys)
@@ -48,7 +49,8 @@ package final class LoopProgress: Sendable {
 
     /// Notes that the loop was told no: no progress, but no hang either.
     func refused(_ lane: Lane, because error: (any Error)? = nil) {
-        refusals.withLockedValue { $0[lane] = (now(), error.map { "\($0)" }) }
+        // A later refusal without a cause is a consequence.
+        refusals.withLockedValue { $0[lane] = (now(), error.map { "\($0)" } ?? $0[lane]?.cause) }
     }
 
     /// Returns once every loop has turned, or at a stop or a cancellation. Await it once.

@@ -38,10 +38,12 @@ final class AppleAbsence: Sendable {
         absences.withLockedValue { $0[app] = nil }
     }
 
-    /// The absences that were told, by app.
-    var told: [AppAbsence] {
+    /// The absences that were told, by app. One of which Apple's last word is an answer, and a quiet while, may be over: nobody asks.
+    func told(at now: Timestamp) -> [AppAbsence] {
         absences.withLockedValue { absences in
-            absences.filter { !$0.value.toldAt.isEmpty }.sorted { $0.key < $1.key }.map { app, absence in
+            absences.filter { _, absence in
+                !absence.toldAt.isEmpty && (absence.answers == 0 || absence.failedAt.duration(to: now) < Self.patience)
+            }.sorted { $0.key < $1.key }.map { app, absence in
                 AppAbsence(app: app, since: absence.since, failures: absence.failures, kinds: absence.toldAt.keys.sorted())
             }
         }
@@ -94,5 +96,5 @@ package struct AppAbsence: Sendable, Equatable, Encodable {
 
 extension Telemetry {
     /// The apps that Apple gives no usable answers.
-    package var absences: [AppAbsence] { absence.told }
+    package func absences(at now: Timestamp) -> [AppAbsence] { absence.told(at: now) }
 }

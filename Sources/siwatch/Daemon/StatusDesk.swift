@@ -83,7 +83,7 @@ actor StatusDesk {
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
             answers: context.telemetry.lastAnswers,
-            absences: context.telemetry.absences,
+            absences: context.telemetry.absences(at: context.clock.now),
             course: course,
             warnings: context.output.warnings.map(DaemonReport.Warning.init)
         )

@@ -35,8 +35,19 @@ enum DatabaseLocation: Sendable {
     /// - Parameter store: this database, open.
     /// - Throws: `StoreError` if the database does not answer.
     func insertObstacle(in store: any CredentialStore) async throws -> String? {
-        if case .file(let file) = self, let obstacle = GroupAccess(path: file.path).obstacle { return obstacle }
+        if case .file(let file) = self, let obstacle = Self.insertObstacle(at: file.path) { return obstacle }
         return try await store.insertObstacle()?.printable
+    }
+
+    /// What the system tells of a file without opening it: closing it would end all locks of SQLite in this process.
+    private static func insertObstacle(at path: String) -> String? {
+        let place = "database.path: "
+        if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first {
+            return obstacle.hasPrefix(place) ? String(obstacle.dropFirst(place.count)) : obstacle
+        }
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        if DiskSpace(at: folder)?.isFull == true { return "the disk of \(path) is full" }
+        return GroupAccess(path: path).obstacle
     }
 
     /// Whether the database exists and belongs to siwatch.

@@ -18,9 +18,13 @@ struct DiskSpace {
         free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
     }
 
+    /// Whether hardly another row fits.
+    var isFull: Bool { free < 1 << 20 }
+
     /// A sentence if the room is about to run out.
     var warning: String? {
         guard free < Self.least else { return nil }
-        return "only \(free >> 20) MB are free there; when none is, siwatch settles nothing and backends cannot insert"
+        return
+            "\(isFull ? "nothing is" : "only \(free >> 20) MB are") free there; when none is, siwatch settles nothing and backends cannot insert"
     }
 }

@@ -17,8 +17,13 @@ struct ShowHealth: AsyncParsableCommand {
         do {
             said = try await StatusSaid(options)
         } catch let failure as CommandFailure {
-            try printOutput("unknown: \(failure)")
-            throw ExitCode(3)
+            // Nobody answers. With a configuration that can be read, it is the database that is at fault.
+            guard failure.code != ExitCode(64), (try? options.readConfiguration(opensDatabase: false)) != nil else {
+                try printOutput("unknown: \(failure)")
+                throw ExitCode(3)
+            }
+            try printOutput("down: no siwatch answers, and \(failure)")
+            throw ExitCode(Health.down.exitCode)
         }
         let worst = said.findings.first { $0.severity > .note }?.sentence
         try printOutput([said.health.rawValue, worst].compactMap(\.self).joined(separator: ": "))

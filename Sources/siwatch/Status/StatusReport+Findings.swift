@@ -7,7 +7,7 @@ import CredentialMonitor
 extension StatusReport {
     /// All that an operator should know, the worst first.
     var findings: [Finding] {
-        let all = ofProcess + ofBackends + ofApple + ofQueues + ofRejections + ofConfiguration + ofHost
+        let all = ofBackends + ofProcess + ofApple + ofQueues + ofRejections + ofConfiguration + ofHost
         return all.enumerated().sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }.map(\.element)
     }
 
@@ -68,12 +68,13 @@ extension StatusReport {
 
     private var ofBackends: [Finding] {
         let bug = "SQLite \(sqlite ?? "") has the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0"
-        return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: "siwatchbackendslockedout")] } ?? [])
+        let runbook = freeSpace.map { $0 < 1 << 20 } == true ? "siwatchstorefull" : "siwatchbackendslockedout"
+        return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: runbook)] } ?? [])
             + (hasWALResetBug ? [Finding(.note, bug)] : [])
     }
 
     private var ofApple: [Finding] {
-        var findings = refusedClients.map { Finding(.down, $0.sentence, runbook: "siwatchapppaused") }
+        var findings = ofClock + refusedClients.map { Finding(.down, $0.sentence, runbook: "siwatchapppaused") }
         findings += (daemon?.absences ?? []).map { absence in
             Finding(
                 .degraded,
@@ -106,13 +107,18 @@ extension StatusReport {
         } else if let at = signingKeysFetchedAt, isRunning, at < self.at.advanced(by: .hours(-6)) {
             findings.append(Finding(.degraded, "siwatch last fetched Apple's keys \(ago(at))", runbook: "siwatchsigningkeysstale"))
         }
-        if let skew = daemon?.appleClockSkew, abs(skew) > 30_000 {
-            findings.append(Finding(.degraded, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew"))
-        } else if daemon?.isClockHeld == true {
-            let sentence = "nothing is deleted by age, because Apple has not confirmed the clock"
-            findings.append(Finding(.note, sentence, runbook: "siwatchclockskew"))
-        }
         return findings
+    }
+
+    /// Apple blames the client for what a wrong clock has dated.
+    private var ofClock: [Finding] {
+        if let skew = daemon?.appleClockSkew, abs(skew) > 30_000 {
+            let isBlamed = abs(skew) > 60_000 && !refusedClients.isEmpty
+            let severity = isBlamed ? Finding.Severity.down : .degraded
+            return [Finding(severity, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew")]
+        }
+        guard daemon?.isClockHeld == true else { return [] }
+        return [Finding(.note, "nothing is deleted by age, because Apple has not confirmed the clock", runbook: "siwatchclockskew")]
     }
 
     /// - Parameter skew: how far Apple's clock is ahead, in milliseconds.
