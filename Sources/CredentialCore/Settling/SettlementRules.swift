@@ -40,8 +40,10 @@ package struct SettlementRules: Sendable {
     /// that thousands of waiting requests do not hold up the others.
     ///
     /// Events have no such rule, because new events go before waiting ones.
+    ///
+    /// - Parameter requestedAt: by a backend, which may have dated the request ahead. Far ahead it is looked at as rarely as long after.
     func requestRetry(requestedAt: Timestamp, at now: Timestamp) -> Duration {
-        let waited = requestedAt.duration(to: now)
+        let waited = requestedAt > now ? now.duration(to: requestedAt) : requestedAt.duration(to: now)
         guard waited < Self.longestWaitForGrant else { return Self.longestSignInRetry }
         // Not beyond the end of the wait for a sign-in that is not on its way.
         let retry = min(waited / 8, Self.longestWaitForGrant - waited)

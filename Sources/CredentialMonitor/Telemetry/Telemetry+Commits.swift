@@ -18,7 +18,8 @@ extension Telemetry {
         for (settlement, result) in zip(settlements, batch.results) {
             if case .notification(let work, .verified(let notification)) = settlement, case .notification = result {
                 notificationLag.record(max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
-                lastReceived = work.receivedAt
+                // A backend gives this time, and may send a message again.
+                lastReceived = max(lastReceived ?? .earliest, min(work.receivedAt, now))
             }
             for counted in Tallied.all(settlement, result) { tally[counted, default: 0] += 1 }
             revocationSettled(settlement, result)

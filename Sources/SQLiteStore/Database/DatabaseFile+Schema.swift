@@ -9,6 +9,7 @@ extension DatabaseFile {
     /// - Throws: `foreign`, with what siwatch has not made, and what it made and is missing or changed.
     func refuseForeignSchema(version: Int, on connection: OpaquePointer?) throws(Unusable) {
         let found = StoredSchema(try rows(of: StoredSchema.query, on: connection))
+        try refuseForeignMigrations(upTo: version, on: connection)
         let difference: String?
         do {
             difference = try found.difference(from: StoredSchema(madeBy: steps.filter { $0.version <= version }))
@@ -19,6 +20,15 @@ extension DatabaseFile {
         throw .foreign(
             "\(path) is not as siwatch made it: \(difference). Find out who did that, drop what is not siwatch's, or restore a backup"
         )
+    }
+}
+
+extension DatabaseFile {
+    /// A step that somebody has noted ahead of its time would be left out by the release that brings it.
+    private func refuseForeignMigrations(upTo version: Int, on connection: OpaquePointer?) throws(Unusable) {
+        let found = Set(try rows(of: "SELECT identifier FROM grdb_migrations", on: connection).map { $0[0] })
+        guard found != Set(steps.filter { $0.version <= version }.map { "v\($0.version)" }) else { return }
+        throw .foreign("\(path) is not as siwatch made it: its list of migrations was changed. Restore a backup")
     }
 }
 
