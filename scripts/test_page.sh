@@ -15,18 +15,28 @@ folder=$(mktemp -d)
 started=
 trap 'kill $started 2>/dev/null; rm -rf "$folder"' EXIT
 
+# waited_for PATTERN FILE: gives up after a minute.
+waited_for() {
+    tries=600
+    until grep -qs "$1" "$2"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || { cat "$2" >&2 && exit 2; }
+        sleep 0.1
+    done
+}
+
 siwatch=$(realpath "$1")
 simulator=$(realpath "$2")
 shots=$(realpath -m "${3:-$folder/shots}")
 cd "$folder"
 "$simulator" --print-config >siwatch.toml 2>simulator.log &
 started="$started $!"
-until grep -qs '^keys_endpoint' siwatch.toml; do sleep 0.1; done
+waited_for '^keys_endpoint' siwatch.toml
 printf '[operations]\nlisten = "127.0.0.1:0"\nsocket = ""\n[log]\nformat = "text"\n' >>siwatch.toml
 "$siwatch" migrate --config siwatch.toml
 "$siwatch" run --config siwatch.toml 2>siwatch.log &
 started="$started $!"
-until grep -qs 'event=ready' siwatch.log; do sleep 0.1; done
+waited_for 'event=ready' siwatch.log
 address=$(sed -n 's/.*event=listening address=\([^ ]*\).*/\1/p' siwatch.log)
 echo 'no notification' >notification
 "$siwatch" enqueue notification --config siwatch.toml

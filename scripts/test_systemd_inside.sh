@@ -137,6 +137,8 @@ systemctl stop siwatch
 store=file
 rm $file.lock
 life "file"
+holds "file: the doctor sees that the backend can write" eval 'sudo -u siwatch siwatch doctor --as www-data; sudo -u siwatch siwatch doctor --as www-data | grep "^ok *www-data can write"'
+holds "file: and that another user cannot" eval 'sudo -u siwatch siwatch doctor --as nobody | grep "^wrong *nobody "'
 holds "file: the group may write the database and take its lock" eval '[ "$(stat -c %a:%G $file $file.lock | uniq)" = 660:siwatch ]'
 
 # MARK: Keys by LoadCredential

@@ -17,7 +17,7 @@ package protocol TableRow {
 extension TableRow {
     package func int(at column: Int) -> Int { Int(integer(at: column)) }
 
-    /// A number that siwatch has counted. Whoever can write the file may have put any other there, and sums of it must not overflow.
+    /// A number that siwatch counts. A writer of the file can put any other number there, and sums must not overflow.
     package func count(at column: Int) -> Int { min(max(int(at: column), 0), 1 << 40) }
 
     /// False for NULL.

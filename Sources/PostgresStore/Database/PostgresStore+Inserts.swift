@@ -9,14 +9,11 @@ extension PostgresStore {
     /// A queue may be full of work and still closed to backends: somebody has locked the table, or has taken a right away.
     package func insertObstacle() async throws -> String? {
         // Each try waits a second for the lock. A backend waits without end, so a short maintenance is no obstacle.
-        for _ in 1..<Self.insertTries {
-            do { return try await tryInsert() } catch StoreError.retry {}
+        var obstacle: String?
+        for _ in 1...Self.insertTries {
+            do { return try await tryInsert() } catch StoreError.retry(let reason) { obstacle = reason }
         }
-        do {
-            return try await tryInsert()
-        } catch StoreError.retry(let reason) {
-            return reason
-        }
+        return obstacle
     }
 
     private static let insertTries = 5

@@ -42,7 +42,7 @@ struct Check: AsyncParsableCommand {
         do {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles
-            warnings = server.warnings + (database.lackOfSpace.map { [$0] } ?? [])
+            warnings = server.warnings + (database.space?.warning.map { ["\(database.place): \($0)"] } ?? [])
             isThere = try server.obstacles.isEmpty && database.exists()
             // Reading beside a daemon needs the right to write too.
             if isThere, obstacles.isEmpty {

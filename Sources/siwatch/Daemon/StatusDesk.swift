@@ -17,8 +17,6 @@ actor StatusDesk {
     /// As the last reload left it.
     private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
-    /// The program's file at the start.
-    private let program = ProgramFile()
     private let reload: NIOLockedValueBox<DaemonReport.Reload>
 
     private var known: StatusReport?
@@ -74,7 +72,7 @@ actor StatusDesk {
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             startedAt: startedAt,
-            isReplaced: program.isReplaced,
+            isReplaced: isReplaced,
             troubles: health.readiness.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
             tablesReadAt: known?.at,
@@ -96,6 +94,11 @@ actor StatusDesk {
     private var isOutdated: Bool {
         guard let known else { return true }
         return known.at.advanced(by: Self.longestDelay) < context.clock.now
+    }
+
+    /// Whether the program's file was replaced or removed. The kernel then adds a word to its path.
+    private var isReplaced: Bool {
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))?.hasSuffix(" (deleted)") ?? false
     }
 
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
@@ -126,34 +129,5 @@ actor StatusDesk {
             readAt = readAt.map { (.now, $0.slow) } ?? (.now, start)
         }
         isReading = false
-    }
-}
-
-/// The file of the running program.
-private struct ProgramFile {
-    private let path: String?
-    private let file: FileIdentity?
-
-    private struct FileIdentity: Equatable {
-        var device: UInt64
-        var inode: UInt64
-
-        init?(_ path: String) {
-            var status = stat()
-            guard stat(path, &status) == 0 else { return nil }
-            (device, inode) = (UInt64(status.st_dev), UInt64(status.st_ino))
-        }
-    }
-
-    init() {
-        // The path of a program that was replaced ends with " (deleted)" there.
-        path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        file = path.flatMap(FileIdentity.init)
-    }
-
-    /// False if the kernel does not tell.
-    var isReplaced: Bool {
-        guard let path, let file, let now = FileIdentity(path) else { return false }
-        return now != file
     }
 }

@@ -25,7 +25,7 @@ enum DatabaseLocation: Sendable {
     /// Why the database cannot be written, one sentence each. Empty if it can be written, or if only a try would tell.
     var obstacles: [String] {
         switch self {
-        case .file(let file): file.obstacles
+        case .file(let file): file.obstacles.map { "\(place): \($0)" }
         case .server: []
         }
     }
@@ -41,10 +41,7 @@ enum DatabaseLocation: Sendable {
 
     /// What the system tells of a file without opening it: closing it would end all locks of SQLite in this process.
     private static func insertObstacle(at path: String) -> String? {
-        let place = "database.path: "
-        if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first {
-            return obstacle.hasPrefix(place) ? String(obstacle.dropFirst(place.count)) : obstacle
-        }
+        if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first { return obstacle }
         let folder = URL(filePath: path).deletingLastPathComponent().path
         if DiskSpace(at: folder)?.isFull == true { return "the disk of \(path) is full" }
         return GroupAccess(path: path).obstacle
@@ -235,9 +232,6 @@ extension DatabaseLocation {
         guard case .file(let file) = self else { return nil }
         return DiskSpace(at: URL(filePath: file.path).deletingLastPathComponent().path)
     }
-
-    /// A warning if the disk of the database is nearly full.
-    var lackOfSpace: String? { space?.warning.map { "\(place): \($0)" } }
 
     /// When a siwatch that works alone on the database began. On a server none does.
     var lockedAt: Timestamp? {

@@ -11,13 +11,6 @@ struct DiskSpace {
     /// Without the reserve that only root may use.
     var free: UInt64
 
-    /// - Parameter path: of a file or a folder. Nil if the system does not tell.
-    init?(at path: String) {
-        var status = statvfs()
-        guard statvfs(path, &status) == 0 else { return nil }
-        free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
-    }
-
     /// Whether hardly another row fits.
     var isFull: Bool { free < 1 << 20 }
 
@@ -26,5 +19,14 @@ struct DiskSpace {
         guard free < Self.least else { return nil }
         return
             "\(isFull ? "nothing is" : "only \(free >> 20) MB are") free there; when none is, siwatch settles nothing and backends cannot insert"
+    }
+}
+
+extension DiskSpace {
+    /// - Parameter path: of a file or a folder. Nil if the system does not tell.
+    init?(at path: String) {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
     }
 }

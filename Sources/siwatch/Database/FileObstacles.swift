@@ -24,7 +24,7 @@ struct FileObstacles {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard let status = folder.status else {
             let command = "sudo install -d -o \(Account.user) -g \(Account.group) -m 2770 \(folder.path.shellQuoted)"
-            return ["database.path: \(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
+            return ["\(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
         if isEmpty, let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
@@ -33,7 +33,7 @@ struct FileObstacles {
             let names = (isEmpty ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
             obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status, isOurs: isOurs).obstacle }
         }
-        return obstacles.map { "database.path: \($0)" }
+        return obstacles
     }
 }
 

@@ -16,7 +16,10 @@ struct Doctor: AsyncParsableCommand {
     @Argument(help: "Apple's `sub` of the user who does not appear.") var user: String?
     @Option(
         name: .customLong("as"),
-        help: ArgumentHelp("Whether this user of the host, by whom a backend runs, can write the database.", valueName: "user")
+        help: ArgumentHelp(
+            "Look too whether this user of the host can write the database. Name the user that a backend runs as.",
+            valueName: "user"
+        )
     )
     var backend: String?
 

@@ -6,7 +6,7 @@ import Hummingbird
 import NIOCore
 import PrometheusMetrics
 
-/// What the daemon tells whoever asks: `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
+/// The HTTP pages of the daemon: `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
 struct ServedPages: Sendable {
     /// The result of a probe.
     enum Condition: Sendable, Equatable {

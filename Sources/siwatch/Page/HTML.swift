@@ -52,15 +52,9 @@ extension HTML: ExpressibleByStringInterpolation {
         }
 
         /// A style or a script, which holds nothing from elsewhere.
-        mutating func appendInterpolation(trusted text: StaticText) {
-            markup += text.text
+        mutating func appendInterpolation(trusted text: StaticString) {
+            markup += "\(text)"
         }
-    }
-
-    /// A text that stands in the program.
-    struct StaticText {
-        fileprivate var text: String
-        init(_ text: StaticString) { self.text = "\(text)" }
     }
 }
 

@@ -25,7 +25,7 @@ struct HTMLPage {
             <meta name="referrer" content="no-referrer">
             <link rel="icon" href="data:,">
             <title>\(sections.title)</title>
-            <style>\(trusted: HTML.StaticText(Self.style))</style>
+            <style>\(trusted: Self.style)</style>
             </head>
             <body>
             <p id="lost" role="status" aria-live="polite"></p>
@@ -36,7 +36,7 @@ struct HTMLPage {
             <main>
             \(content)
             </main>
-            <script>\(trusted: HTML.StaticText(Self.script))</script>
+            <script>\(trusted: Self.script)</script>
             </body>
             </html>
 

@@ -20,17 +20,13 @@ extension HTMLPage {
 
           const swap = (next) => {
             const old = document.querySelector("main"), main = document.adoptNode(next.querySelector("main"));
-            for (const details of old.querySelectorAll("details[id]")) {
-              const same = main.querySelector("#" + CSS.escape(details.id));
-              if (same) same.open = details.open;
-            }
             const focused = old.contains(document.activeElement) ? document.activeElement : null;
             const id = focused && (focused.id || focused.parentElement.id);
             const [x, y] = [scrollX, scrollY];
             old.replaceWith(main);
             if (id) {
               const same = document.getElementById(id);
-              const target = same && (focused.id ? same : same.querySelector("summary, a"));
+              const target = same && (focused.id ? same : same.querySelector("a"));
               if (target) target.focus({ preventScroll: true });
             }
             scrollTo({ left: x, top: y, behavior: "instant" });

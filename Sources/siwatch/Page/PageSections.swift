@@ -221,7 +221,7 @@ struct PageSections {
     private var process: HTML {
         var rows: [(String, HTML)] = []
         if let daemon {
-            let other: HTML = daemon.isReplaced ? " Another program is installed; a restart starts it." : ""
+            let other: HTML = daemon.isReplaced ? " The program's file was replaced or removed; a restart starts the new one." : ""
             rows = [
                 ("running", "Version \(report.version), since \(told(daemon.startedAt)).\(other)"),
                 ("process", "Process \(Int(daemon.processID)) on \(daemon.host)"),

@@ -85,7 +85,6 @@ extension HTMLPage {
         .pairs > div { display: grid; grid-template-columns: var(--key) minmax(0, 1fr); column-gap: var(--gap); padding-block: .5rem; border-bottom: 1px solid var(--line); }
         .pairs dt { color: var(--muted); }
         .pairs dd { max-width: 48rem; }
-        .pairs dd + dd { grid-column: 2; }
 
         /* Tables */
         table { width: 100%; border-collapse: collapse; table-layout: fixed; text-align: left; }
@@ -103,7 +102,6 @@ extension HTMLPage {
         tbody:first-of-type th[scope="rowgroup"] { padding-top: .75rem; }
         .number { width: 8rem; text-align: right; }
         .answer { width: 9.25rem; }
-        .last { width: 13rem; }
         .course { display: inline-block; max-width: 100%; vertical-align: -.375rem; margin-right: var(--gap); color: var(--muted); }
         .replicas thead th { width: 5.5rem; }
         .replicas thead th.host { width: 14rem; }
@@ -118,11 +116,6 @@ extension HTMLPage {
         .level.warning { color: var(--warning); }
         .level.error, .level.critical { color: var(--wrong); }
         .fields { display: block; margin-top: .125rem; color: var(--muted); font-size: .8125rem; }
-
-        /* Words */
-        details { font-size: .9375rem; }
-        summary { color: var(--muted); padding-block: .25rem; width: fit-content; cursor: pointer; }
-        details > dl { margin-top: .5rem; }
 
         /* A word of machines breaks after a separator, on narrow screens only. */
         @media (min-width: 48.0625rem) { wbr { display: none; } }
@@ -160,7 +153,6 @@ extension HTMLPage {
           .verdict { padding-inline: 1rem; }
           .number { width: 5.5rem; }
           .answer { width: 7.75rem; }
-          .last { width: 5.5rem; }
           time, .ago { white-space: normal; }
           .facts > li { grid-template-columns: minmax(0, 1fr); row-gap: .5rem; }
           td > .ago, .course { display: block; margin: 0; }

@@ -25,6 +25,8 @@ struct DaemonAnswer {
     enum Failure: Error, Equatable {
         /// Nobody listens there.
         case absent
+        /// This user may not ask, or others may answer in siwatch's place.
+        case barred(String)
         /// Somebody listens, and does not answer in time or in order.
         case silent(String)
     }
@@ -35,9 +37,9 @@ struct DaemonAnswer {
 
     /// - Parameter socket: the path of a Unix socket.
     init(askedAt socket: String) async throws(Failure) {
-        if let danger = UnixSocket.danger(at: socket) { throw .silent(danger) }
+        if let danger = UnixSocket.danger(at: socket) { throw .barred(danger) }
         guard UnixSocket.isListenedOn(socket) else {
-            if errno == EACCES { throw .silent(systemError()) }
+            if errno == EACCES { throw .barred(systemError()) }
             throw .absent
         }
         do {

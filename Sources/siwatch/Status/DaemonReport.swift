@@ -11,7 +11,7 @@ struct DaemonReport: Encodable {
     var host: String
     var processID: Int32
     var startedAt: Timestamp
-    /// Whether another file has taken the place of the program since the start.
+    /// Whether the file of the program was replaced or removed since the start.
     var isReplaced: Bool
     /// Why nobody should rely on this process now, one sentence each. Empty if it is ready.
     var troubles: [String]

@@ -58,7 +58,7 @@ extension StatusReport {
             findings.append(
                 Finding(
                     .note,
-                    "another program is installed, and version \(version) still runs",
+                    "the program's file was replaced or removed, and version \(version) still runs",
                     remedy: "sudo systemctl restart siwatch"
                 )
             )
@@ -68,7 +68,7 @@ extension StatusReport {
 
     private var ofBackends: [Finding] {
         let bug = "SQLite \(sqlite ?? "") has the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0"
-        let runbook = freeSpace.map { $0 < 1 << 20 } == true ? "siwatchstorefull" : "siwatchbackendslockedout"
+        let runbook = space?.isFull == true ? "siwatchstorefull" : "siwatchbackendslockedout"
         return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: runbook)] } ?? [])
             + (hasWALResetBug ? [Finding(.note, bug)] : [])
     }
@@ -206,12 +206,15 @@ extension StatusReport {
     }
 
     private var ofHost: [Finding] {
-        var findings = lackOfSpace.map { [Finding(.degraded, $0, runbook: "siwatchstorefull")] } ?? []
+        let warning = space?.warning.map { "database.path: \($0)" }
+        var findings = warning.map { [Finding(.degraded, $0, runbook: "siwatchstorefull")] } ?? []
         if let backedUpAt, backedUpAt < at.advanced(by: .hours(-48)) {
             findings.append(Finding(.degraded, "siwatch backup last wrote a copy \(ago(backedUpAt))", runbook: "siwatchbackupold"))
         }
         return findings
     }
+
+    private var space: DiskSpace? { freeSpace.map(DiskSpace.init(free:)) }
 
     /// How long ago a time was, for people.
     func ago(_ time: Timestamp?) -> String {

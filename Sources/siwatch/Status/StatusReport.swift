@@ -49,8 +49,6 @@ struct StatusReport: Encodable {
     var newestNotification: Timestamp?
     /// The bytes that are free on the disk of a file. Nil on a server.
     var freeSpace: UInt64?
-    /// A warning if the disk is nearly full.
-    var lackOfSpace: String?
     /// The process that works alone on a file.
     var lockHolder: String?
     /// What the daemon says of itself. Nil if the tables alone were read.
@@ -69,7 +67,7 @@ struct StatusReport: Encodable {
     ) async throws {
         let database = try configuration.namedDatabase()
         self.database = database.name
-        (freeSpace, lackOfSpace) = (database.space?.free, database.lackOfSpace)
+        freeSpace = database.space?.free
         lockHolder = database.lockHolder
         switch database {
         case .file:
@@ -156,7 +154,7 @@ struct StatusReport: Encodable {
         case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, sqlite, postgresql, hasWALResetBug, replicas
         case queues, apps, credentials, overdue, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
         case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt
-        case newestNotification, freeSpace, lackOfSpace, lockHolder, daemon
+        case newestNotification, freeSpace, lockHolder, daemon
     }
 }
 

@@ -38,7 +38,9 @@ struct StatusSaid {
                     return
                 }
             } catch .silent(let reason) {
-                silence = Finding(.down, "the siwatch at \(socket) cannot be asked: \(reason)", runbook: "siwatchnotready")
+                silence = Finding(.down, "the siwatch at \(socket) does not answer: \(reason)", runbook: "siwatchnotready")
+            } catch .barred(let reason) {
+                silence = Finding(.note, "the siwatch at \(socket) cannot be asked: \(reason)")
             } catch {}
         }
         try options.refuseRoot(on: database)

@@ -57,11 +57,41 @@ struct DaemonWordsTests {
                 await daemon.freeze()
                 defer { daemon.signal(SIGCONT) }
                 let output = try await site.folder.run("status").output
-                #expect(output.contains { $0.hasSuffix("siwatch.sock cannot be asked: no answer within 5 s") }, "\(output)")
+                #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
                 #expect(output.contains("from the tables alone: no daemon has answered"))
                 let (status, line) = try await site.folder.run("health")
                 #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
             }
+        }
+    }
+
+    /// In a folder that others may write, somebody else might answer. siwatch does not listen there, and is well without.
+    @Test func aSocketThatOthersCouldReplaceIsNotUsed() async throws {
+        try await Site.with(Self.socket) { site in
+            let folder = site.folder
+            try #require(chmod(folder.url.path, 0o770) == 0)
+            try await site.daemon { daemon in
+                #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
+                let (status, line) = try await folder.run("health")
+                #expect(status == 0 && line == ["healthy"], "\(line)")
+                let output = try await folder.run("status").output
+                #expect(output.contains { $0.contains("siwatch.sock cannot be asked: other users may write its folder") }, "\(output)")
+            }
+        }
+    }
+
+    /// An upgrade without a restart.
+    @Test func aProgramThatIsReplacedIsSaid() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            let program = site.folder.url.appending(path: "siwatch")
+            try FileManager.default.copyItem(at: try ChildProcess.program("siwatch"), to: program)
+            let daemon = try ChildProcess(program, ["run", "--config", site.folder.configurationPath])
+            defer { daemon.signal(SIGKILL) }
+            let pages = try await OperationsPages(of: daemon)
+            let words = "the program's file was replaced or removed"
+            #expect(try await !pages.get("").contains(words))
+            try FileManager.default.removeItem(at: program)
+            #expect(try await pages.get("", within: .seconds(60)) { $0.contains(words) }.contains(words))
         }
     }
 
@@ -139,7 +169,7 @@ struct DaemonWordsTests {
         }
     }
 
-    /// Whoever can write the file writes any number into it.
+    /// A member of the group can write any number into the file.
     @Test(arguments: [Int64.max, Int64.min]) func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
         try await Site.with(listen: "127.0.0.1:0") { site in
             try await site.daemon { daemon in
