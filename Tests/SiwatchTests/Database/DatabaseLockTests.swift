@@ -98,7 +98,8 @@ struct DatabaseLockTests {
         try FileManager.default.linkItem(atPath: database, toPath: other)
         for name in [database, other] {
             #expect(throws: DatabaseLockError.severalNames(database: name, count: 2)) { try DatabaseLock(database: name) }
-            #expect(DatabaseFile(path: name).obstacles == ["database.path: \(DatabaseLockError.severalNames(database: name, count: 2))"])
+            let location = DatabaseLocation.file(DatabaseFile(path: name))
+            #expect(location.obstacles == ["database.path: \(DatabaseLockError.severalNames(database: name, count: 2))"])
         }
         try FileManager.default.removeItem(atPath: other)
         try DatabaseLock(database: database).release()
