@@ -76,6 +76,24 @@ test-page: setup ## Look at the page of a siwatch at work in a headless Chromium
 	swift build --product apple-simulator
 	@scripts/test_page.sh .build/debug/siwatch .build/debug/apple-simulator $(SHOTS)
 
+.PHONY: test-http
+test-http: setup ## Ask the HTTP door whatever its OpenAPI document allows, and what it does not: ARGS="--max-examples 500"
+	swift build --product siwatch
+	swift build --product apple-simulator
+	@scripts/test_http.sh .build/debug/siwatch .build/debug/apple-simulator $(ARGS)
+
+.PHONY: test-examples
+test-examples: setup ## Sign in to each backend of Examples/ as a user does: ARGS="fastapi go", or ARGS="--serve go" to try one by hand
+	swift build --product siwatch
+	swift build --product apple-simulator
+	@scripts/test_examples.py .build/debug/siwatch .build/debug/apple-simulator $(ARGS)
+
+.PHONY: walk-runbooks
+walk-runbooks: setup setup-test setup-postgres ## Break a siwatch for each alert and compare its runbook, as root: ARGS="--only NAME"
+	swift build --product siwatch
+	swift build --product apple-simulator
+	@scripts/walk_runbooks.py $(ARGS)
+
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
 	@if [ "$(STORE)" = postgres ]; then $(MAKE) setup-postgres; fi

@@ -21,6 +21,7 @@ let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let grdbSQLite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
+let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
 let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
 let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
@@ -44,11 +45,13 @@ let package = Package(
     products: [
         .executable(name: "siwatch", targets: ["siwatch"]),
         .executable(name: "apple-simulator", targets: ["apple-simulator"]),
+        .library(name: "SiwatchClient", targets: ["SiwatchClient"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
         .package(url: "https://github.com/apple/swift-async-algorithms", from: "1.1.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.1.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.7.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.90.0"),
@@ -80,6 +83,19 @@ let package = Package(
             dependencies: ["BoundedHTTP", "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioHTTP1],
             swiftSettings: strict
         ),
+        // What backends tell and ask over HTTP.
+        .target(
+            name: "BackendAPI",
+            dependencies: ["CredentialCore", crypto, httpTypes, hummingbird, nioConcurrency, nioCore, nioFoundationCompat],
+            resources: [.embedInCode("openapi.json")],
+            swiftSettings: strict
+        ),
+        // News for backends, pushed to them.
+        .target(
+            name: "Webhooks",
+            dependencies: ["BoundedHTTP", "CredentialCore", ahc, crypto, nioConcurrency, nioHTTP1],
+            swiftSettings: strict
+        ),
         // What stands in the tables of each store, and what is asked of them at leisure.
         .target(name: "CredentialTables", dependencies: ["CredentialCore", nioConcurrency], swiftSettings: strict),
         // One file on disk.
@@ -108,13 +124,16 @@ let package = Package(
         .executableTarget(
             name: "siwatch",
             dependencies: [
-                "AppleIdentity", "BoundedHTTP", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTables",
-                "PostgresStore", "PrometheusMetrics", "SQLiteStore",
+                "AppleIdentity", "BackendAPI", "BoundedHTTP", "CredentialCore", "CredentialMonitor", "CredentialSealing",
+                "CredentialTables", "PostgresStore", "PrometheusMetrics", "SQLiteStore", "Webhooks",
                 ahc, argumentParser, crypto, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
                 unixSignals,
             ],
             swiftSettings: strict
         ),
+
+        // What a backend in Swift asks over HTTP. The only module with a public interface.
+        .target(name: "SiwatchClient", dependencies: [ahc, crypto, nioCore, nioHTTP1], swiftSettings: strict),
 
         // MARK: Instruments
 
@@ -126,6 +145,7 @@ let package = Package(
                 serviceLifecycle,
             ],
             path: "Instruments/AppleSimulatorKit",
+            resources: [.embedInCode("openapi.json")],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -140,7 +160,8 @@ let package = Package(
             name: "DaemonHarness",
             dependencies: [
                 "AppleSimulatorKit", "CLibpq",
-                ahc, argumentParser, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, unixSignals,
+                ahc, argumentParser, grdb, hummingbird, logging, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
+                unixSignals,
             ],
             path: "Instruments/DaemonHarness",
             swiftSettings: strict
@@ -149,7 +170,7 @@ let package = Package(
             name: "siwatch-demo",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleSimulatorKit", "DaemonHarness", "apple-simulator", "siwatch", argumentParser,
+                "AppleSimulatorKit", "DaemonHarness", "SiwatchClient", "apple-simulator", "siwatch", ahc, argumentParser, nioConcurrency,
             ],
             path: "Instruments/siwatch-demo",
             swiftSettings: strict
@@ -160,7 +181,7 @@ let package = Package(
                 // The programs that it runs are built with it.
                 "AppleIdentity", "AppleSimulatorKit", "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialTables", "DaemonHarness",
                 "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
-                ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1,
+                ahc, argumentParser, grdb, grdbSQLite, nioConcurrency, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",
             swiftSettings: strict
@@ -234,6 +255,7 @@ let package = Package(
             dependencies: ["CredentialTesting", "DaemonHarness", "siwatch-simulate"],
             swiftSettings: strict
         ),
+        .testTarget(name: "WebhooksTests", dependencies: ["CredentialCore", "Webhooks"], swiftSettings: strict),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulatorKitTests",
@@ -247,8 +269,8 @@ let package = Package(
             dependencies: [
                 // The programs that they run are built with them.
                 "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
-                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch", "siwatch-next",
-                ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
+                "PostgresStore", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
+                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

@@ -10,8 +10,8 @@
 #   swift     Swift 6.2 or newer: looked for, never installed
 #   headers   the headers of SQLite, zlib and libpq: installed by the system's package manager where they are missing
 #   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
-#   python    Python 3 and its cryptography, for the script that checks the dashboard and for the examples of docs/schema.md, which
-#             the tests run
+#   python    Python 3, its cryptography and pytest, for the script that checks the dashboard, for the examples of docs/schema.md, which
+#             the tests run, and for the fixtures of Clients/python
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
@@ -162,6 +162,7 @@ need_python() {
     has python3 || install_package "Python 3 is" python3 python3 python3
     python3 -c 'import cryptography' 2>/dev/null ||
         install_package "Python's cryptography is" python3-cryptography python3-cryptography py3-cryptography
+    python3 -c 'import pytest' 2>/dev/null || install_package "pytest is" python3-pytest python3-pytest py3-pytest
 }
 
 need_systemd() {

@@ -51,7 +51,8 @@ package struct Audit {
         credentials = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM credential_state").map { (name($0), $0) })
         users = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM user_state").map { ($0["user_id"], $0) })
         endings = try await backend.rows("SELECT * FROM credential_change WHERE kind = 'state' AND to_state <> 'authorized'")
-        grants = Dictionary(grouping: try await backend.rows("SELECT * FROM grant_log"), by: name)
+        // A code that brought no sign-in names nobody.
+        grants = Dictionary(grouping: try await backend.rows("SELECT * FROM grant_log WHERE user_id IS NOT NULL"), by: name)
         codeDelays = grants.values.joined().filter { row in
             row["outcome"] == "applied" && ledger.isByCode(row["user_id"], at: row["client_id"])
         }.map { ($0["settled_at"] as Int) - ($0["granted_at"] as Int) }.sorted()
@@ -59,6 +60,9 @@ package struct Audit {
     }
 
     package var wrong: [Figure] { figures.filter { !$0.isRight } }
+
+    /// How many users must be authorized.
+    package var expectedAuthorized: Int { truth.count { ledger.expectedReason($0) == "granted" } }
 
     package var figures: [Figure] {
         let reasons = truth.map(ledger.expectedReason)

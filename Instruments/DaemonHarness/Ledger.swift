@@ -40,7 +40,7 @@ package struct Ledger: Sendable {
     }
 
     /// Notes rows of grant_queue, in the order of the table.
-    mutating func tell(_ signIns: [SignIn]) {
+    package mutating func tell(_ signIns: [SignIn]) {
         for signIn in signIns {
             let isNew = signInTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt).inserted
             grants[isNew ? "applied" : "duplicate", default: 0] += 1
@@ -49,7 +49,7 @@ package struct Ledger: Sendable {
     }
 
     /// Notes rows of grant_queue with codes, in the order of the table.
-    mutating func tell(codesOf signIns: [SignIn]) {
+    package mutating func tell(codesOf signIns: [SignIn]) {
         for signIn in signIns {
             let isNew = signInTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt).inserted
             codeTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt)
@@ -59,18 +59,18 @@ package struct Ledger: Sendable {
     }
 
     /// Notes rows of revocation_queue.
-    mutating func tell(leaving users: [String], at moment: Moment) {
+    package mutating func tell(leaving users: [String], at moment: Moment) {
         leaving.formUnion(users)
         for user in users { endings[user, default: []].append(moment) }
     }
 
     /// Notes rows of notification_queue, in the order of the table.
-    mutating func tell(_ notifications: some Collection<SignedNotification>) {
+    package mutating func tell(_ notifications: some Collection<SignedNotification>) {
         note(notifications)
         for event in notifications { self.notifications[outcome(of: event), default: 0] += 1 }
     }
 
-    mutating func tell(rejected count: Int, as reason: String) {
+    package mutating func tell(rejected count: Int, as reason: String) {
         rejections[reason, default: 0] += count
     }
 

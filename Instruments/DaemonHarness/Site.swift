@@ -81,6 +81,9 @@ package struct Site: Sendable {
     /// The events that this site knows of.
     package var ledger: Ledger { told.withLockedValue { $0 } }
 
+    /// Notes what siwatch was told in another way than by rows of the backend.
+    package func note(_ change: (inout Ledger) -> Void) { told.withLockedValue { change(&$0) } }
+
     package func tell(_ signIns: [SignIn]) async throws {
         try await backend.insert(signIns)
         told.withLockedValue { $0.tell(signIns) }

@@ -37,10 +37,12 @@ extension AppleSimulatorCommand {
           DELETE faults, faults/ID
           GET    counters
           DELETE counters
+          GET    openapi.json          these routes, for programs
 
           PEOPLE    user_ids, or any: the first so many to whom it can happen
           SIGN-IN   client_id, credential (refresh_token, authorization_code,
-                    none), redirect_uri, nonce, granted_at
+                    none), redirect_uri, nonce, granted_at,
+                    id_token (true: beside the code, as the device gets it)
           EMISSION  event_time, issued_at, deliver, events_as_object,
                     event_time_in_seconds, is_private_email (string, bool,
                     absent), deletion_spelling (account-delete,

@@ -32,6 +32,9 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many people to sign in by code, one by one.")
     var codes = 500
 
+    @Option(help: "How many clients to let wait for changes over HTTP.")
+    var waiting = 1_000
+
     @Option(help: "How many credentials a large table has, ascending. Repeat for several. (default: 10000, 100000, 1000000, 10000000)")
     var sizes: [Int] = []
 
@@ -65,7 +68,7 @@ struct Bench: AsyncParsableCommand {
         guard [sizes, postgresSizes].allSatisfy({ $0 == $0.sorted() && $0.allSatisfy { (1...100_000_000).contains($0) } }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
         }
-        guard [refreshes, inserts, codes, minutes, queued, rounds, snapshotMinutes, moved].allSatisfy({ $0 >= 1 }) else {
+        guard [refreshes, inserts, codes, waiting, minutes, queued, rounds, snapshotMinutes, moved].allSatisfy({ $0 >= 1 }) else {
             throw ValidationError("There is nothing to measure.")
         }
     }
@@ -102,6 +105,7 @@ struct Bench: AsyncParsableCommand {
                 logLevel: logLevel
             ).run()
         case .latency: try await LatencyBenchmark(count: inserts, store: .sqlite, logLevel: logLevel).run()
+        case .door: try await DoorBenchmark(notifications: notifications, codes: codes, clients: waiting, logLevel: logLevel).run()
         case .postgresNotifications: try await FleetBenchmark(count: queued, rounds: rounds, logLevel: logLevel).run()
         case .postgresRefreshes: try await StoreRefreshBenchmark(count: refreshes, rounds: rounds, logLevel: logLevel).run()
         case .postgresLatency: try await LatencyBenchmark(count: inserts, store: .postgres, logLevel: logLevel).run()
@@ -122,7 +126,7 @@ struct Bench: AsyncParsableCommand {
 
 /// A part that can run alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case notifications, refreshes, codes, latency, scale, endurance
+    case notifications, refreshes, codes, latency, door, scale, endurance
     case postgresNotifications = "postgres-notifications"
     case postgresRefreshes = "postgres-refreshes"
     case postgresLatency = "postgres-latency"

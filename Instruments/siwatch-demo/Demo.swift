@@ -36,7 +36,7 @@ struct Demo: AsyncParsableCommand {
         defer { if !isKept { folder.remove() } }
         screen.print(Words.opening(folder: folder.url.path, isKept: keepsFolder))
 
-        let tables = [
+        var tables = [
             "refresh": """
             interval = "\(Script.interval.milliseconds)ms"
             max_requests_per_second = \(Script.requestsPerSecond)
@@ -45,36 +45,51 @@ struct Demo: AsyncParsableCommand {
             "breaker": "settle = \"1s\"\nmax_rejections = 150",
             "revocations": "max_percent_per_hour = 100",
         ]
-        return try await Site.with(folder, tables) { site in
-            let stage = Stage(site, try await folder.startDaemon(), screen, since: start)
-            do {
-                let figures = try await play(on: stage)
-                let wrong = figures.filter { !$0.isRight }
+        let backend = AppBackend()
+        let receiver = HookReceiver()
+        receiver.answer(backend.take)
+        return try await receiver.serve { port in
+            tables.merge(try Door.table(in: folder)) { $1 }
+            tables.merge(try Hook.table(in: folder, port: port)) { $1 }
+            return try await Site.with(folder, tables) { site in
+                let stage = try await Stage(site, backend, try await folder.startDaemon(), screen, since: start)
+                guard let figures = try await perform(on: stage, keepsFolder: keepsFolder) else { return false }
+                let isRight = figures.allSatisfy(\.isRight)
                 screen.print(Words.verdict(figures, after: ContinuousClock.now - start))
                 // The database shows more about an error than a summary can.
-                if !wrong.isEmpty { isKept = true }
+                if !isRight { isKept = true }
                 if isKept {
                     try stage.saveLog(to: folder.url.appending(path: Words.logFile))
                     screen.print(Words.afterwards(folder: folder))
                 }
-                return wrong.isEmpty
-            } catch {
-                let notice = Task.isCancelled ? nil : await stage.deathNotice()
-                await stage.stop()
-                screen.clear()
-                if Task.isCancelled {
-                    screen.print("", "Interrupted. Both programs are stopped\(keepsFolder ? "." : " and the folder is removed.")")
-                    return false
-                }
-                throw notice ?? error
+                return isRight
             }
+        }
+    }
+
+    /// Plays the story, and stops both programs in any case.
+    ///
+    /// - Returns: nil if somebody interrupts it.
+    private static func perform(on stage: Stage, keepsFolder: Bool) async throws -> [Audit.Figure]? {
+        do {
+            return try await play(on: stage)
+        } catch {
+            let notice = Task.isCancelled ? nil : await stage.deathNotice()
+            await stage.stop()
+            stage.screen.clear()
+            guard Task.isCancelled else { throw notice ?? error }
+            stage.screen.print("", "Interrupted. Both programs are stopped\(keepsFolder ? "." : " and the folder is removed.")")
+            return nil
         }
     }
 
     private static func play(on stage: Stage) async throws -> [Audit.Figure] {
         var story = Story(stage: stage)
         try await story.play()
-        try await stage.watch(for: .seconds(60)) { try await stage.site.audit().wrong.isEmpty }
+        try await stage.watch(for: .seconds(60)) {
+            let audit = try await stage.site.audit()
+            return audit.wrong.isEmpty && stage.backend.usersWithSession == audit.expectedAuthorized
+        }
         stage.say("That was all. Both programs are told to stop (SIGTERM).")
         stage.screen.clear()
 
@@ -89,6 +104,8 @@ struct Demo: AsyncParsableCommand {
         let figures =
             audit.figures + [
                 audit.latestChecks,
+                Audit.Figure("people whose session goes on", audit.expectedAuthorized, stage.backend.usersWithSession),
+                Audit.Figure("webhooks with a wrong signature", 0, stage.backend.badWebhooks),
                 Audit.Figure("ms between two checks of a token, at least", least: Script.interval.milliseconds, Int(gap)),
                 Audit.Figure("codes readable in the files", 0, readable.count),
                 Audit.Figure("exit code of siwatch", 0, Int(daemonCode)),

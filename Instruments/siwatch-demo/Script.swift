@@ -13,6 +13,8 @@ enum Script {
         (count: 250, clientID: app), (count: 300, clientID: web), (count: 250, clientID: app), (count: 200, clientID: web),
     ]
     static let people = waves.map(\.count).reduce(0, +)
+    /// How many of them the backend signs in at a time.
+    static let concurrentSignIns = 50
     /// People of the first wave who sign in on the web too.
     static let onBoth = 100
     /// Sign-ins whose code the backend sends twice.
@@ -41,7 +43,7 @@ enum Script {
     static let backAgain = 20
 
     /// How often siwatch checks a token. With the real Apple it is a day.
-    static let interval = Duration.seconds(5)
+    static let interval = Duration.seconds(10)
     /// Enough to ask about all people once per interval, with room to spare.
     static let requestsPerSecond = 1000
     /// The pause between two steps, so that an eye can follow.

@@ -2,25 +2,52 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleSimulatorKit
+import AsyncHTTPClient
 import DaemonHarness
 import Foundation
+import SiwatchClient
 
-/// The two programs, their database, and the table of figures.
+/// The two programs, the app's backend, and the table of figures.
 struct Stage {
     let site: Site
     let screen: Screen
+    let backend: AppBackend
+    /// The backend's client of siwatch.
+    let siwatch: SiwatchClient
+    private let http: HTTPClient
     private let daemon: ChildProcess
+    /// As Apple sees it: without the backend's token.
+    private let door: Door
     private let start: ContinuousClock.Instant
 
-    init(_ site: Site, _ daemon: ChildProcess, _ screen: Screen, since start: ContinuousClock.Instant) {
-        (self.site, self.daemon, self.screen, self.start) = (site, daemon, screen, start)
-        say("The simulated Apple listens on \(site.apple.url), and siwatch is ready.")
+    init(_ site: Site, _ backend: AppBackend, _ daemon: ChildProcess, _ screen: Screen, since start: ContinuousClock.Instant) async throws {
+        var door = try await Door(of: daemon, in: site.folder)
+        var pool = HTTPClient.Configuration()
+        pool.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Script.concurrentSignIns
+        http = HTTPClient(configuration: pool)
+        siwatch = SiwatchClient(url: door.url, token: door.token ?? "", http: http)
+        door.token = nil
+        (self.site, self.backend, self.daemon, self.door, self.screen, self.start) = (site, backend, daemon, door, screen, start)
+        say("The simulated Apple listens on \(site.apple.url), and siwatch on \(door.url).")
     }
 
     /// Tells the viewer the next step.
     func say(_ text: String) {
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         screen.print("\(String(format: "%5.1f", seconds)) s  \(text)")
+    }
+
+    /// Posts bodies to siwatch as Apple does, or as anybody can.
+    func post(_ bodies: [String], expecting status: Int) async throws {
+        try await withThrowingTaskGroup { group in
+            for body in bodies {
+                group.addTask { [door] in
+                    let answer = try await door.post("/apple/notifications", bytes: Data(body.utf8))
+                    guard answer.status == status else { throw HarnessError("siwatch answered \(answer.status): \(answer.text)") }
+                }
+            }
+            try await group.waitForAll()
+        }
     }
 
     /// Redraws the table until a condition holds or the time is over.
@@ -41,6 +68,7 @@ struct Stage {
 
     /// - Returns: the exit code.
     func stopDaemon() async -> Int32 {
+        try? await http.shutdown()
         daemon.signal(SIGTERM)
         return await daemon.exit()
     }

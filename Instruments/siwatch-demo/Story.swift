@@ -4,7 +4,7 @@
 import AppleSimulatorKit
 import DaemonHarness
 
-/// The people's actions, act by act, and the backend's reports to siwatch.
+/// The people's actions, act by act, and what the app's backend and Apple tell siwatch through its HTTP door.
 struct Story {
     let stage: Stage
     /// People who have done nothing yet.
@@ -21,14 +21,13 @@ struct Story {
 
     mutating func play() async throws {
         try await signUp()
-        try await awaitExchanges()
         try await switchMail()
         try await revoke()
         try await revokeInSilence()
         try await deleteAccounts()
         try await leave()
         try await lie()
-        try await signInAgain()
+        try await comeBack()
         try await awaitSilentRevocations()
     }
 
@@ -46,20 +45,32 @@ struct Story {
         try await site.apple.notify(event, users: people.map(\.userID), emission)
     }
 
+    /// Lets the backend hand over the codes of sign-ins.
+    private func signIn(_ signIns: [SignIn]) async throws {
+        site.note { $0.tell(codesOf: signIns) }
+        try await stage.backend.signIn(signIns, through: stage.siwatch)
+    }
+
     /// Lets people sign in again at their client.
-    private func tellSignIns(of people: [SignIn]) async throws {
+    private func signInAgain(_ people: [SignIn]) async throws {
         for (clientID, people) in Dictionary(grouping: people, by: \.clientID) {
-            try await site.tell(codesOf: site.apple.signInByCode(people.map(\.userID), clientID: clientID))
+            try await signIn(site.apple.signInByCode(people.map(\.userID), clientID: clientID))
         }
+    }
+
+    /// Lets Apple post notifications to siwatch.
+    private func tell(_ notifications: some Collection<SignedNotification>) async throws {
+        site.note { $0.tell(notifications) }
+        try await stage.post(notifications.map(\.body), expecting: 200)
     }
 
     // MARK: Signing in
 
     private mutating func signUp() async throws {
         for wave in Script.waves {
-            stage.say("\(wave.count) people sign in at \(wave.clientID): a code each in grant_queue.")
+            stage.say("\(wave.count) people sign in at \(wave.clientID): siwatch exchanges each code, and the backend begins a session.")
             let signIns = try await site.apple.signInByCode(wave.count, clientID: wave.clientID)
-            try await site.tell(codesOf: signIns)
+            try await signIn(signIns)
             people += signIns
             try await stage.watch(for: Script.beat)
         }
@@ -68,14 +79,10 @@ struct Story {
             "\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these codes come twice, and Apple takes each once."
         )
         let signIns = try await site.apple.signInByCode(both.map(\.userID), clientID: Script.web)
-        try await site.tell(codesOf: signIns + signIns.prefix(Script.reportedTwice))
+        try await signIn(signIns)
+        try await signIn(Array(signIns.prefix(Script.reportedTwice)))
         people.shuffle()
         try await stage.watch(for: Script.beat)
-    }
-
-    private func awaitExchanges() async throws {
-        stage.say("Each code is exchanged at Apple, and its token sealed.")
-        try await stage.watch(for: .seconds(30)) { try await Tally(of: site.backend).total(.queue) == 0 }
     }
 
     // MARK: Changing their minds
@@ -86,13 +93,13 @@ struct Story {
         stage.say("\(all.count) people switch off the forwarding of mail.")
         let off = try await events(SwitchForwarding(on: false), all)
         // For some, Apple reports this only after it has reported the opposite.
-        try await site.tell(off.dropFirst(Script.mailReversed))
+        try await tell(off.dropFirst(Script.mailReversed))
         try await stage.watch(for: Script.beat)
 
         stage.say("\(again.count) switch it on again; of \(Script.mailReversed) Apple tells the two in the wrong order.")
-        try await site.tell(events(SwitchForwarding(on: true), again))
+        try await tell(events(SwitchForwarding(on: true), again))
         try await stage.watch(for: .seconds(30)) { try await Tally(of: site.backend).total(.queue) == 0 }
-        try await site.tell(off.prefix(Script.mailReversed))
+        try await tell(off.prefix(Script.mailReversed))
         try await stage.watch(for: Script.beat)
     }
 
@@ -105,7 +112,7 @@ struct Story {
             let wave = draw(count)
             stage.say("\(count) people revoke; Apple tells \(Script.toldTwice) of the revocations twice.")
             let events = try await events(RevokeConsent(), wave)
-            try await site.tell(events + events.prefix(Script.toldTwice))
+            try await tell(events + events.prefix(Script.toldTwice))
             revoked += wave
             try await stage.watch(for: Script.beat)
         }
@@ -120,49 +127,50 @@ struct Story {
     private mutating func deleteAccounts() async throws {
         let leaving = draw(Script.deletions)
         stage.say("\(leaving.count) people delete their Apple Accounts.")
-        try await site.tell(events(DeleteAccounts(), leaving))
+        try await tell(events(DeleteAccounts(), leaving))
         try await stage.watch(for: Script.breath)
     }
 
     private mutating func leave() async throws {
         let leaving = draw(Script.leavers)
         stage.say(
-            "\(leaving.count) people delete their accounts in the app: a row each in revocation_queue, and a receipt when it is proved."
+            "\(leaving.count) people delete their accounts in the app: siwatch revokes them at Apple, and keeps a receipt once it is proved."
         )
-        for (clientID, people) in Dictionary(grouping: leaving, by: \.clientID) {
-            try await site.tell(leaving: people.map(\.userID), at: clientID)
-        }
+        site.note { $0.tell(leaving: leaving.map(\.userID), at: .now()) }
+        try await stage.backend.delete(leaving, through: stage.siwatch)
         try await stage.watch(for: .seconds(60)) { try await site.backend.int("SELECT COUNT(*) FROM revocation_queue") == 0 }
     }
 
-    /// Sends false revocations of people who have done nothing. siwatch must reject each for its reason.
+    /// Posts false revocations of people who have done nothing. siwatch must refuse each, or keep it in the quarantine for its reason.
     private func lie() async throws {
         let dayBeforeYesterday = Moment.now(aheadBy: .seconds(-172_800))
-        let lies: [(kind: String, emission: Emission, reason: String)] = [
-            ("forged", Emission { $0.signature = .forged }, "bad_signature"),
-            ("misdirected", Emission { $0.audience = .exactly("com.example.other") }, "wrong_audience"),
-            ("expired", Emission { $0.issuedAt = dayBeforeYesterday }, "expired"),
-            ("garbled", Emission(), "malformed"),
+        // siwatch keeps five a minute of what Apple did not sign: all that are forged, and none that is garbled.
+        let lies: [(kind: String, emission: Emission, status: Int, reason: String?)] = [
+            ("forged", Emission { $0.signature = .forged }, 401, "bad_signature"),
+            ("garbled", Emission(), 400, nil),
+            ("misdirected", Emission { $0.audience = .exactly("com.example.other") }, 200, "wrong_audience"),
+            ("expired", Emission { $0.issuedAt = dayBeforeYesterday }, 200, "expired"),
         ]
         let kinds = lies.map(\.kind).joined(separator: ", ")
         stage.say("Notifications arrive that nobody should believe, \(Script.forgeries) each: \(kinds).")
         for lie in lies {
             let claims = try await events(FalseEvent(.consentRevoked), Array(people.prefix(Script.forgeries)), lie.emission)
             let bodies = claims.map { lie.kind == "garbled" ? String($0.body.dropLast($0.body.count / 2)) : $0.body }
-            try await site.tell(bodies, rejectedAs: lie.reason)
+            if let reason = lie.reason { site.note { $0.tell(rejected: bodies.count, as: reason) } }
+            try await stage.post(bodies, expecting: lie.status)
         }
         try await stage.watch(for: Script.breath)
     }
 
-    private mutating func signInAgain() async throws {
+    private func comeBack() async throws {
         let back = Array(revoked.prefix(Script.backAgain))
         stage.say("\(back.count) who have revoked sign in again.")
-        try await tellSignIns(of: back)
+        try await signInAgain(back)
         try await stage.watch(for: Script.beat)
 
         stage.say("So do \(withheld.people.count) of whose revocation Apple tells only now: too late to matter.")
-        try await tellSignIns(of: withheld.people)
-        try await site.tell(withheld.events)
+        try await signInAgain(withheld.people)
+        try await tell(withheld.events)
         try await stage.watch(for: Script.beat)
     }
 

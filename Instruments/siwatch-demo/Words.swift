@@ -14,6 +14,7 @@ enum Words {
             "",
             "  Apple     apple-simulator on this machine; nothing leaves it",
             "  siwatch   the daemon, which checks each token every \(Script.interval.milliseconds / 1000) s (in production once a day)",
+            "  backend   signs people in through siwatch's HTTP door; siwatch's webhooks end their sessions",
             "  folder    \(folder)",
             isKept ? "            stays there (--keep)" : "            removed at the end; --keep leaves it there",
             "",

@@ -65,6 +65,7 @@ FORWARD(PGconn *, PQconnectdbParams, (const char *const *words, const char *cons
 FORWARD(PQconninfoOption *, PQconninfoParse, (const char *text, char **problem), (text, problem))
 FORWARD(void, PQconninfoFree, (PQconninfoOption *options), (options))
 FORWARD(int, PQconnectionNeedsPassword, (const PGconn *connection), (connection))
+FORWARD(int, PQconnectionUsedPassword, (const PGconn *connection), (connection))
 FORWARD(void, PQfinish, (PGconn *connection), (connection))
 FORWARD(void, PQreset, (PGconn *connection), (connection))
 FORWARD(ConnStatusType, PQstatus, (const PGconn *connection), (connection))

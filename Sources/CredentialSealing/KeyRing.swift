@@ -28,6 +28,13 @@ package struct KeyRing: Sendable {
     /// The key that seals.
     var current: SealingKey { keys[0] }
 
+    /// A key for another purpose. A new sealing key changes it.
+    ///
+    /// - Parameter purpose: a name that is used once, with its version.
+    func derivedKey(for purpose: String) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(inputKeyMaterial: current.material, info: Array(purpose.utf8), outputByteCount: 32)
+    }
+
     /// The public key to which backends seal tokens, as one line. It tells nothing about the sealing key.
     package var publicKey: String { TokenRecipient(current).publicText }
 

@@ -12,11 +12,7 @@ package struct UserPseudonyms: Sendable {
     private let key: SymmetricKey
 
     package init(_ ring: KeyRing) {
-        key = HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: ring.current.material,
-            info: Array("siwatch/user-pseudonym/1".utf8),
-            outputByteCount: 32
-        )
+        key = ring.derivedKey(for: "siwatch/user-pseudonym/1")
     }
 
     package func pseudonym(of userID: String) -> String {

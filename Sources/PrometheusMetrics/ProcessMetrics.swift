@@ -19,7 +19,7 @@ package struct ProcessMetrics: Sendable {
         let boot = number(after: "btime", in: "stat")
         let metrics: [(name: String, kind: MetricDescription.Kind, help: String, value: Double?)] = [
             ("process_cpu_seconds_total", .counter, "Total user and system CPU time spent in seconds.", status?.cpuTime),
-            ("process_max_fds", .gauge, "Maximum number of open file descriptors.", number(after: "Max open files", in: "self/limits")),
+            ("process_max_fds", .gauge, "Maximum number of open file descriptors.", mostOpenFiles),
             ("process_open_fds", .gauge, "Number of open file descriptors.", openFiles),
             ("process_resident_memory_bytes", .gauge, "Resident memory size in bytes.", status?.residentMemory),
             (
@@ -36,9 +36,12 @@ package struct ProcessMetrics: Sendable {
     }
 
     /// The number of open files, without the descriptor that the count itself opens.
-    private var openFiles: Double? {
+    package var openFiles: Double? {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(root)/self/fd")).map { Double($0.count - 1) }
     }
+
+    /// The limit on open files.
+    package var mostOpenFiles: Double? { number(after: "Max open files", in: "self/limits") }
 
     /// The first number in the line that begins with these words.
     private func number(after words: String, in path: String) -> Double? {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Crypto
+import Foundation
 import JWTKit
 import Testing
 
@@ -16,6 +18,23 @@ struct CodeTests {
             let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
             #expect(claims.sub == user.userID)
             #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
+        }
+    }
+
+    /// Apple hands both to the device, and a backend may verify the id_token before siwatch exchanges the code.
+    @Test func aCodeComesWithTheDevicesIDTokenIfAsked() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code, nonce: "n", withIDToken: true))
+            let token = try #require(user.idToken)
+            let claims = try await backend.keys().verify(token, as: IDToken.self)
+            #expect(claims.sub == user.userID && claims.aud == user.clientID && claims.iss == "https://appleid.apple.com")
+            #expect(claims.iat == Int(user.grantedAt.seconds) && claims.exp == claims.iat + 86_400)
+            let payload = try WireJWS.parts(of: token).claims
+            #expect(payload["nonce"] as? String == "n" && payload["at_hash"] == nil)
+            let half = SHA256.hash(data: Data((user.code ?? "").utf8)).prefix(16)
+            #expect(payload["c_hash"] as? String == Base64URL.encode(half))
+            #expect(try await backend.redeem(user.code).status == 200)
+            #expect(try simulator.createUser(SignInOptions(credential: .code)).idToken == nil)
         }
     }
 

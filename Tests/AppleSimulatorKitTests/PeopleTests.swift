@@ -10,7 +10,7 @@ struct PeopleTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(user.userID.wholeMatch(of: /[0-9]{6}\.[0-9a-f]{32}\.[0-9]{4}/) != nil)
-            #expect(user.email?.wholeMatch(of: /[a-z0-9]{10}@privaterelay\.appleid\.com/) != nil)
+            #expect(user.email?.wholeMatch(of: /[a-z0-9]{10}@(privaterelay\.appleid|private\.icloud)\.com/) != nil)
             #expect(user.emailIsPrivate == true)
             #expect(user.refreshToken?.wholeMatch(of: /r[0-9a-f]{32}\.0\.[a-z]{4}\.[A-Za-z0-9_-]{22}/) != nil)
             #expect(try simulator.createUser(address: .own).emailIsPrivate == false)

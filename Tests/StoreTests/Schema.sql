@@ -128,7 +128,7 @@ CREATE TABLE grant_log (
   settled_at INTEGER NOT NULL,
   outcome    TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'retold' OR outcome = 'in_future' OR outcome = 'rejected'),
   reason     TEXT,
-  detail     TEXT,
+  detail     TEXT, signed_in_at INTEGER, real_user_status INTEGER,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
@@ -435,11 +435,6 @@ CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'c
                  WHEN 'token_rejected' THEN 3 ELSE 4 END,
 c.client));
 
-CREATE VIEW grant_outcome AS
-  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM grant_queue
-   UNION ALL
-  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
-
 CREATE VIEW revocation_outcome AS
   SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
          NULL AS reason, NULL AS settled_at
@@ -449,3 +444,40 @@ CREATE VIEW revocation_outcome AS
 
 CREATE VIEW heartbeat AS
   SELECT (SELECT value FROM counter WHERE name = 'alive_at') AS alive_at;
+
+CREATE VIEW grant_outcome AS
+  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at,
+         NULL AS signed_in_at, NULL AS real_user_status
+    FROM grant_queue
+   UNION ALL
+  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
+    FROM grant_log;
+
+CREATE TABLE request_key (
+  client  TEXT    NOT NULL,
+  key     TEXT    NOT NULL,
+  digest  BLOB    NOT NULL,
+  row_id  INTEGER NOT NULL,
+  told_at INTEGER NOT NULL,
+  PRIMARY KEY (client, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX request_key_told ON request_key (told_at);
+
+CREATE TABLE delivery (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  cursor     INTEGER NOT NULL,
+  stopped_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE delivery_retry (
+  delivery  TEXT    NOT NULL,
+  change_id INTEGER NOT NULL,
+  failures  INTEGER NOT NULL,
+  due_at    INTEGER,
+  failed_at INTEGER NOT NULL,
+  reason    TEXT    NOT NULL,
+  PRIMARY KEY (delivery, change_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);

@@ -6,7 +6,7 @@ import Hummingbird
 import NIOCore
 
 /// The simulator's own routes, for other processes: a demo, an end-to-end test, a person with curl. Each is a ``ControlMessage``.
-/// `apple-simulator --help` lists them.
+/// `apple-simulator --help` lists them, and openapi.json describes them.
 ///
 /// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock.
 ///
@@ -15,7 +15,7 @@ import NIOCore
 struct ControlRoutes: Sendable {
     let simulator: AppleSimulator
 
-    private static let messages: [any ControlMessage.Type] = [
+    static let messages: [any ControlMessage.Type] = [
         SignUp.self, SignInAgain.self, ChangePasswords.self, ListUsers.self, ReadUser.self,
         EventMessage<RevokeConsent>.self, EventMessage<DeleteAccounts>.self, EventMessage<SwitchForwarding>.self,
         EventMessage<FalseEvent>.self, ListNotifications.self, Redeliver.self,
@@ -30,6 +30,13 @@ struct ControlRoutes: Sendable {
     func add(to router: Router<SimulatorContext>) {
         let group = router.group("simulator")
         for message in Self.messages { add(message, to: group) }
+        group.get("openapi.json") { _, _ in
+            Response(
+                status: .ok,
+                headers: [.contentType: "application/json"],
+                body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json))
+            )
+        }
     }
 
     private func add<Message: ControlMessage>(_: Message.Type, to group: RouterGroup<SimulatorContext>) {

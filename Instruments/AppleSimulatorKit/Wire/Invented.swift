@@ -10,7 +10,7 @@ enum Invented {
 
     /// An address at Apple's mail relay.
     static func relayAddress() -> String {
-        text(10, of: lowercaseAndDigits) + "@privaterelay.appleid.com"
+        text(10, of: lowercaseAndDigits) + "@" + (Bool.random() ? "privaterelay.appleid.com" : "private.icloud.com")
     }
 
     /// An address outside of Apple, in the domain that RFC 2606 reserves for examples.

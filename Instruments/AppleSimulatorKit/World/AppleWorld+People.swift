@@ -55,6 +55,7 @@ extension AppleWorld {
             clientID: clientID,
             refreshToken: refreshToken,
             code: code,
+            idToken: nil,
             redirectURI: options.redirectURI,
             nonce: options.nonce,
             email: users[user].address?.text,

@@ -11,6 +11,8 @@ package struct SignInOptions: Sendable, Codable {
     package var redirectURI: String?
     /// The app's nonce, which returns in the id_token for the code.
     package var nonce: String?
+    /// Whether the sign-in comes with the id_token that Apple hands to the device or the browser; false, if absent.
+    package var withIDToken: Bool?
     /// When; now, if absent.
     package var at: Moment?
 
@@ -19,12 +21,14 @@ package struct SignInOptions: Sendable, Codable {
         credential: Credential? = nil,
         redirectURI: String? = nil,
         nonce: String? = nil,
+        withIDToken: Bool? = nil,
         at: Moment? = nil
     ) {
         self.clientID = clientID
         self.credential = credential
         self.redirectURI = redirectURI
         self.nonce = nonce
+        self.withIDToken = withIDToken
         self.at = at
     }
 
@@ -33,6 +37,7 @@ package struct SignInOptions: Sendable, Codable {
         case credential
         case redirectURI = "redirect_uri"
         case nonce
+        case withIDToken = "id_token"
         case at = "granted_at"
     }
 
@@ -61,6 +66,8 @@ package struct SignIn: Sendable, Codable, Equatable {
     package let clientID: String
     package var refreshToken: String?
     package let code: String?
+    /// Apple's word to the device or the browser, if it was asked for.
+    package var idToken: String?
     /// The app's own values for the sign-in: the `redirect_uri` and the nonce.
     package let redirectURI: String?
     package let nonce: String?
@@ -74,6 +81,7 @@ package struct SignIn: Sendable, Codable, Equatable {
         case clientID = "client_id"
         case refreshToken = "refresh_token"
         case code = "authorization_code"
+        case idToken = "id_token"
         case redirectURI = "redirect_uri"
         case nonce
         case email

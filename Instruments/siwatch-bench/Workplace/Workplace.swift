@@ -69,9 +69,12 @@ struct Workplace: Sendable {
         return self
     }
 
-    /// - Parameter refresh: the lines of the table `[refresh]`.
-    func configure(refresh: String = "") throws {
-        try folder.configure(apple: apple, on: schema, ["log": "level = \"\(logLevel)\"", "refresh": refresh])
+    /// - Parameters:
+    ///   - refresh: the lines of the table `[refresh]`.
+    ///   - others: those of other tables.
+    func configure(refresh: String = "", _ others: [String: String] = [:]) throws {
+        let own = ["log": "level = \"\(logLevel)\"", "refresh": refresh]
+        try folder.configure(apple: apple, on: schema, own.merging(others) { $1 })
     }
 
     func withBackend<Result>(_ body: (Backend) async throws -> Result) async throws -> Result {

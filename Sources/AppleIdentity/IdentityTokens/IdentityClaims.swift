@@ -4,8 +4,6 @@
 import CredentialCore
 
 /// The claims of an id_token, signed by Apple (OpenID Connect Core, section 2).
-///
-/// It ignores `real_user_status` and similar claims about how likely the user is a person.
 struct IdentityClaims {
     private let claims: ClaimSet
 
@@ -32,7 +30,17 @@ struct IdentityClaims {
         _ = try claims.audience(among: [clientID])
         let issuedAt = try checkDates(at: now, skew: skew)
         if let nonce { try check(nonce) }
-        return VerifiedIdentity(userID: try claims.name("sub"), issuedAt: issuedAt, address: address)
+        return VerifiedIdentity(
+            userID: try claims.name("sub"),
+            issuedAt: issuedAt,
+            address: address,
+            realUserStatus: realUserStatus
+        )
+    }
+
+    private var realUserStatus: Int? {
+        guard case .integer(let number) = claims["real_user_status"], (0...9).contains(number) else { return nil }
+        return Int(number)
     }
 
     private func checkDates(at now: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {

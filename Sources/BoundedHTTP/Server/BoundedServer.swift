@@ -11,23 +11,27 @@ import ServiceLifecycle
 package struct BoundedServer: Service {
     private let address: BindAddress
     private let limits: ConnectionLimits
+    private let certificate: ServerCertificate?
     private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
     private let respond: @Sendable (Request) async -> Response
 
     /// - Parameters:
     ///   - address: a name or an address of this machine, with a port, of which 0 lets the system choose; or the path of a Unix socket.
+    ///   - certificate: nil for a server without TLS.
     ///   - onListening: called with the port, or 0, once the server listens.
     ///   - respond: answers a request. It decides how much of a body it collects; `limits.answer` bounds the time.
     package init(
         address: BindAddress,
         limits: ConnectionLimits,
+        certificate: ServerCertificate? = nil,
         logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void,
         respond: @escaping @Sendable (Request) async -> Response
     ) {
         self.address = address
         self.limits = limits
+        self.certificate = certificate
         self.logger = logger
         self.onListening = onListening
         self.respond = respond
@@ -40,7 +44,7 @@ package struct BoundedServer: Service {
         let application = Application(
             responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(request) },
             server: HTTPServerBuilder { responder in
-                LimitedHTTP1Channel(limits, configuration: Self.heads, responder: responder)
+                LimitedHTTP1Channel(limits, certificate, configuration: Self.heads, responder: responder)
             },
             configuration: ApplicationConfiguration(
                 address: address,

@@ -6,6 +6,7 @@ import HummingbirdCore
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOSSL
 
 /// How many connections may be open, and how long each may take.
 package struct ConnectionLimits: Sendable {
@@ -112,14 +113,17 @@ extension Channel {
 struct LimitedHTTP1Channel: ServerChildChannel {
     private let http: HTTP1Channel
     private let connections: OpenConnections
+    private let certificate: ServerCertificate?
 
     init(
         _ limits: ConnectionLimits,
+        _ certificate: ServerCertificate?,
         configuration: HTTP1Channel.Configuration,
         responder: @escaping HTTPChannelHandler.Responder
     ) {
         let connections = OpenConnections(limits)
         self.connections = connections
+        self.certificate = certificate
         http = HTTP1Channel(
             responder: { request, writer, channel in
                 connections.asked(on: channel)
@@ -132,7 +136,11 @@ struct LimitedHTTP1Channel: ServerChildChannel {
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
         connections.opened(channel)
-        return http.setup(channel: channel, logger: logger)
+        guard let certificate else { return http.setup(channel: channel, logger: logger) }
+        return channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: certificate.context))
+        }
+        .flatMap { http.setup(channel: channel, logger: logger) }
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {

@@ -23,10 +23,13 @@ package struct VerifiedIdentity: Sendable, Equatable {
     /// `iat`, cut off to the second.
     package var issuedAt: Timestamp
     package var address: EmailAddress?
+    /// Apple's guess whether a person signs in: 0 is unsupported, 1 unknown, 2 likely real. siwatch passes it on and decides nothing by it.
+    package var realUserStatus: Int?
 
-    package init(userID: String, issuedAt: Timestamp, address: EmailAddress? = nil) {
+    package init(userID: String, issuedAt: Timestamp, address: EmailAddress? = nil, realUserStatus: Int? = nil) {
         self.userID = userID
         self.issuedAt = issuedAt
         self.address = address
+        self.realUserStatus = realUserStatus
     }
 }

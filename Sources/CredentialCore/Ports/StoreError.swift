@@ -30,11 +30,14 @@ package enum StoreError: Error, Sendable {
 }
 
 extension StoreError: CustomStringConvertible {
+    /// How the description of `unavailable` begins.
+    package static let absence = "the database cannot be reached"
+
     package var description: String {
         switch self {
         case .busy: "the database is locked by another program"
         case .retry(let reason): "the database is busy: \(reason)"
-        case .unavailable(let reason): "the database cannot be reached: \(reason)"
+        case .unavailable(let reason): "\(Self.absence): \(reason)"
         case .full: "the disk has no space for the database"
         case .refused(let reason): "the database refuses a row: \(reason)"
         case .damaged(let reason): "the database is damaged: \(reason)"

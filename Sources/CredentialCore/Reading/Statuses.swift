@@ -147,11 +147,14 @@ package struct WaitingGrantCounts: Sendable, Equatable {
         package var clientID: String
         package var isAhead: Bool
         package var count: Int
+        /// Since when the first of them waits.
+        package var since: Timestamp?
 
-        package init(clientID: String, isAhead: Bool, count: Int) {
+        package init(clientID: String, isAhead: Bool, count: Int, since: Timestamp?) {
             self.clientID = clientID
             self.isAhead = isAhead
             self.count = count
+            self.since = since
         }
     }
 

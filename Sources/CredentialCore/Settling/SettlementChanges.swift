@@ -82,6 +82,10 @@ package struct GrantLogEntry: Sendable {
     package var userID: String?
     /// Whether the row brought a secret, which must not stay readable in the file.
     package var hasSecret: Bool
+    /// When the sign-in was, as Apple says. Nil if only the row says it.
+    package var signedInAt: Timestamp?
+    /// Of the id_token.
+    package var realUserStatus: Int?
 
     package init(
         id: Int64,
@@ -89,7 +93,9 @@ package struct GrantLogEntry: Sendable {
         _ reason: GrantRejection? = nil,
         detail: String? = nil,
         userID: String? = nil,
-        hasSecret: Bool
+        hasSecret: Bool,
+        signedInAt: Timestamp? = nil,
+        realUserStatus: Int? = nil
     ) {
         self.id = id
         self.outcome = outcome
@@ -97,6 +103,8 @@ package struct GrantLogEntry: Sendable {
         self.detail = detail
         self.userID = userID
         self.hasSecret = hasSecret
+        self.signedInAt = signedInAt
+        self.realUserStatus = realUserStatus
     }
 }
 

@@ -7,7 +7,7 @@ extension SettlementFold {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
         if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
         switch verdict {
-        case .exchanged(let grant, let credential, let requestedAt, let answeredAt):
+        case .exchanged(let grant, let credential, let requestedAt, let answeredAt, let realUserStatus):
             // The lane exchanges codes of configured clients only, and a store takes these clients in before it settles.
             guard let app = apps[credential.clientID] else {
                 preconditionFailure("the store does not know the client of an exchanged code")
@@ -19,7 +19,16 @@ extension SettlementFold {
             }
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
             let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)
-            return log(work, outcome, userID: credential.userID)
+            return close(
+                GrantLogEntry(
+                    id: work.id,
+                    outcome,
+                    userID: credential.userID,
+                    hasSecret: true,
+                    signedInAt: grant.grantedAt,
+                    realUserStatus: realUserStatus
+                )
+            )
         case .rejected(let reason, let detail):
             return log(work, .rejected, reason, detail: detail)
         case .late: return giveUp(work)

@@ -62,7 +62,7 @@ package struct SettlementScope: Sendable {
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
-                guard case .exchanged(_, let credential, _, _) = verdict else { continue }
+                guard case .exchanged(_, let credential, _, _, _) = verdict else { continue }
                 touch(credential.userID, at: credential.clientID)
                 tell(credential.userID, at: credential.clientID)
                 if let app = apps[credential.clientID] { judgedApps.insert(app) }

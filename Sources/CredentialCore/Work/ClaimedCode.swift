@@ -79,7 +79,8 @@ package enum CodeVerdict: Sendable, Equatable {
     /// - Parameters:
     ///   - requestedAt: by Apple's clock.
     ///   - answeredAt: by our clock.
-    case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp)
+    ///   - realUserStatus: of the id_token.
+    case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp, realUserStatus: Int? = nil)
     /// - Parameter detail: a few words for the log, without secrets.
     case rejected(GrantRejection, detail: String? = nil)
     /// The code's five minutes were over before siwatch sent it, or sent it again. Its row and client decide the logged reason.

@@ -83,7 +83,13 @@ struct IssueJudge: Sendable {
             let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
             if token != nil { telemetry.sealed(1) }
             let grant = Grant(grantedAt: grantedAt, token: token, address: identity.address)
-            return .exchanged(grant, credential, requestedAt: requestedAt, answeredAt: answeredAt)
+            return .exchanged(
+                grant,
+                credential,
+                requestedAt: requestedAt,
+                answeredAt: answeredAt,
+                realUserStatus: identity.realUserStatus
+            )
         } catch {
             telemetry.sealingFailed(error)
             return nil

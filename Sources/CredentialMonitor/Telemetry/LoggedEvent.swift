@@ -11,6 +11,12 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
 
     case starting
     case listening
+    case doorOpen = "door_open"
+    case deliveryFailed = "delivery_failed"
+    case deliveryRecovered = "delivery_recovered"
+    case deliveryStopped = "delivery_stopped"
+    case deliveryDead = "delivery_dead"
+    case deliverySkipped = "delivery_skipped"
     case ready
     case stopping
     case stopped
@@ -90,6 +96,12 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         switch self {
         case .starting: (.notice, "siwatch starts")
         case .listening: (.info, "Metrics and health are served")
+        case .doorOpen: (.info, "Backends are served over HTTP")
+        case .deliveryFailed: (.warning, "A receiver of webhooks does not take them; nothing is lost, and siwatch tries again")
+        case .deliveryRecovered: (.notice, "A receiver of webhooks takes them again")
+        case .deliveryStopped: (.error, "A receiver of webhooks said that it is gone, and nothing more is sent to it")
+        case .deliveryDead: (.error, "A receiver did not take a webhook at the last try, and is not sent it again")
+        case .deliverySkipped: (.error, "Changes were never delivered: they are past their retention, or the database was restored")
         case .ready: (.notice, "siwatch is ready")
         case .stopping: (.notice, "siwatch stops; what is in flight is settled first")
         case .stopped: (.notice, "siwatch has stopped")
@@ -100,7 +112,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .reloadNeedsRestart: (.warning, "What else has changed in the configuration counts from the next start")
         case .reloadFailed: (.error, "The new configuration is unusable; the old one stays")
         case .socketUnavailable: (.warning, "siwatch status cannot ask over the socket, and reads the tables")
-        case .logLinesDropped: (.warning, "Nobody read the log for a while, and lines were dropped")
+        case .logLinesDropped: (.warning, "Log lines could not be written for a while, and were dropped")
         case .claimFailed: (.error, "Claiming work failed; the next wake-up tries again")
         case .commitFailed: (.error, "The database could not commit; trying again")
         case .storeRecovered: (.notice, "The database answers again")

@@ -51,6 +51,11 @@ package enum Metric: String, Sendable, CaseIterable {
     case backupLastSuccess = "backup_last_success_timestamp_seconds"
     case laneOwned = "lane_owned"
     case seals = "seals_total"
+    case httpRequests = "http_requests_total"
+    case deliveries = "deliveries_total"
+    case deliveryBehind = "delivery_behind"
+    case deliveryWaiting = "delivery_waiting"
+    case deliveryDead = "delivery_dead"
     case logLinesSuppressed = "log_lines_suppressed_total"
     case logLinesDropped = "log_lines_dropped_total"
 
@@ -174,8 +179,21 @@ extension Metric {
             Definition(.gauge, isOfTables: true, "When siwatch backup last wrote a copy; 0 if it never has, and on a server.")
         case .laneOwned: Definition(.gauge, by: ["lane"], "1 while this siwatch asks Apple for an app, or keeps house, and no other does.")
         case .seals: Definition(.counter, "Tokens sealed.")
+        case .deliveries: Definition(.counter, by: ["delivery", "outcome"], "Webhooks sent, by what became of them.")
+        case .deliveryBehind: Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver has not been sent yet.")
+        case .deliveryWaiting:
+            Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver did not take and is sent again.")
+        case .deliveryDead:
+            Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver did not take and is sent no more.")
+        case .httpRequests:
+            Definition(
+                .counter,
+                by: ["client", "operation", "status"],
+                "Requests of backends and of Apple, by who asked, for what, and the answer."
+            )
         case .logLinesSuppressed: Definition(.counter, by: ["event"], "Log lines held back in a flood of one event.")
-        case .logLinesDropped: Definition(.counter, "Log lines dropped because nobody read those before them.")
+        case .logLinesDropped:
+            Definition(.counter, "Log lines dropped because nobody read those before them, or because the system refused them.")
         }
     }
 }

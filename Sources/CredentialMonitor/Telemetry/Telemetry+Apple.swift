@@ -4,6 +4,7 @@
 package import CredentialCore
 import Logging
 import Metrics
+import NIOConcurrencyHelpers
 
 /// What siwatch asked Apple, what Apple answered, and what follows for an app.
 extension Telemetry {
@@ -185,7 +186,7 @@ extension Telemetry {
         if let time { gauge(Metric.signingKeysLastRefresh, time.inSeconds) }
     }
 
-    package func signingKeysChanged(_ change: SigningKeyChange, _ keyIDs: [String]) {
+    package func signingKeysChanged(_ change: SigningKeyChange, _ keyIDs: [String], at now: Timestamp) {
         count(Metric.signingKeyChanges, ["change": change.rawValue], by: keyIDs.count)
         let ids = keyIDs.joined(separator: ", ")
         switch change {
@@ -193,9 +194,14 @@ extension Telemetry {
         case .retired: logger.log(.signingKeyRetired, ["key_id": "\(ids)"])
         case .forgotten: logger.log(.signingKeyForgotten, ["key_id": "\(ids)"])
         // Their ids are not Apple's, and may be anything.
-        case .disbelieved: logger.log(.signingKeysDisbelieved, ["count": "\(keyIDs.count)"])
+        case .disbelieved:
+            keysDisbelieved.withLockedValue { $0 = now }
+            logger.log(.signingKeysDisbelieved, ["count": "\(keyIDs.count)"])
         }
     }
+
+    /// When a key in the database was last found that siwatch had not written; nil if none was since the start.
+    package var keysDisbelievedAt: Timestamp? { keysDisbelieved.withLockedValue(\.self) }
 
     package func signingKeysFailed(_ reason: String) {
         logger.log(.signingKeysFailed, ["error": "\(reason)"])

@@ -34,7 +34,10 @@ extension Telemetry {
             tally[.transition(app: announcement.app, from: from, to: to, reason), default: 0] += 1
             changed(announcement, from: from, to: to, reason)
         }
-        for (counted, number) in tally { count(counted.metric, counted.labels, by: number) }
+        for (counted, number) in tally {
+            count(counted.metric, counted.labels, by: number)
+            if case .refresh(let app, let label) = counted { recent.note(label, of: app, by: number, at: now) }
+        }
     }
 
     /// What a settlement or a change counts as. A batch is tallied before any counter is touched.

@@ -131,6 +131,15 @@ extension Telemetry {
     }
 
     /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
+    /// Notes an answer to a backend or to Apple.
+    ///
+    /// - Parameters:
+    ///   - client: nil without a token.
+    ///   - operation: nil for a path that is none.
+    package func served(client: String?, operation: String?, status: Int) {
+        count(Metric.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
+    }
+
     package func createSeries(apps: [String]) {
         func create(_ metric: Metric, _ labels: [String: String]) {
             switch metric.kind {
@@ -168,6 +177,9 @@ extension Telemetry {
             for status in ["200", "400", "429", "timeout"] {
                 create(Metric.appleResponses, ["endpoint": endpoint, "status": status])
             }
+        }
+        for status in ["200", "401", "503"] {
+            create(Metric.httpRequests, ["client": "apple", "operation": "receiveNotification", "status": status])
         }
         for reason in RejectionReason.allCases { create(Metric.notificationsRejected, ["reason": reason.rawValue]) }
         for outcome in GrantLogOutcome.allCases { create(Metric.grants, ["outcome": outcome.rawValue]) }

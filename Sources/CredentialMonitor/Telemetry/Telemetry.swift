@@ -20,7 +20,10 @@ package struct Telemetry: Sendable {
     let pauses = PauseReasons()
     let absence = AppleAbsence()
     let answers = LastAnswers()
+    let recent = RecentChecks()
+    let keysDisbelieved = NIOLockedValueBox<Timestamp?>(nil)
     let outage = StoreOutage()
+    let deliveryStates = DeliveryStates()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
     package let pseudonym: @Sendable (String) -> String
@@ -130,6 +133,11 @@ package struct Telemetry: Sendable {
         gauge(Metric.storeWritable, obstacle == nil ? 1 : 0)
         guard obstacle != before else { return }
         if let obstacle { logger.log(.insertsBlocked, ["reason": "\(obstacle)"]) } else { logger.log(.insertsPossible) }
+    }
+
+    /// - Parameter isFull: whether the disk has no room for another row.
+    package func observe(isStoreFull isFull: Bool) {
+        gauge(Metric.storeFull, isFull ? 1 : 0)
     }
 
     package func maintenanceFailed(_ error: any Error) {

@@ -171,8 +171,24 @@ extension StoredTable {
         StoredTable(
             "grant_log",
             .log,
-            .integers("id", "grant_id", "granted_at", "settled_at"),
+            .integers("id", "grant_id", "granted_at", "settled_at", "signed_in_at", "real_user_status"),
             .texts("client_id", "user_id", "outcome", "reason", "detail")
+        ),
+        StoredTable(
+            "request_key",
+            .log,
+            key: "client, key",
+            .texts("client", "key"),
+            .bytes("digest"),
+            .integers("row_id", "told_at")
+        ),
+        StoredTable("delivery", .log, key: "name", .texts("name"), .integers("cursor", "stopped_at")),
+        StoredTable(
+            "delivery_retry",
+            .log,
+            key: "delivery, change_id",
+            .texts("delivery", "reason"),
+            .integers("change_id", "failures", "due_at", "failed_at")
         ),
         StoredTable(
             "revocation_log",

@@ -52,14 +52,21 @@ extension TableStore {
             // A postponed grant has a due time and no claim. A new grant has neither.
             let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
                 """
-                SELECT client_id, is_ahead, COUNT(*)
-                  FROM (SELECT client_id, is_ahead <> 0 AS is_ahead FROM grant_queue
+                SELECT client_id, is_ahead, COUNT(*), MIN(waits_since)
+                  FROM (SELECT client_id, is_ahead <> 0 AS is_ahead, waits_since FROM grant_queue
                          WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
                          ORDER BY due_at DESC LIMIT $1) AS found
                  GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
                 """,
                 limit
-            ).map { WaitingGrantCounts.PutOff(clientID: $0.text(at: 0) ?? "", isAhead: $0.bool(at: 1), count: $0.int(at: 2)) }
+            ).map { row in
+                WaitingGrantCounts.PutOff(
+                    clientID: row.text(at: 0) ?? "",
+                    isAhead: row.bool(at: 1),
+                    count: row.int(at: 2),
+                    since: row.time(at: 3)
+                )
+            }
             let codes = try connection.fetchOne(
                 """
                 SELECT COUNT(*), MIN(granted_at)

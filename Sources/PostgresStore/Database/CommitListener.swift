@@ -79,8 +79,8 @@ private struct Gates {
             if falseAlarms > 0, isStopped(within: pause(after: falseAlarms), orTold: false) { return }
             isTold = try !connection.notifications().isEmpty || isTold
             let isNew = try isAnythingNew()
-            falseAlarms = isTold && !isNew ? falseAlarms + 1 : 0
             if isNew || isTold {
+                falseAlarms = isNew ? 0 : falseAlarms + 1
                 wake()
                 try set(Schema.quiet)
                 vain = 0
@@ -88,6 +88,8 @@ private struct Gates {
                 // Open the gates before the last looks, so that each insert is seen by a look or notifies.
                 if vain == 0 { try set(nil) }
                 vain += 1
+                // Not all at once: a flood with gaps would wake as often as each gap allows.
+                if vain == CommitListener.vainLooks, falseAlarms > 0 { falseAlarms -= 1 }
             }
             // A notification that came with the answers is already read, so the descriptor will not become readable for it.
             isTold = try !connection.notifications().isEmpty
@@ -113,8 +115,8 @@ private struct Gates {
         try connection.flush()
     }
 
-    /// How long not to look after notifications in a row that told of nothing new, in milliseconds. It doubles up to 640. Two inserts at the
-    /// same moment both notify, so the first pause is short.
+    /// How long not to look after notifications that told of nothing new, in milliseconds. It doubles up to 640, and the first insert after a
+    /// flood waits for it. Two inserts at the same moment both notify, so the first pause is short.
     private func pause(after falseAlarms: Int) -> Int32 {
         CommitListener.busyMilliseconds << Int32(min(falseAlarms - 1, CommitListener.vainLooks))
     }

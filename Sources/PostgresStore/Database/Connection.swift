@@ -58,14 +58,19 @@ package final class Connection {
             if message.contains("\"tcp_user_timeout\"") { throw Migrator.serverIsTooOld("older than 12") }
             // PgBouncer sends this message.
             if message.contains("unsupported startup parameter") { throw Migrator.poolerIsInTheWay }
-            let mend = PQconnectionNeedsPassword(handle) == 1 ? "; database.password_file names the file that holds it" : ""
-            throw PostgresError(connection: message + mend)
+            throw PostgresError(connection: message + Self.remedy(of: message, handle))
         }
         // libpq would print notices to the standard error of a daemon.
         PQsetNoticeProcessor(handle, { _, _ in }, nil)
         // A DETAIL quotes rows. The message about a lost connection may include one from before.
         PQsetErrorVerbosity(handle, PQERRORS_TERSE)
         guard PQenterPipelineMode(handle) == 1, PQsetnonblocking(handle, 1) == 0 else { throw PostgresError(connection: lastMessage) }
+    }
+
+    private static func remedy(of message: String, _ handle: OpaquePointer) -> String {
+        if PQconnectionNeedsPassword(handle) == 1 { return "; database.password_file names the file that holds it" }
+        let hasRefused = PQconnectionUsedPassword(handle) == 1 && message.contains("authentication failed")
+        return hasRefused ? "; put the role's password into the file that database.password_file names: siwatch reads it at each try" : ""
     }
 
     private static func connect(_ parameters: [(String, String)]) -> OpaquePointer? {

@@ -52,8 +52,8 @@ private struct Examiner {
     let clock: WallClock
     let clockSkew: Duration
 
-    /// The connections of one siwatch: its writer, claims, reader, renewals and listener.
-    private static let connections = 5
+    /// The connections of one siwatch: its writer, claims, reader, renewals and listener, and two for the HTTP door.
+    private static let connections = 7
 
     func examine() throws -> ServerExamination {
         var found = ServerExamination()

@@ -36,7 +36,15 @@ struct QueueWrites {
             case .postponeNotification(let id, let until):
                 postponedNotifications.append(id, until)
             case .logGrant(let entry):
-                loggedGrants.append(entry.id, entry.userID, entry.outcome.rawValue, entry.reason?.rawValue, entry.detail)
+                loggedGrants.append(
+                    entry.id,
+                    entry.userID,
+                    entry.outcome.rawValue,
+                    entry.reason?.rawValue,
+                    entry.detail,
+                    entry.signedInAt,
+                    entry.realUserStatus
+                )
                 removed[.grant, default: 0] += 1
             case .postponeGrant(let id, let until, let waitsSince, let isAhead):
                 postponedGrants.append(id, until, waitsSince, isAhead ? 1 : 0)
@@ -64,9 +72,12 @@ struct QueueWrites {
         try connection.send(
             """
             WITH gone AS (DELETE FROM grant_queue WHERE id = ANY($1) RETURNING id, client_id, user_id, granted_at)
-            INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
-            SELECT gone.id, gone.client_id, COALESCE(n.user_id, gone.user_id), gone.granted_at, $6, n.outcome, n.reason, n.detail
-              FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY AS n (id, user_id, outcome, reason, detail, place)
+            INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail, signed_in_at,
+                                   real_user_status)
+            SELECT gone.id, gone.client_id, COALESCE(n.user_id, gone.user_id), gone.granted_at, $8, n.outcome, n.reason, n.detail,
+                   n.signed_in_at, n.real_user_status
+              FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+                   AS n (id, user_id, outcome, reason, detail, signed_in_at, real_user_status, place)
               JOIN gone ON gone.id = n.id
              ORDER BY n.place
             """,

@@ -12,6 +12,8 @@ import GRDB
 package final class InsertProbe: Sendable {
     /// The busy timeout that docs/schema.md asks of backends.
     package static let patience = Duration.seconds(5)
+    /// How an obstacle begins that is siwatch's own. No process is to be ended for it.
+    package static let ownSlowness = "siwatch's own commits take"
 
     private let path: String
     private let patience: Duration
@@ -36,6 +38,9 @@ package final class InsertProbe: Sendable {
             return nil
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             let holder = KernelLock.write.holder(ofDatabase: path) ?? "a process that the kernel does not name"
+            if holder.hasPrefix("process \(getpid()) ") {
+                return "\(Self.ownSlowness) longer than \(patience.milliseconds) ms: the disk is slow"
+            }
             return "\(holder) has kept the write lock of \(path) for more than \(patience.milliseconds) ms"
         } catch let error as DatabaseError {
             throw StoreError(error)

@@ -43,7 +43,16 @@ extension SettlementTransaction {
                     id
                 )
             case .logGrant(let entry):
-                try statements.logGrant.run(entry.userID, now, entry.outcome.rawValue, entry.reason?.rawValue, entry.detail, entry.id)
+                try statements.logGrant.run(
+                    entry.userID,
+                    now,
+                    entry.outcome.rawValue,
+                    entry.reason?.rawValue,
+                    entry.detail,
+                    entry.signedInAt,
+                    entry.realUserStatus,
+                    entry.id
+                )
                 try statements.removeGrant.run(entry.id)
                 removed[.grant, default: 0] += 1
                 if entry.hasSecret { hasErased = true }
@@ -90,8 +99,9 @@ private struct QueueStatements {
         // Copies from the row itself, because a backend may have written text that Swift cannot hold.
         logGrant = try PreparedStatement(
             """
-            INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
-            SELECT id, client_id, COALESCE(?, user_id), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
+            INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail, signed_in_at,
+                                   real_user_status)
+            SELECT id, client_id, COALESCE(?, user_id), granted_at, ?, ?, ?, ?, ?, ? FROM grant_queue WHERE id = ?
             """,
             in: db
         )

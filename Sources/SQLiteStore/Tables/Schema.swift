@@ -17,7 +17,13 @@ enum Schema {
             compatibleFrom: 1,
             summary: "all tables and views",
             sql: queues + logs + registers + bookkeeping + views
-        )
+        ),
+        SchemaStep(
+            version: 2,
+            compatibleFrom: 1,
+            summary: "what Apple said of a sign-in by code, the keys of requests over HTTP, and deliveries",
+            sql: doors
+        ),
     ]
 
     /// SQL: whether a column holds one of some words. Does not use IN, because SQLite builds a table of more than two words with every row

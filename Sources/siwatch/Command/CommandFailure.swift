@@ -10,6 +10,9 @@ struct CommandFailure: Error {
     var code: ExitCode
     var messages: [String]
 
+    /// Whether another try soon may help.
+    var isTransient: Bool { code == ExitCode(69) }
+
     /// A failure at run time.
     static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
     /// A wrong command line, or input that makes no sense. `EX_USAGE` of sysexits.h.

@@ -10,6 +10,9 @@ struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
 
     /// Prints a report as text, or as JSON with the number of its form, `schema`.
+    ///
+    /// Swift 6.3.1 crashes in a release build where this is inlined into an asynchronous `run`.
+    @inline(never)
     func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
         if json { try printJSON(report) } else { try printOutput(text()) }
     }

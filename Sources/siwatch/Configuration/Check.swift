@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import BackendAPI
 import CredentialCore
 import CredentialSealing
 import Foundation
@@ -48,6 +49,7 @@ struct Check: AsyncParsableCommand {
             if isThere, obstacles.isEmpty {
                 let insertObstacle: String?
                 (unknownCanaries, rounds, otherTeams, insertObstacle) = try await examine(database, configuration, keys)
+                if let weakness = database.insertWeakness { warnings.append("\(database.place): \(weakness)") }
                 if let insertObstacle { warnings.append("\(database.place): backends cannot insert: \(insertObstacle)") }
             }
         } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
@@ -71,6 +73,15 @@ struct Check: AsyncParsableCommand {
         for app in configuration.apps {
             let clients = app.clientIDs.joined(separator: ", ")
             try printOutput("  app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
+        }
+        if let listen = configuration.http.listen {
+            let clients = configuration.http.clients.map {
+                "\($0.name.printable) (\($0.rights.map(\.rawValue).sorted().joined(separator: ", ")))"
+            }
+            try printOutput("  HTTP door \("\(listen)".printable): \(clients.joined(separator: ", "))")
+        }
+        for delivery in configuration.deliveries {
+            try printOutput("  delivery \(delivery.name.printable): \(delivery.url.absoluteString.printable)")
         }
         let holder = database.lockHolder.map { ", and \($0) works on it" } ?? ""
         try printOutput("  database \(database.name): \(isThere ? "usable\(holder)" : database.absence)")

@@ -25,9 +25,14 @@ extension Configuration {
         do {
             table = try parser.parse(text)
         } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error.mistake], isTransient: error.isTransient)
+            throw InvalidConfiguration(source: path, mistakes: [error.mistake.found(in: KeyLines(text))], isTransient: error.isTransient)
         }
-        try self.init(table, from: path, credentials: credentials)
+        do {
+            try self.init(table, from: path, credentials: credentials)
+        } catch {
+            let lines = KeyLines(text)
+            throw InvalidConfiguration(source: path, mistakes: error.mistakes.map { $0.found(in: lines) })
+        }
     }
 
     /// Reads a parsed document as if it came from the file at `path`.
@@ -100,6 +105,15 @@ extension Configuration {
                 table.note(.at("operations.listen", problem))
             }
         }
+        root.table("http") { http.read(&$0) }
+        if root.has("delivery") {
+            root.tables("delivery") { table in
+                var delivery = Delivery()
+                delivery.read(&table)
+                deliveries.append(delivery)
+            }
+            noteContradictionsOfDeliveries(in: &root)
+        }
         root.table("log") { table in
             table.read("level", .choice(), into: &log.level)
             table.read("format", .choice(), into: &log.format)
@@ -118,6 +132,8 @@ extension Configuration {
         database.passwordFile = database.passwordFile.map(names.keyPath)
         encryption.keyFile = names.keyPath(of: encryption.keyFile)
         operations.socket = operations.socket.map(names.path)
+        http.resolve(names)
+        for index in deliveries.indices { deliveries[index].secretFiles = deliveries[index].secretFiles.map(names.keyPath) }
         for app in apps.indices {
             for key in apps[app].keys.indices {
                 apps[app].keys[key].file = names.keyPath(of: apps[app].keys[key].file)

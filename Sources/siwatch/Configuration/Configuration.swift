@@ -20,6 +20,8 @@ struct Configuration: Sendable, Equatable {
     var queues = Queues()
     var retention = Retention()
     var operations = Operations()
+    var http = HTTP()
+    var deliveries: [Delivery] = []
     var log = Log()
     var apple = Apple()
 
@@ -124,7 +126,9 @@ struct Configuration: Sendable, Equatable {
 
 extension Configuration {
     /// The files of all keys.
-    var keyFiles: [String] { [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } }
+    var keyFiles: [String] {
+        [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } + (http.secretFiles + deliverySecretFiles).map(\.path)
+    }
 
     /// Settings that are legal but probably not meant.
     var warnings: [ConfigurationMistake] {

@@ -17,18 +17,32 @@ struct ConfigurationMistake: Error, Equatable, Codable {
     var place: Place
     /// The mistake, as the end of a sentence.
     var problem: String
+    /// What helps to find the place in the file, if it is known: the line of a key, or the key of a line.
+    var hint: String?
 
     static func at(_ key: String, _ problem: String) -> ConfigurationMistake {
         ConfigurationMistake(place: .key(key), problem: problem)
+    }
+
+    /// The same mistake, with the hint that the text of the file gives.
+    func found(in lines: KeyLines) -> ConfigurationMistake {
+        var mistake = self
+        switch place {
+        case .file: break
+        case .position(let line, _): mistake.hint = lines.key(at: line)?.printable
+        case .key(let path): mistake.hint = lines.line(of: path).map { "line \($0)" }
+        }
+        return mistake
     }
 }
 
 extension ConfigurationMistake: CustomStringConvertible {
     var description: String {
-        switch place {
+        let hint = hint.map { " (\($0))" } ?? ""
+        return switch place {
         case .file: problem
-        case .position(let line, let column): "line \(line), column \(column): \(problem)"
-        case .key(let path): "\(path): \(problem)"
+        case .position(let line, let column): "line \(line), column \(column)\(hint): \(problem)"
+        case .key(let path): "\(path)\(hint): \(problem)"
         }
     }
 }

@@ -12,6 +12,7 @@ extension Configuration {
         }
         let secrets =
             [("encryption.key_file", encryption.keyFile)] + keys + (database.passwordFile.map { [("database.password_file", $0)] } ?? [])
+            + http.secretFiles + deliverySecretFiles
         let exposed = secrets.compactMap { place, path -> ConfigurationMistake? in
             guard let file = FileExposure(path), let reason = file.reason(toKeepFrom: backends) else { return nil }
             return .at(place, "\(path) \(reason)")

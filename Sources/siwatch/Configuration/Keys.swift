@@ -4,6 +4,7 @@
 import AppleIdentity
 import CredentialCore
 import CredentialSealing
+import Webhooks
 
 /// The keys that a configuration names, read and found usable.
 struct Keys {
@@ -11,6 +12,9 @@ struct Keys {
     var clientSecretKeys: [String: [ClientSecretKey]] = [:]
     /// Nil if the file is absent. siwatch then creates the file, if nothing is sealed yet.
     var ring: KeyRing?
+    let http: HTTPKeys
+    /// By the name of the delivery.
+    var deliverySecrets: [String: [WebhookSecret]] = [:]
 
     /// - Throws: every unusable file at once.
     init(_ configuration: Configuration) throws(CommandFailure) {
@@ -28,6 +32,17 @@ struct Keys {
         } catch {
             mistakes += error.lines
         }
+        var http: HTTPKeys?
+        do {
+            http = try HTTPKeys(configuration.http)
+        } catch {
+            mistakes += error.messages
+        }
+        do {
+            deliverySecrets = try configuration.readDeliverySecrets()
+        } catch {
+            mistakes += error.lines
+        }
         do {
             ring = try KeyRing(contentsOf: configuration.encryption.keyFile)
         } catch KeyFileError.missing {
@@ -35,7 +50,8 @@ struct Keys {
         } catch {
             mistakes.append("encryption.key_file: \(error)")
         }
-        guard mistakes.isEmpty else { throw .unusable(mistakes) }
+        guard mistakes.isEmpty, let http else { throw .unusable(mistakes) }
+        self.http = http
     }
 }
 

@@ -46,7 +46,7 @@ struct AppleAccess: Sendable {
             voucher: context.sealer,
             clock: clock,
             trustedTime: { [clockGuard = context.clockGuard] in clockGuard.trusted },
-            tell: telemetry.signingKeysChanged
+            tell: { telemetry.signingKeysChanged($0, $1, at: clock.now) }
         )
         try await signingKeys.load()
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)

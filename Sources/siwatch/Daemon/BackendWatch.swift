@@ -13,7 +13,7 @@ struct BackendWatch: Sendable {
     private let store: any CredentialStore
     private let database: DatabaseLocation
     private let telemetry: Telemetry
-    private let found = NIOLockedValueBox<(obstacle: String?, at: Timestamp?)>((nil, nil))
+    private let found = NIOLockedValueBox<(obstacle: String?, isFull: Bool, at: Timestamp?)>((nil, false, nil))
     private let clock: WallClock
 
     init(_ store: any CredentialStore, at database: DatabaseLocation, clock: WallClock, telemetry: Telemetry) {
@@ -38,11 +38,14 @@ struct BackendWatch: Sendable {
         } catch {
             now = "\(error)".printable
         }
+        let isFull = database.space?.isFull ?? false
         let before = found.withLockedValue { found in
-            defer { found = (now, clock.now) }
-            return found.obstacle
+            defer { found = (now, isFull, clock.now) }
+            return found
         }
-        telemetry.observe(insertObstacle: now, before: before)
+        telemetry.observe(insertObstacle: now, before: before.obstacle)
+        // While nothing is to be written, no commit fails or succeeds.
+        if isFull != before.isFull { telemetry.observe(isStoreFull: isFull) }
     }
 
     var service: Recurring {

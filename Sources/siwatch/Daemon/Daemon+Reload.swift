@@ -19,7 +19,7 @@ extension Daemon {
             isStarted: { health.readiness.isStarted },
             keep: { desk.noteReload(mistakes: $0) },
             comment: sayOtherTeams
-        ) { [apps, writer, context] new, keys in
+        ) { [apps, door, deliveries, writer, context] new, keys in
             let taken = atWork.withLockedValue { configuration in
                 configuration = configuration.reloading(new)
                 return configuration
@@ -32,6 +32,8 @@ extension Daemon {
                     context.telemetry.appUnpaused(app.atWork.name)
                 }
             }
+            door?.use(keys.http, taken.http)
+            deliveries.use(keys)
             context.logger.log(.reloaded)
             let waiting = taken.differences(from: new)
             desk.noteReload(needsRestart: waiting)

@@ -63,6 +63,9 @@ extension Daemon {
         if let keeper { services.append(keeper) }
         services.append(writer)
         services += loops(health.progress)
+        services.append(deliveries)
+        // Takes nothing more once a stop begins.
+        if let door { services.append(door) }
         services += [reload(on: hangups, health, desk), health.readiness]
         return services
     }

@@ -13,6 +13,9 @@ struct Daemon {
     let apps: [WatchedApp]
     let queues: QueueHandlers
     let erasureBlocker: ErasureBlocker
+    /// Nil if the configuration has no door.
+    let door: HTTPDoor?
+    let deliveries: Deliveries
 
     init(
         _ configuration: Configuration,
@@ -30,6 +33,8 @@ struct Daemon {
             WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
         }
         queues = QueueHandlers(apps, apple, writer, signInRush, context)
+        door = try Self.door(keys.http, apple, context)
+        deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)
         (self.context, self.client, self.apple, self.writer) = (context, client, apple, writer)
     }

@@ -12,8 +12,11 @@ struct DaemonContext {
     /// As of the start. A reload changes the parts that can change.
     let configuration: Configuration
     let store: any CredentialStore
+    /// What the HTTP door asks and appends to.
+    let doorStore: any CredentialStore
     let database: DatabaseLocation
     let sealer: CredentialSealer
+    let intakeTest: IntakeTestKey
     let membership: FleetMembership
     let clock: WallClock
     let clockGuard: ClockGuard
@@ -26,8 +29,10 @@ struct DaemonContext {
     init(_ configuration: Configuration, _ database: OpenedDatabase, log output: LogOutput) async throws {
         self.configuration = configuration
         store = database.store
+        doorStore = database.doorStore ?? database.store
         self.database = database.location
         sealer = database.sealer
+        intakeTest = database.intakeTest
         membership = try await FleetMembership(in: store, as: database.replica, configuration)
         clock = membership.clock
         self.output = output

@@ -74,6 +74,11 @@ extension Configuration {
         result.log.level = new.log.level
         result.refresh.maxRequestsPerSecond = new.refresh.maxRequestsPerSecond
         result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
+        (result.http.clients, result.http.maxRequestsPerSecond) = (new.http.clients, new.http.maxRequestsPerSecond)
+        for index in result.deliveries.indices {
+            let delivery = new.deliveries.first { $0.name == result.deliveries[index].name }
+            if let delivery { result.deliveries[index].secretFiles = delivery.secretFiles }
+        }
         for index in result.apps.indices {
             // A key belongs to its team.
             guard let app = new.apps.first(where: { $0.name == result.apps[index].name && $0.teamID == result.apps[index].teamID })
@@ -83,11 +88,11 @@ extension Configuration {
         return result
     }
 
-    /// The keys whose values differ, as the TOML file names them. `app` if there are more or fewer apps.
+    /// The keys whose values differ, as the TOML file names them. `app` if there are more or fewer apps; so for deliveries.
     func differences(from other: Configuration) -> [String] {
         let (tables, others) = (tables, other.tables)
-        let apps = apps.count == other.apps.count ? [] : ["app"]
-        return apps
+        let lists = [("app", apps.count, other.apps.count), ("delivery", deliveries.count, other.deliveries.count)]
+        return lists.filter { $0.1 != $0.2 }.map(\.0)
             + tables.filter { others[$0.key] != nil }.sorted { $0.key < $1.key }.flatMap { table, values in
                 zip(Mirror(reflecting: values).children, Mirror(reflecting: others[table]!).children)
                     .filter { "\($0.value)" != "\($1.value)" }
@@ -102,6 +107,7 @@ extension Configuration {
             tables[(child.label ?? "").inSnakeCase] = child.value
         }
         for (index, app) in apps.enumerated() { tables["app[\(index)]"] = app }
+        for (index, delivery) in deliveries.enumerated() { tables["delivery[\(index)]"] = delivery }
         return tables
     }
 }

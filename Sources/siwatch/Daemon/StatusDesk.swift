@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 import NIOConcurrencyHelpers
+import PrometheusMetrics
 
 /// Puts together what the running siwatch says of itself, for its page, `/status.json` and `siwatch status`.
 ///
@@ -17,6 +18,7 @@ actor StatusDesk {
     /// As the last reload left it.
     private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
+    private let process = ProcessMetrics()
     private let reload: NIOLockedValueBox<DaemonReport.Reload>
 
     private var known: StatusReport?
@@ -82,8 +84,14 @@ actor StatusDesk {
             isClockHeld: context.clockGuard.trusted == nil,
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
+            checks: context.telemetry.recentChecks(at: context.clock.now),
+            deliveries: context.telemetry.deliveries,
+            keysDisbelievedAt: context.telemetry.keysDisbelievedAt,
+            openFiles: process.openFiles.map { Int($0) },
+            mostOpenFiles: process.mostOpenFiles.flatMap { Int(exactly: $0) },
             course: course,
-            warnings: context.output.warnings.map(DaemonReport.Warning.init)
+            warnings: context.output.warnings.map(DaemonReport.Warning.init),
+            lostLines: context.output.lostLines
         )
         // The beat of this process is a commit, so an old one tells that nothing can be written.
         (report.at, report.isRunning) = (context.clock.now, true)

@@ -39,6 +39,11 @@ enum DatabaseLocation: Sendable {
         return try await store.insertObstacle()?.printable
     }
 
+    /// Why backends can insert only while siwatch runs; nil if nothing is wrong.
+    var insertWeakness: String? {
+        if case .file(let file) = self { GroupAccess(path: file.path).weakness } else { nil }
+    }
+
     /// What the system tells of a file without opening it: closing it would end all locks of SQLite in this process.
     private static func insertObstacle(at path: String) -> String? {
         if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first { return obstacle }
@@ -115,6 +120,15 @@ enum DatabaseLocation: Sendable {
         case .server(let address): try PostgresStore.openBeside(address)
         }
     }
+
+    /// Opens a server over connections of their own for what comes in over HTTP, so that it waits for no settlement. Nil for a file,
+    /// which has one writer at a time in any case.
+    func openForDoor() throws -> (any CredentialStore)? {
+        switch self {
+        case .file: nil
+        case .server: try openBeside()
+        }
+    }
 }
 
 extension Configuration {
@@ -134,7 +148,13 @@ extension Configuration {
         } catch {
             throw CommandFailure(database: error)
         }
-        throw .unusable(["\(database.place): \(database.name) is not there yet; siwatch migrate creates it"])
+        // With a key there may have been a database, and an empty one in its place would hide that.
+        let wasThere = FileManager.default.fileExists(atPath: encryption.keyFile)
+        let creation = "siwatch migrate creates it"
+        let advice =
+            wasThere
+            ? "; if it was moved or deleted, put it back or restore a backup; if it never was there, \(creation)" : " yet; \(creation)"
+        throw .unusable(["\(database.place): \(database.name) is not there\(advice)"])
     }
 
     /// Opens the database for reading, beside a daemon that may be at work.

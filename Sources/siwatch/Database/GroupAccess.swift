@@ -26,10 +26,21 @@ struct GroupAccess {
         }
         let folder = URL(filePath: path).deletingLastPathComponent().path
         guard let status = status(of: folder) else { return nil }
-        let (bit, change): (mode_t, String) = status.st_gid == database.st_gid ? (0o010, "g+x") : (0o001, "o+x")
+        let (bit, change): (mode_t, String) = status.st_gid == database.st_gid ? (0o010, "2770") : (0o001, "o+x")
         if status.st_mode & bit != 0 { return nil }
         return sentence(on: folder, status, change, "so that backends in the group \(group) cannot reach the database in it")
             + "; if none is in that group, sudo -u \(Account.name(ofUser: database.st_uid)) chmod g= \(path.shellQuoted) says so"
+    }
+
+    /// Why backends can insert only while siwatch runs, with the command that mends it; nil if nothing is wrong. The last process to close
+    /// the database removes its log, and the next one has to make it again.
+    var weakness: String? {
+        guard let database = status(of: path), database.st_mode & 0o060 == 0o060 else { return nil }
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        // A folder that is open to others was not made for a group.
+        guard let status = status(of: folder), status.st_gid == database.st_gid, status.st_mode & 0o037 == 0o010 else { return nil }
+        let group = Account.name(ofGroup: database.st_gid)
+        return sentence(on: folder, status, "2770", "so that backends in the group \(group) can insert only while siwatch runs")
     }
 
     private func sentence(on file: String, _ status: stat, _ change: String, _ result: String) -> String {

@@ -8,8 +8,11 @@ import CredentialSealing
 struct OpenedDatabase {
     var location: DatabaseLocation
     var store: any CredentialStore
+    /// For what comes in over HTTP; nil if that goes to the store as well.
+    private(set) var doorStore: (any CredentialStore)?
     var sealer: CredentialSealer
     var pseudonyms: UserPseudonyms
+    var intakeTest: IntakeTestKey
     /// The program that keeps the database, with its version.
     var program: String
     /// Whether the sealing key was made just now.
@@ -41,12 +44,14 @@ struct OpenedDatabase {
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
+            intakeTest = IntakeTestKey(ring)
             // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             try store.recover()
             replica = Replica(configuration, keyIDs: ring.keyIDs)
             try await replica.join(store)
             do {
                 try store.register(configuration.clientsOfApps)
+                if configuration.http.listen != nil { doorStore = try location.openForDoor() }
             } catch {
                 await leave()
                 throw error
@@ -66,6 +71,7 @@ struct OpenedDatabase {
     }
 
     func close() async {
+        try? await doorStore?.close()
         try? await store.close()
         lock?.release()
     }

@@ -32,6 +32,11 @@ struct BackendAccess {
             return ("\(path) is not there, or cannot be seen from here", "sudo -u \(name) ls \(path.shellQuoted)")
         }
         let group = Account.name(ofGroup: status.st_gid)
+        // A member of that group could read far more than this file.
+        if status.st_gid == 0, user != 0, !groups.contains(0), let folder = self.status(of: folder.path), folder.st_gid != 0 {
+            let owner = "\(Account.name(ofUser: folder.st_uid)):\(Account.name(ofGroup: folder.st_gid))"
+            return ("\(path) belongs to the group \(group), and not to that of its folder", "sudo chown \(owner) \(path.shellQuoted)")
+        }
         if user != status.st_uid, user != 0, !groups.contains(status.st_gid) {
             let restart = "then restart the backend, because a process keeps the groups of its start"
             return ("\(name) is not in the group \(group) of \(path)", "sudo usermod -aG \(group) \(name), \(restart)")

@@ -25,12 +25,7 @@ struct Doctor: AsyncParsableCommand {
 
     func run() async throws {
         let symptoms = await symptoms()
-        try printOutput(symptoms.map(\.text).joined(separator: "\n"))
-        switch symptoms.map(\.verdict).max() {
-        case .wrong: throw ExitCode(Health.down.exitCode)
-        case .warning: throw ExitCode(Health.degraded.exitCode)
-        case .ok, nil: break
-        }
+        try Symptom.conclude(symptoms)
     }
 
     private func symptoms() async -> [Symptom] {
@@ -106,28 +101,5 @@ struct Doctor: AsyncParsableCommand {
             let failure = error as? CommandFailure ?? CommandFailure(database: error)
             return failure.messages.map { Symptom(.wrong, $0) }
         }
-    }
-}
-
-/// One line of the doctor.
-private struct Symptom {
-    enum Verdict: Int, Comparable {
-        case ok, warning, wrong
-
-        static func < (left: Verdict, right: Verdict) -> Bool { left.rawValue < right.rawValue }
-    }
-
-    var verdict: Verdict
-    var sentence: String
-    var remedy: String?
-
-    init(_ verdict: Verdict, _ sentence: String, _ remedy: String? = nil) {
-        self.verdict = verdict
-        self.sentence = sentence
-        self.remedy = remedy
-    }
-
-    var text: String {
-        "\("\(verdict)".padded(to: 9))\(sentence)" + (remedy.map { "\n\("".padded(to: 9))\($0)" } ?? "")
     }
 }

@@ -67,7 +67,10 @@ final class LogOutput: Sendable {
         state.withLockedValue { $0.rateLimit.takeSuppressed() }
     }
 
-    /// How many lines were dropped since the last call, because nobody read the lines before them.
+    /// The lines that could not be written since the start; nil if all were.
+    var lostLines: LostLines? { writer.lostLines }
+
+    /// How many lines were dropped since the last call, because nobody read the lines before them, or the system refused them.
     func takeDropped() -> Int { writer.takeDropped() }
 
     /// Waits until all lines are written, at most for the limit. For the end of the process.

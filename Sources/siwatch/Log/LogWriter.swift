@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Dispatch
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full are dropped and
-/// counted. It lives as long as the process.
+/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full, or
+/// that the system refuses, are dropped and counted. It lives as long as the process.
 final class LogWriter: Sendable {
     private let descriptor: Int32
     private let note: @Sendable (_ dropped: Int) -> String
@@ -16,10 +17,20 @@ final class LogWriter: Sendable {
     private struct State {
         var buffer: [UInt8] = []
         var isWriting = false
-        /// Lines dropped since the buffer was last taken.
+        /// Lines dropped since the log last said so.
         var dropped = 0
+        /// Whether the log is to say so although no other line waits.
+        var isNoteDue = false
         /// Lines dropped since the last `takeDropped`.
         var untold = 0
+        var lost: LostLines?
+
+        mutating func drop(_ lines: Int) {
+            dropped += lines
+            untold += lines
+            let now = WallClock.system.now
+            lost = LostLines(count: (lost?.count ?? 0) + lines, firstAt: lost?.firstAt ?? now, lastAt: now)
+        }
     }
 
     /// How many bytes may wait for writing: thousands of lines.
@@ -32,16 +43,18 @@ final class LogWriter: Sendable {
         Thread.detachNewThread { [self] in
             while true {
                 isFilled.wait()
-                while let bytes = take() { write(bytes) }
+                while let (bytes, dropped) = take() { write(bytes, after: dropped) }
             }
         }
     }
 
+    /// The lines dropped since the start; nil if none was.
+    var lostLines: LostLines? { state.withLockedValue(\.lost) }
+
     func write(_ line: String) {
         let isAwaited = state.withLockedValue { state -> Bool in
             guard state.buffer.count + line.utf8.count < Self.capacity else {
-                state.dropped += 1
-                state.untold += 1
+                state.drop(1)
                 return false
             }
             defer {
@@ -53,33 +66,48 @@ final class LogWriter: Sendable {
         if isAwaited { isFilled.signal() }
     }
 
+    /// How many lines were dropped since the last call. If the log has not said so yet, it tries again.
     func takeDropped() -> Int {
-        state.withLockedValue { state in
-            defer { state.untold = 0 }
-            return state.untold
+        let (untold, isAwaited) = state.withLockedValue { state in
+            defer {
+                state.untold = 0
+                state.isNoteDue = state.dropped > 0
+            }
+            return (state.untold, state.dropped > 0 && state.buffer.isEmpty && !state.isWriting)
         }
+        if isAwaited { isFilled.signal() }
+        return untold
     }
 
     func drain(within limit: Duration) {
         let end = ContinuousClock.now + limit
-        while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isWriting }), .now < end { usleep(1000) }
+        while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isNoteDue && !$0.isWriting }), .now < end { usleep(1000) }
     }
 
-    /// - Returns: the bytes that wait for writing. Nil if none wait.
-    private func take() -> [UInt8]? {
-        let (bytes, dropped) = state.withLockedValue { state -> ([UInt8], Int) in
+    /// - Returns: the bytes that wait for writing, and how many lines were dropped that the log has not told of. Nil if nothing is to be
+    ///   written.
+    private func take() -> (bytes: [UInt8], dropped: Int)? {
+        state.withLockedValue { state in
+            let isSomething = !state.buffer.isEmpty || state.isNoteDue
             defer {
-                state.isWriting = !state.buffer.isEmpty
-                state.buffer = []
-                state.dropped = 0
+                state.isWriting = isSomething
+                (state.buffer, state.dropped, state.isNoteDue) = ([], isSomething ? 0 : state.dropped, false)
             }
-            return (state.buffer, state.dropped)
+            return isSomething ? (state.buffer, state.dropped) : nil
         }
-        guard !bytes.isEmpty else { return nil }
-        return dropped > 0 ? bytes + (note(dropped) + "\n").utf8 : bytes
     }
 
-    private func write(_ bytes: [UInt8]) {
+    /// The note of dropped lines comes last: lines that waited in the buffer are older.
+    private func write(_ bytes: [UInt8], after dropped: Int) {
+        let refused = write(bytes)
+        if refused > 0 { state.withLockedValue { $0.drop(refused) } }
+        guard dropped > 0 else { return }
+        // For instance, the disk is full. The note is no line that anybody misses.
+        if refused > 0 || write(Array((note(dropped) + "\n").utf8)) > 0 { state.withLockedValue { $0.dropped += dropped } }
+    }
+
+    /// - Returns: how many lines the system refused.
+    private func write(_ bytes: [UInt8]) -> Int {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
@@ -90,9 +118,16 @@ final class LogWriter: Sendable {
                 var place = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&place, 1, -1)
             } else if errno != EINTR {
-                // For instance, the disk is full.
-                return
+                return rest.count { $0 == UInt8(ascii: "\n") }
             }
         }
+        return 0
     }
+}
+
+/// Lines of the log that could not be written.
+struct LostLines: Equatable, Encodable {
+    var count: Int
+    var firstAt: Timestamp
+    var lastAt: Timestamp
 }

@@ -39,10 +39,7 @@ struct StatusSocket: Service {
         let folder = URL(filePath: path).deletingLastPathComponent().path
         guard lstat(folder, &status) == 0 else { throw Obstacle(reason: isAsked ? systemError() : nil) }
         if let danger = UnixSocket.danger(at: path) { throw Obstacle(reason: danger) }
-        guard lstat(path, &status) == 0 else { return }
-        guard status.st_mode & S_IFMT == S_IFSOCK else { throw Obstacle(reason: "is no socket") }
-        guard !UnixSocket.isListenedOn(path) else { throw Obstacle(reason: "another siwatch listens there") }
-        guard unlink(path) == 0 else { throw Obstacle(reason: systemError()) }
+        if let reason = UnixSocket.obstacle(at: path) { throw Obstacle(reason: reason) }
     }
 
     private func serve() async throws(Obstacle) {

@@ -21,6 +21,17 @@ extension sockaddr_un {
 }
 
 enum UnixSocket {
+    /// Removes the socket that a siwatch has left behind.
+    ///
+    /// - Returns: why nobody can listen at the path; nil if there is room.
+    static func obstacle(at path: String) -> String? {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return errno == ENOENT ? nil : systemError() }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { return "is no socket" }
+        guard !isListenedOn(path) else { return "another siwatch listens there" }
+        return unlink(path) == 0 ? nil : systemError()
+    }
+
     /// Why somebody else might answer there in siwatch's place; nil if nobody can, or if there is no such folder.
     static func danger(at path: String) -> String? {
         var (folder, socket) = (stat(), stat())

@@ -46,6 +46,7 @@ struct BreakerReport: Encodable {
         }
         let reasons = causes.map { cause in
             switch cause {
+            case .disproportion where answers == 0: "its state could not be read when siwatch started"
             case .disproportion:
                 "\(rejections) of \(answers) answers were rejections; of \(probes) since then, \(rejectedProbes)"
             case .canary:

@@ -98,7 +98,7 @@ struct PageSections {
     }
 
     private func runbook(of finding: Finding) -> HTML {
-        finding.runbook.map { "<p class=\"runbook\">Runbook: \(HTML.code("docs/alerts.md#\($0)"))</p>" } ?? ""
+        finding.runbook.map { "<p class=\"runbook\">Runbook: \(HTML.code(Finding.page(ofRunbook: $0)))</p>" } ?? ""
     }
 
     // MARK: Backends and Apple

@@ -15,15 +15,24 @@ extension RefusedClient {
     /// The limit for each kind of work.
     static let mostCounted = 10_000
 
-    /// What is wrong, what work waits for the client, and what to do.
+    /// What to do, as the end of a sentence.
+    static let remedy = """
+        put the key or its id right, then sudo -u siwatch siwatch check, then sudo systemctl reload siwatch; team_id or a client id needs a restart
+        """
+
+    /// Whether nobody waits for the client. It may be right by now: only the next sign-in or check tells.
+    var isIdle: Bool { codes + checks + revocations == 0 }
+
+    /// What is wrong, and what work waits for the client.
     var sentence: String {
-        let kinds = [(codes, "codes"), (checks, "due checks"), (revocations, "tokens to revoke")]
-        let waiting = kinds.filter { $0.0 > 0 }.map { count, what in "\(count)\(count < Self.mostCounted ? "" : " or more") \(what)" }
-        let waits = waiting.isEmpty ? "nothing of it waits" : "\(waiting.joined(separator: ", ")) wait"
-        return """
-            \(app.printable): Apple refuses the client \(clientID.printable) since \(refusal.since.text) (\(refusal.word.printable)); \
-            \(waits). Put the key, its id, team_id or the client id right and run siwatch check: see SiwatchAppPaused in docs/alerts.md
-            """
+        let kinds = [(codes, "code"), (checks, "due check"), (revocations, "revocation")]
+        let waiting = kinds.filter { $0.0 > 0 }.map { count, what in
+            count < Self.mostCounted ? count.counted(what) : "\(count) or more \(what)s"
+        }
+        let refused =
+            "\(app.printable): Apple refuses the client \(clientID.printable) since \(refusal.since.text) (\(refusal.word.printable))"
+        if isIdle { return "\(refused), and was last asked at \(refusal.at.text); nothing waits, and the next sign-in or check asks again" }
+        return "\(refused); waiting: \(waiting.joined(separator: ", "))"
     }
 }
 

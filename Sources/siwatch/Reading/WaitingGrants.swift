@@ -12,6 +12,8 @@ struct WaitingGrants: Encodable {
     var forStart = 0
     /// Wait for the time of their date.
     var forTime = 0
+    /// Since when the first of these waits.
+    var forTimeSince: Timestamp?
     /// Wait for the exchange of their code.
     var withCode: Int
     /// The time of the oldest of these.
@@ -38,6 +40,7 @@ struct WaitingGrants: Encodable {
                 unknown[group.clientID.looksLikeClientID ? group.clientID : "(not a client id)", default: 0] += group.count
             } else if group.isAhead {
                 forTime += group.count
+                forTimeSince = [forTimeSince, group.since].compactMap(\.self).min()
             } else {
                 forStart += group.count
             }
@@ -71,12 +74,20 @@ struct WaitingGrants: Encodable {
             reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
         }
         if forTime > 0 {
-            reasons.append(Reason(text: "\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time"))
+            let text = "\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time"
+            // A clock that is off by seconds is no trouble.
+            let isOld = forTimeSince.map { $0 < now.advanced(by: .hours(-1)) } ?? false
+            reasons.append(Reason(text: text, isTrouble: isOld, runbook: "siwatchqueueheadstuck"))
         }
         if withCode > 0 {
             let more = withCode < Self.mostCounted ? "" : " or more"
             let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""
-            reasons.append(Reason(text: "\(withCode)\(more) sign-ins wait for Apple to exchange their code\(oldest)"))
+            reasons.append(
+                Reason(
+                    text:
+                        "\(withCode)\(more) \(withCode == 1 ? "sign-in waits" : "sign-ins wait") for Apple to exchange their code\(oldest)"
+                )
+            )
         }
         return reasons
     }

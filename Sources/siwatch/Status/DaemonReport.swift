@@ -27,10 +27,21 @@ struct DaemonReport: Encodable {
     var isClockHeld: Bool
     var answers: [LaneAnswer]
     var absences: [AppAbsence]
+    /// What became of the latest checks.
+    var checks: [AppChecks]
+    /// The webhooks that this process delivers.
+    var deliveries: [DeliveryState]
+    /// When a signing key in the database was last found that siwatch had not written; nil if none was.
+    var keysDisbelievedAt: Timestamp?
+    /// File descriptors, and how many may be open; nil where the system does not say.
+    var openFiles: Int?
+    var mostOpenFiles: Int?
     /// How many users had each state, every half hour of the last day in which this process ran.
     var course: [Sample]
     /// The last warnings and errors of the log, oldest first.
     var warnings: [Warning]
+    /// Lines of the log that could not be written; nil if none was lost.
+    var lostLines: LostLines?
 
     /// The last time the configuration was read.
     struct Reload: Encodable, Equatable {

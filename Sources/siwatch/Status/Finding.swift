@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
+
 /// One fact that an operator should know, and what to do about it.
 struct Finding: Codable, Equatable {
     var severity: Severity
@@ -12,9 +14,19 @@ struct Finding: Codable, Equatable {
 
     /// What to do and where it stands; nil if there is nothing to do.
     var advice: String? {
-        let page = severity > .note ? runbook.map { "docs/alerts.md#\($0)" } : nil
+        let page = runbook.map(Self.page(ofRunbook:))
         return remedy == nil && page == nil ? nil : [remedy, page].compactMap(\.self).joined(separator: "; ")
     }
+
+    /// Where a runbook stands on this host, or in the repository.
+    static func page(ofRunbook runbook: String) -> String {
+        let folders = ["/usr/local/share/doc/siwatch", "/usr/share/doc/siwatch"]
+        let folder = folders.first { FileManager.default.fileExists(atPath: "\($0)/alerts.md") }
+        return "\(folder ?? "docs")/alerts.md#\(runbook)"
+    }
+
+    /// As text, with the advice below.
+    var lines: [String] { [sentence] + (advice.map { ["    \($0)"] } ?? []) }
 
     init(_ severity: Severity, _ sentence: String, remedy: String? = nil, runbook: String? = nil) {
         self.severity = severity

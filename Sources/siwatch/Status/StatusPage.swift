@@ -19,20 +19,17 @@ struct StatusPage {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
         if rates != nil { lines[0] += "  \(now.text)" }
         let findings = report.findings
-        lines += ["health: \(Health(findings).rawValue)"] + findings.flatMap(lines(of:)) + [""] + process
+        lines += ["health: \(Health(findings).rawValue)"] + findings.flatMap(\.lines) + [""] + process
         lines += report.sqlite.map { ["SQLite \($0)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
         return lines + replicas + [""] + queues + [""] + apps + [""] + apple + quarantine
     }
 
-    private func lines(of finding: Finding) -> [String] {
-        [finding.sentence] + (finding.advice.map { ["    \($0)"] } ?? [])
-    }
-
     /// What the daemon says of itself.
     private var process: [String] {
         guard let daemon = report.daemon else { return ["from the tables alone: no daemon has answered"] }
-        let trouble = daemon.troubles.isEmpty ? "ready" : "not ready"
+        // As `/readyz` says.
+        let trouble = daemon.troubles.isEmpty && report.insertObstacle == nil ? "ready" : "not ready"
         var lines = [
             "process \(daemon.processID) on \(daemon.host.printable) since \(daemon.startedAt.text), \(trouble)",
             "configuration \(daemon.reload.mistakes.isEmpty ? "" : "not ")taken over \(ago(daemon.reload.at))",

@@ -3,11 +3,12 @@
 
 import CredentialCore
 import CredentialMonitor
+import SQLiteStore
 
 extension StatusReport {
     /// All that an operator should know, the worst first.
     var findings: [Finding] {
-        let all = ofBackends + ofProcess + ofApple + ofQueues + ofRejections + ofConfiguration + ofHost
+        let all = ofBackends + ofProcess + ofApple + ofQueues + ofDeliveries + ofRejections + ofConfiguration + ofHost
         return all.enumerated().sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }.map(\.element)
     }
 
@@ -30,6 +31,9 @@ extension StatusReport {
             findings.append(Finding(.down, "its last sign of life here: \(ago(aliveAt)). \(causes)", runbook: "siwatchnotready"))
         }
         findings += daemonSilence.map { [$0] } ?? []
+        findings += lanesWithoutOwner.map { lane in
+            Finding(.down, "no siwatch owns the lane \(lane.printable)", runbook: "siwatchlanewithoutowner")
+        }
         guard let daemon else { return findings }
         findings += daemon.troubles.map { trouble in
             let severity = ["starting", "stopping"].contains(trouble) ? Finding.Severity.degraded : .down
@@ -45,9 +49,26 @@ extension StatusReport {
                 Finding(
                     .degraded,
                     "the configuration of \(daemon.reload.at.text) was not taken over: \(mistakes)",
-                    remedy: "siwatch check, then sudo systemctl reload siwatch",
+                    remedy: "sudo -u siwatch siwatch check, then sudo systemctl reload siwatch",
                     runbook: "siwatchreloadfailed"
                 )
+            )
+        }
+        if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
+            let severity: Finding.Severity = lost.lastAt > at.advanced(by: .minutes(-15)) ? .degraded : .note
+            findings.append(
+                Finding(
+                    severity,
+                    "the log has lost \(lost.count.counted("line")) since \(lost.firstAt.text), the last \(ago(lost.lastAt))",
+                    remedy: "df shows whether its disk is full",
+                    runbook: "siwatchloglost"
+                )
+            )
+        }
+        if let open = daemon.openFiles, let most = daemon.mostOpenFiles, open * 5 > most * 4 {
+            let sentence = "\(open) of \(most) file descriptors are open"
+            findings.append(
+                Finding(.degraded, sentence, remedy: "a higher LimitNOFILE= in a drop-in of the unit", runbook: "siwatchfiledescriptors")
             )
         }
         if !daemon.reload.needsRestart.isEmpty {
@@ -66,20 +87,37 @@ extension StatusReport {
         return findings
     }
 
+    /// The apps that no siwatch on the server asks Apple about, and `maintenance` if none keeps house. A lane changes its owner within seconds.
+    private var lanesWithoutOwner: [String] {
+        let living = (replicas ?? []).filter { $0.isLiving(at: at) }
+        guard let oldest = living.map(\.startedAt).min(), oldest < at.advanced(by: .minutes(-2)) else { return [] }
+        let owned = Set(living.flatMap(\.apps))
+        return rounds.map(\.app).filter { !owned.contains($0) } + (living.contains(where: \.keepsHouse) ? [] : ["maintenance"])
+    }
+
     private var ofBackends: [Finding] {
         let bug = "SQLite \(sqlite ?? "") has the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0"
-        let runbook = space?.isFull == true ? "siwatchstorefull" : "siwatchbackendslockedout"
-        return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: runbook)] } ?? [])
+        return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: runbook(of: $0))] } ?? [])
+            + (insertWeakness.map { [Finding(.degraded, $0, runbook: "siwatchbackendslockedout")] } ?? [])
             + (hasWALResetBug ? [Finding(.note, bug)] : [])
     }
 
+    private func runbook(of insertObstacle: String) -> String {
+        if space?.isFull == true { return "siwatchstorefull" }
+        if insertObstacle.contains(InsertProbe.ownSlowness) { return "siwatchstoreslow" }
+        return insertObstacle.hasPrefix(StoreError.absence) ? "siwatchnotready" : "siwatchbackendslockedout"
+    }
+
     private var ofApple: [Finding] {
-        var findings = ofClock + refusedClients.map { Finding(.down, $0.sentence, runbook: "siwatchapppaused") }
+        var findings = ofClock
+        findings += refusedClients.map { client in
+            Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
+        }
         findings += (daemon?.absences ?? []).map { absence in
             Finding(
                 .degraded,
                 "\(absence.app.printable): Apple gives no usable answer since \(absence.since.text): "
-                    + "\(absence.kinds.map(\.printable).joined(separator: ", ")), \(absence.failures) requests",
+                    + "\(absence.kinds.map(\.printable).joined(separator: ", ")), \(absence.failures.counted("request"))",
                 runbook: "siwatchappleerrors"
             )
         }
@@ -107,7 +145,30 @@ extension StatusReport {
         } else if let at = signingKeysFetchedAt, isRunning, at < self.at.advanced(by: .hours(-6)) {
             findings.append(Finding(.degraded, "siwatch last fetched Apple's keys \(ago(at))", runbook: "siwatchsigningkeysstale"))
         }
-        return findings
+        if let at = daemon?.keysDisbelievedAt, at > self.at.advanced(by: .days(-1)) {
+            let sentence = "somebody wrote signing keys into the database, which siwatch did not believe and deleted, the last \(ago(at))"
+            findings.append(Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted"))
+        }
+        return findings + ofChecks
+    }
+
+    private var ofChecks: [Finding] {
+        (daemon?.checks ?? []).flatMap { checks -> [Finding] in
+            let app = checks.app.printable
+            let isBreakerOpen = breakers.contains { $0.app == checks.app && $0.isOpen }
+            let rejected = "\(app): Apple rejected \(checks.rejected) of \(checks.answered) tokens within an hour"
+            let throttled = "\(app): Apple answered 429 to \(checks.throttled) of \(checks.asked) checks within three hours"
+            return
+                (checks.isMassRejection && !isBreakerOpen
+                ? [
+                    Finding(
+                        .down,
+                        rejected,
+                        remedy: "siwatch pause \(checks.app.shellQuoted.printable), unless an import explains it",
+                        runbook: "siwatchmassrejection"
+                    )
+                ] : []) + (checks.isThrottled ? [Finding(.degraded, throttled, runbook: "siwatchthrottled")] : [])
+        }
     }
 
     /// Apple blames the client for what a wrong clock has dated.
@@ -130,7 +191,7 @@ extension StatusReport {
     private var ofQueues: [Finding] {
         var findings: [Finding] = []
         if waitingGrants.codesEnding > 0 {
-            let sentence = "\(waitingGrants.codesEnding) codes end within a minute, and their users cannot sign in"
+            let sentence = "\(waitingGrants.codesEnding.counted("code ends", "codes end")) within a minute, so people cannot sign in"
             findings.append(Finding(.down, sentence, runbook: "siwatchcodesexpired"))
         }
         let oldest = queues.first { $0.queue == "notification" }?.oldest.map(Timestamp.init(milliseconds:))
@@ -144,19 +205,44 @@ extension StatusReport {
         return findings + ofRevocations
     }
 
+    private var ofDeliveries: [Finding] {
+        (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
+            let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
+            var findings: [Finding] = []
+            if let outage = delivery.outage {
+                // A receiver that is restarted is no trouble.
+                let isLong = outage.since < at.advanced(by: .minutes(-15))
+                let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
+                let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
+                let remedy = "\(test); a new secret takes a reload, a new url a restart"
+                findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
+            }
+            if let since = delivery.position?.stoppedAt {
+                let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
+                findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
+            }
+            if let dead = delivery.position?.dead, dead > 0 {
+                let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
+                findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
+            }
+            return findings
+        }
+    }
+
     private var ofRevocations: [Finding] {
         let waiting = waitingRevocations
         guard waiting.requests > 0 else { return [] }
-        var line = "\(waiting.requests) requests to revoke wait, with \(waiting.tokens) tokens at work"
+        let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
+        var line = "\(requests), with \(waiting.tokens.counted("token")) at work"
         if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: at).text)" }
         let isOld = waiting.oldest.map { $0 < at.advanced(by: .hours(-1)) } ?? false
         var findings = [Finding(isOld ? .degraded : .note, line, runbook: isOld ? "siwatchrevocationsunproved" : nil)]
         if waiting.stillAccepted > 0 {
-            let sentence = "Apple still accepts \(waiting.stillAccepted) tokens that it was asked to revoke"
+            let sentence = "Apple still accepts \(waiting.stillAccepted.counted("token")) that it was asked to revoke"
             findings.append(Finding(.note, sentence, runbook: "siwatchrevocationsunproved"))
         }
         if waiting.unbelieved > 0 {
-            let sentence = "Apple rejected \(waiting.unbelieved) tokens before they were revoked, which is not believed yet"
+            let sentence = "Apple rejected \(waiting.unbelieved.counted("token")) before the revocation, which is not believed yet"
             findings.append(Finding(.note, sentence))
         }
         return findings
@@ -167,7 +253,8 @@ extension StatusReport {
         for app in apps {
             let (name, rejections) = (app.app.printable, app.rejections)
             if let pending = rejections?.pending, pending > 0 {
-                findings.append(Finding(.note, "\(name): \(pending) rejections wait to be believed", runbook: "siwatchrejectionspending"))
+                let sentence = "\(name): \(pending.counted("rejection waits", "rejections wait")) to be believed"
+                findings.append(Finding(.note, sentence, runbook: "siwatchrejectionspending"))
             }
             if let rejections, rejections.withoutNotification > 0 {
                 let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
@@ -182,15 +269,20 @@ extension StatusReport {
             }
             let list = "siwatch unverified --app \(name) lists them"
             if app.neverAccepted > 0 {
-                let sentence = "\(name): Apple rejects \(app.neverAccepted) tokens that it has never accepted; \(list)"
+                let sentence = "\(name): Apple rejects \(app.neverAccepted.counted("token")) that it has never accepted; \(list)"
                 findings.append(Finding(.note, sentence, runbook: "siwatchtokensneveraccepted"))
             }
             if app.foreignTokens > 0 {
-                findings.append(Finding(.note, "\(name): Apple accepts \(app.foreignTokens) tokens as those of other users; \(list)"))
+                findings.append(
+                    Finding(
+                        .note,
+                        "\(name): Apple accepts \(app.foreignTokens.counted("token as that of another user", "tokens as those of other users")); \(list)"
+                    )
+                )
             }
             if let overdue = overdue[app.app], overdue > 0, app.pausedAt == nil {
                 let more = overdue == mostOverdueCounted ? " or more" : ""
-                let sentence = "\(name): \(overdue)\(more) checks overdue by a minute or more"
+                let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
                 let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
                 // A moment's backlog of a small app is no trouble.
                 let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)
@@ -208,6 +300,11 @@ extension StatusReport {
     private var ofHost: [Finding] {
         let warning = space?.warning.map { "database.path: \($0)" }
         var findings = warning.map { [Finding(.degraded, $0, runbook: "siwatchstorefull")] } ?? []
+        if let logPinnedSince, logPinnedSince < at.advanced(by: .minutes(-1)) {
+            let sentence = "a transaction keeps erased data readable in the database since \(logPinnedSince.text)"
+            let isLong = logPinnedSince < at.advanced(by: .minutes(-30))
+            findings.append(Finding(isLong ? .degraded : .note, sentence, runbook: "siwatchlogpinned"))
+        }
         if let backedUpAt, backedUpAt < at.advanced(by: .hours(-48)) {
             findings.append(Finding(.degraded, "siwatch backup last wrote a copy \(ago(backedUpAt))", runbook: "siwatchbackupold"))
         }

@@ -17,6 +17,8 @@ struct StatusReport: Encodable {
     var isSilent: Bool
     /// Why backends cannot insert; nil if they can, or if no daemon has the file open.
     var insertObstacle: String?
+    /// Why backends can insert only while siwatch runs; nil if nothing is wrong.
+    var insertWeakness: String?
     /// The version of the SQLite library. Nil on a server.
     var sqlite: String?
     /// The version of the PostgreSQL server. Nil on a file.
@@ -45,6 +47,8 @@ struct StatusReport: Encodable {
     var signingKeysFetchedAt: Timestamp?
     /// When `siwatch backup` last wrote a copy of the file. Nil if it never has, and on a server.
     var backedUpAt: Timestamp?
+    /// Since when a transaction keeps the database from clearing away what was erased. Nil if none does.
+    var logPinnedSince: Timestamp?
     /// When the newest verified notification arrived.
     var newestNotification: Timestamp?
     /// The bytes that are free on the disk of a file. Nil on a server.
@@ -67,6 +71,7 @@ struct StatusReport: Encodable {
     ) async throws {
         let database = try configuration.namedDatabase()
         self.database = database.name
+        insertWeakness = database.insertWeakness
         freeSpace = database.space?.free
         lockHolder = database.lockHolder
         switch database {
@@ -124,6 +129,7 @@ struct StatusReport: Encodable {
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
         backedUpAt = try await store.backedUpAt
+        logPinnedSince = try await store.logPinnedSince
         newestNotification = try await store.newestNotification
     }
 
@@ -151,9 +157,10 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, sqlite, postgresql, hasWALResetBug, replicas
+        case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, insertWeakness, sqlite, postgresql, hasWALResetBug,
+            replicas
         case queues, apps, credentials, overdue, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
-        case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt
+        case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
         case newestNotification, freeSpace, lockHolder, daemon
     }
 }

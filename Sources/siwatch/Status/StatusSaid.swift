@@ -44,7 +44,19 @@ struct StatusSaid {
             } catch {}
         }
         try options.refuseRoot(on: database)
-        var report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
+        var report: StatusReport
+        do {
+            report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
+        } catch let failure as CommandFailure where failure.isTransient {
+            try self.init(silence, failure.messages)
+            return
+        } catch let failure as CommandFailure {
+            // They name what mends it, and siwatch does not start before.
+            let obstacles = database.obstacles
+            guard !obstacles.isEmpty else { throw failure }
+            try self.init(silence, obstacles)
+            return
+        }
         report.daemonSilence = silence
         try self.init(report)
     }
@@ -58,10 +70,26 @@ struct StatusSaid {
         text += "\ninstalled is version \(Version.current), which a restart starts"
     }
 
+    /// Neither the daemon nor the database answers.
+    private init(_ silence: Finding?, _ reasons: [String]) throws {
+        let start = "sudo systemctl start siwatch; journalctl -u siwatch says why it ended"
+        // siwatch cannot start before the database answers.
+        findings = reasons.map { Finding(.down, "the database does not answer: \($0)", runbook: "siwatchstoreerrors") }
+        findings.append(silence ?? Finding(.down, "no siwatch answers on this host", remedy: start, runbook: "siwatchdown"))
+        health = .down
+        text = (["health: \(health.rawValue)"] + findings.flatMap(\.lines)).joined(separator: "\n")
+        json = try siwatch.json(of: Unanswered(health: health, findings: findings))
+    }
+
     private init(_ report: StatusReport) throws {
         findings = report.findings
         health = Health(findings)
         text = StatusPage(report).lines.joined(separator: "\n")
         json = try siwatch.json(of: StatusDocument(report: report))
+    }
+
+    private struct Unanswered: Encodable {
+        var health: Health
+        var findings: [Finding]
     }
 }

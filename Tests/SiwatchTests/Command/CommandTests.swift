@@ -429,7 +429,7 @@ import Testing
             #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
             #expect(page.contains("2 sign-ins are dated ahead of the clock and wait for their time"), "\(page)")
             #expect(page.contains { $0.hasPrefix("1 sign-ins wait for Apple to exchange their code, the oldest for ") }, "\(page)")
-            #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 0 tokens at work, the oldest for ") }, "\(page)")
+            #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 0 tokens at work, the oldest for ") }, "\(page)")
 
             // The configuration names the client by now, and no siwatch has started with it.
             try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
@@ -479,10 +479,10 @@ import Testing
             let words = "Apple refuses the client since 2"
             var found = try await refusals()
             #expect(found.count == 1 && found[0].hasPrefix("example: Apple refuses the client com.example.app since 2"), "\(found)")
-            let waiting = "(invalid_client); 2 due checks, 1 tokens to revoke wait. "
-            #expect(found.first?.contains(waiting) == true && found.first?.contains("siwatch check") == true, "\(found)")
+            let waiting = "(invalid_client); waiting: 2 due checks, 1 revocation"
+            #expect(found.first?.contains(waiting) == true, "\(found)")
             try await code("third", livesFor: 300)
-            #expect(try await refusals().first?.contains("1 codes, 2 due checks, 1 tokens to revoke wait") == true)
+            #expect(try await refusals().first?.contains("waiting: 1 code, 2 due checks, 1 revocation") == true)
             let third = try await explanation("third")
             let wait = /brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/
             #expect(third.firstMatch(of: wait) != nil, "\(third)")
@@ -640,7 +640,7 @@ import Testing
             #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
             #expect(try await site.folder.run("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") })
             let page = try await site.folder.run("status").output
-            #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 1 tokens at work, the oldest for ") }, "\(page)")
+            #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 1 token at work, the oldest for ") }, "\(page)")
 
             #expect(try await receipt("nobody").status == 1)
             #expect(try await receipt(user, "--app", "exmaple").status == 1)

@@ -336,4 +336,59 @@ struct ConfigurationFileTests {
             #expect(error?.description == "\(folder.path(name)): \(problem)")
         }
     }
+
+    @Test func aMistakeInAFileHasItsLineAndItsKey() throws {
+        let folder = try TemporaryFolder()
+        let parser = try TOMLParser.built()
+        func places(_ text: String) throws -> [String] {
+            try folder.write(text, to: "siwatch.toml")
+            let path = folder.path("siwatch.toml")
+            let error = try #require(throws: InvalidConfiguration.self) { try Configuration(contentsOf: path, parser: parser) }
+            return error.mistakes.map { String("\($0)".prefix { $0 != ":" }) }
+        }
+        let text = #"""
+            # "[a
+            [refresh]
+            max_requests_per_second = 0 # per hour
+            [[app]]
+            name = '''
+            one
+            [x]
+            '''
+            client_ids = [
+              "a", # ]
+            ]
+            [[app.key]]
+            id = "ABC123DEFG"
+            [[app.key]]
+            id = 5
+            file = { a = "}" }
+            [[app]]
+            name = "two\""
+            """#
+        #expect(
+            try places(text) == [
+                "app[0].name (line 5)",
+                "app[0].team_id (line 4)",
+                "app[0].key[0].file (line 12)",
+                "app[0].key[1].id (line 15)",
+                "app[0].key[1].file (line 16)",
+                "app[1].team_id (line 17)",
+                "app[1].client_ids (line 17)",
+                "app[1].key (line 17)",
+                "refresh.max_requests_per_second (line 3)",
+            ]
+        )
+        #expect(try places("[[app]]\nname = \"a\nteam_id = \"b\"") == ["line 2, column 10 (app[0].name)"])
+        #expect(try places("[[app]]\nname = \"a\"\n[ [app] ]") == ["line 3, column 1 (app[0].name)"])
+    }
+
+    /// A hint names a key only, also where somebody pasted a private key.
+    @Test func aHintQuotesNoValue() {
+        let pasted = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0==\n-----END PRIVATE KEY-----\n"
+        for text in ["[[app]]\n[[app.key]]\nfile =\n" + pasted, "[[app]]\n[[app.key]]\n" + pasted, "[[app]]\n[[app.key]]\n[" + pasted] {
+            let lines = KeyLines(text)
+            #expect((1...7).compactMap(lines.key(at:)).allSatisfy { ["app[0]", "app[0].key[0]", "app[0].key[0].file"].contains($0) })
+        }
+    }
 }

@@ -81,7 +81,7 @@ struct ConfigurationTests {
 
         let text = try String(contentsOf: example, encoding: .utf8)
         let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 39 && shown.contains("rejected_token"), "\(shown.sorted())")
+        #expect(shown.count == 40 && shown.contains("rejected_token"), "\(shown.sorted())")
     }
 
     @Test func everyKeyIsRead() throws {

@@ -63,7 +63,8 @@ struct FleetAgreementTests {
 
     /// The values that may differ between replicas. The housekeeping replica's retention counts.
     private static let mayDiffer: Set = [
-        "source", "database", "encryption", "retention", "operations", "log", "app.teamID", "app.keys", "refresh.maxRequestsPerSecond",
+        "source", "database", "encryption", "retention", "operations", "http", "deliveries", "log", "app.teamID", "app.keys",
+        "refresh.maxRequestsPerSecond",
         "refresh.maxConcurrentRequests", "queues.pollInterval", "apple.tokenEndpoint", "apple.revocationEndpoint", "apple.keysEndpoint",
     ]
 

@@ -121,8 +121,41 @@ struct TroubleTests {
         }
     }
 
+    /// A lane changes its owner within seconds, so only an old fleet without one is in trouble.
+    @Test func aLaneWithoutAnOwnerIsTold() async throws {
+        try await Site.with(on: .server(nil)) { site in
+            try await site.daemon { _ in
+                let owned = "SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'"
+                try await site.backend.until(owned, is: 2)
+                try await site.backend.execute("UPDATE replica SET started_at = 1")
+                #expect(try await !site.folder.run("status").output.joined().contains("no siwatch owns"))
+                try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
+                let text = try await site.folder.run("status").output.joined(separator: "\n")
+                #expect(
+                    text.contains("no siwatch owns the lane example") && text.contains("no siwatch owns the lane maintenance"),
+                    "\(text)"
+                )
+            }
+        }
+    }
+
+    /// Backends cannot make the log of the database, which is gone after siwatch's end.
+    @Test func aFolderWhereBackendsCannotMakeFilesIsTold() async throws {
+        try await Site.with { site in
+            try #require(chmod(site.folder.url.path, 0o750) == 0)
+            for command in ["check", "status"] {
+                let (_, output) = try await site.folder.run(command)
+                let text = output.joined(separator: "\n")
+                #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
+            }
+            try #require(chmod(site.folder.url.path, 0o2770) == 0)
+            let (_, output) = try await site.folder.run("status")
+            #expect(!output.joined(separator: "\n").contains("only while siwatch runs"))
+        }
+    }
+
     /// The queues are empty and the loops turn, and nobody can insert.
-    @Test(arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "g+x")] as [(String, mode_t, String)])
+    @Test(arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "2770")] as [(String, mode_t, String)])
     func aDatabaseThatIsClosedToItsGroupIsNotReady(suffix: String, mode: mode_t, change: String) async throws {
         try await Site.with(listen: "127.0.0.1:0") { site in
             try await site.daemon { daemon in

@@ -27,7 +27,7 @@ import Testing
 
     @Test func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
         try await Site.with(on: .server) { site in
-            try await site.backend.execute("UPDATE schema_version SET version = 2, compatible_from = 2")
+            try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
             for command in ["check", "run", "migrate", "status"] {
                 let (status, output) = try await site.folder.run(command)
                 #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
@@ -59,7 +59,8 @@ import Testing
             try site.folder.edit("?host=/", "?host=/nowhere/")
             for command in ["check", "run", "migrate", "status"] {
                 let (status, output) = try await site.folder.run(command)
-                #expect(status == 69 && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
+                let expected: Int32 = command == "status" ? 2 : 69
+                #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
             }
         }
     }

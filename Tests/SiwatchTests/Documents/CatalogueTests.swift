@@ -10,7 +10,10 @@ import Testing
 /// The documented metrics are those that a working daemon serves, and those that alerts and dashboard read.
 struct CatalogueTests {
     @Test func aLiveScrapeHasTheWholeCatalogue() async throws {
-        try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\""]) { site in
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        let tables = try Hook.table(in: folder, port: 9).merging(["refresh": "interval = \"1s\""]) { $1 }
+        _ = try await Site.with(folder, listen: "127.0.0.1:0", tables) { site in
             try await site.daemon { daemon in
                 let signIns = try await site.apple.signIn(5)
                 try await site.settle(signIns)

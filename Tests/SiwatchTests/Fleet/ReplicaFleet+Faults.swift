@@ -86,8 +86,9 @@ extension ReplicaFleet {
         }
     }
 
-    /// How long a replica may report ready while it can commit nothing: five seconds, plus the delay of a busy machine.
-    private static let longestPretence = Duration.seconds(15)
+    /// How long a replica may report ready while it can commit nothing: ten seconds between two tries to insert, plus the delay of a busy
+    /// machine.
+    private static let longestPretence = Duration.seconds(30)
 
     /// Leaves a replica struck for the given length.
     ///

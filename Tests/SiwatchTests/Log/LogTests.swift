@@ -101,6 +101,40 @@ struct LogTests {
         #expect(lines().count == 4000 - dropped + 2 && output.takeDropped() == 0)
     }
 
+    /// A full disk refuses each line.
+    @Test func linesThatTheSystemRefusesAreCounted() throws {
+        let descriptor = open("/dev/full", O_WRONLY)
+        defer { close(descriptor) }
+        let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
+        for number in 1...3 {
+            output.write(line("It happened", [("count", "\(number)")]))
+            output.drain(within: .seconds(10))
+        }
+        // The lines that tell of dropped ones are refused as well, and nobody misses those.
+        #expect(output.takeDropped() == 3)
+        #expect(output.lostLines?.count == 3)
+    }
+
+    /// Nothing else may happen after somebody has made room.
+    @Test func theLogTellsOfLostLinesOnceThereIsRoom() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).log").path
+        defer { unlink(path) }
+        let (full, file) = (open("/dev/full", O_WRONLY), open(path, O_CREAT | O_WRONLY, 0o600))
+        let descriptor = dup(full)
+        defer { for open in [full, file, descriptor] { close(open) } }
+        let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
+        for number in 1...3 {
+            output.write(line("It happened", [("count", "\(number)")]))
+            output.drain(within: .seconds(10))
+        }
+        dup2(file, descriptor)
+        #expect(output.takeDropped() == 3)
+        output.drain(within: .seconds(10))
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(text.contains("\"event\":\"log_lines_dropped\"") && text.hasSuffix("\"count\":\"3\"}\n"), "\(text)")
+        #expect(output.takeDropped() == 0 && output.lostLines?.count == 3)
+    }
+
     @Test func theJournalIsKnownByItsSocket() throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -86,8 +86,8 @@ import Testing
             work.grantedAt > .start ? .inFuture(due: work.grantedAt + .hours(1), lookedAt: .start) : .unknownClient(lookedAt: .start)
         }
         try await store.grant("new", client: "elsewhere")
-        let early = WaitingGrantCounts.PutOff(clientID: "app", isAhead: true, count: 1)
-        let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3)
+        let early = WaitingGrantCounts.PutOff(clientID: "app", isAhead: true, count: 1, since: .start)
+        let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3, since: .start)
         #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1, oldestCode: .start))
         #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
         let ending = { (age: Duration) in try await store.ports.waitingGrants(at: .start + age, upTo: 10).codesEnding }

@@ -105,6 +105,12 @@ struct FullFile {
             VALUES (1, 'app', 'u', 1, 2, 'no_token')
             """
         )
+        try await store.run(
+            "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ('web', 'é', ?, 3, 4)",
+            [.bytes([1, 0])]
+        )
+        try await store.run("INSERT INTO delivery VALUES ('hook', 5, NULL)")
+        try await store.run("INSERT INTO delivery_retry VALUES ('hook', 4, 2, NULL, 3, 'status 500')")
         // The rows with the greatest ids are gone.
         try await store.run("DELETE FROM credential_change WHERE id > (SELECT MAX(id) - 2 FROM credential_change)")
     }

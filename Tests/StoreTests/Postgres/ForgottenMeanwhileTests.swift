@@ -24,7 +24,10 @@ import Testing
             defer { isSettled.withLockedValue { $0 = true } }
             return try await store.settle([event], at: .start + .hours(1)).results
         }
-        let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted"
+        // In this schema only, because other tests wait for locks of their own.
+        let waiting = """
+            SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'user_event'::regclass)
+            """
         while try await store.column(waiting) == [0], !isSettled.withLockedValue({ $0 }) { try Task.checkCancellation() }
         #expect(!isSettled.withLockedValue { $0 })
         try await other.run { connection in

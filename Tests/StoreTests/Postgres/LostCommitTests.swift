@@ -38,9 +38,13 @@ import Testing
 
         var grantLog: Int64? { get async throws { try await store.count("grant_log") } }
 
-        /// Or until the commit is done, or has failed.
+        /// Or until the commit is done, or has failed. Only sessions that hold locks in this schema count, because all tests share the server.
         func untilSomebodyWaits(_ condition: String) async throws {
-            let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND \(condition)"
+            let query = """
+                SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND \(condition) AND pid IN (
+                    SELECT pid FROM pg_locks JOIN pg_class c ON c.oid = relation WHERE c.relnamespace = current_schema()::regnamespace
+                )
+                """
             while try await store.column(query) == [0], !isSettled.withLockedValue({ $0 }) { try Task.checkCancellation() }
         }
     }
@@ -92,7 +96,6 @@ import Testing
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
         try await gate.begin(SettlementLock.lock)
         async let settled = site.settle()
-        // In this schema only, because other tests wait behind tails of their own.
         let tail = "SELECT pid FROM pg_locks WHERE relation = 'schema_version'::regclass"
         try await site.untilSomebodyWaits("pid IN (\(tail)) AND wait_event_type = 'Lock'")
         site.road.cut()

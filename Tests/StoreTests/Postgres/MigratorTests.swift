@@ -15,10 +15,15 @@ import Testing
         ALTER TABLE grant_queue ADD COLUMN another TEXT;
         """
 
-    /// Migrates as a release with a second step.
+    /// Migrates as the next release.
     private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
         let thread = ConnectionThread(store.address, label: "newer")
-        let step = SchemaStep(version: 2, compatibleFrom: compatibleFrom, summary: "wider", sql: Self.widened)
+        let step = SchemaStep(
+            version: FrozenDatabases.versions.upperBound + 1,
+            compatibleFrom: compatibleFrom,
+            summary: "wider",
+            sql: Self.widened
+        )
         try await thread.run { connection in
             try Migrator(address: store.address, connection: connection, steps: Schema.steps + [step]).migrate()
         }
@@ -36,8 +41,8 @@ import Testing
         try await store.grant("second")
         let claimed = try await store.claimGrants()
         let postgres = try #require(store.ports as? PostgresStore)
-        try await migrate(postgres, to: 1)
-        #expect(try await store.column("SELECT version || ' ' || compatible_from FROM schema_version").compactMap(\.text) == ["2 1"])
+        try await migrate(postgres, to: FrozenDatabases.versions.upperBound)
+        #expect(try await store.column("SELECT version || ' ' || compatible_from FROM schema_version").compactMap(\.text) == ["3 2"])
 
         #expect(try await store.settle(.grant(claimed[0], .acceptance(of: claimed[0]))) == .grant(.applied, nil))
         try await store.grant("third")
@@ -50,10 +55,10 @@ import Testing
     @Test func anOlderReleaseDoesNotBeginOnWhatItDoesNotUnderstand() async throws {
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
-        try await migrate(postgres, to: 2)
-        #expect { try PostgresStore.open(postgres.address) } throws: { "\($0)".contains("has version 2, made by a newer siwatch") }
+        try await migrate(postgres, to: 3)
+        #expect { try PostgresStore.open(postgres.address) } throws: { "\($0)".contains("has version 3, made by a newer siwatch") }
         // A step runs once.
-        try await migrate(postgres, to: 2)
+        try await migrate(postgres, to: 3)
     }
 
     /// The message does not call it another program's.

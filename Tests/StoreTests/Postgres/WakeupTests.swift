@@ -86,8 +86,9 @@ import Testing
         return try #require(time) + milliseconds
     }
 
-    /// Anybody who may connect may notify, as often as they like.
-    @Test func aFloodOfNotificationsWakesSeldom() async throws {
+    /// Anybody who may connect may notify, as often as they like, and with pauses in which siwatch looks in vain.
+    @Test(arguments: [(notifications: 3000, pause: 0.0), (100, 0.03)])
+    func aFloodOfNotificationsWakesSeldom(notifications: Int, pause: Double) async throws {
         let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let role = "flooder_\(address.schema)"
@@ -99,7 +100,12 @@ import Testing
         let counting = Task { for await _ in listener.commits() { wakes.withLockedValue { $0 += 1 } } }
         while wakes.withLockedValue(\.self) == 0 { try Task.checkCancellation(); await Task.yield() }
         let begin = ContinuousClock.now
-        for _ in 1...3000 { try await flooder.run { _ = try $0.run("NOTIFY \(channel)") } }
+        for _ in 1...notifications {
+            try await flooder.run { connection in
+                _ = try connection.run("NOTIFY \(channel)")
+                if pause > 0 { _ = try connection.run("SELECT pg_sleep(\(pause))") }
+            }
+        }
         let seconds = begin.duration(to: .now) / .seconds(1)
         #expect(Double(wakes.withLockedValue(\.self)) <= 10 + 2 * seconds, "\(seconds) s")
         try await store.receive()

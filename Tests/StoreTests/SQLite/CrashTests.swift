@@ -34,10 +34,12 @@ import Testing
         defer { file.remove() }
         try SQLiteStore.open(DatabaseFile(path: file.path)).close()
         let pool = try DatabasePool(path: file.path)
-        try pool.write { db in try db.execute(sql: "PRAGMA user_version = 2") }
+        try pool.write { db in try db.execute(sql: "PRAGMA user_version = 99") }
         let copy = try file.copy()
         defer { copy.remove() }
-        #expect(throws: DatabaseFile.Unusable.newer(version: 2, known: 1)) { try SQLiteStore.open(DatabaseFile(path: copy.path)) }
+        #expect(throws: DatabaseFile.Unusable.newer(version: 99, known: FrozenDatabases.versions.upperBound)) {
+            try SQLiteStore.open(DatabaseFile(path: copy.path))
+        }
         try pool.close()
     }
 

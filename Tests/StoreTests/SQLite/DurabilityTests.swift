@@ -30,6 +30,6 @@ import Testing
         #expect(try await file.pragma("foreign_keys") == 1)
         #expect(try await file.pragma("busy_timeout") == 5000)
         #expect(try await file.pragma("application_id") == 0x5349_5741)
-        #expect(try await file.pragma("user_version") == 1)
+        #expect(try await file.pragma("user_version") == FrozenDatabases.versions.upperBound)
     }
 }

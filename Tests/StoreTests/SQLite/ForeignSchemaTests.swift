@@ -17,7 +17,7 @@ struct ForeignSchemaTests {
             ("CREATE VIEW spy AS SELECT * FROM grant_queue", "view spy is not siwatch's"),
             ("CREATE INDEX \"x\u{1b}[2J\u{202e}\" ON grant_log (user_id)", "index x?[2J? is not siwatch's"),
             ("DROP INDEX notification_queue_due", "index notification_queue_due is missing"),
-            ("INSERT INTO grdb_migrations VALUES ('v2')", "its list of migrations was changed"),
+            ("INSERT INTO grdb_migrations VALUES ('v99')", "its list of migrations was changed"),
             ("ALTER TABLE grant_queue ADD COLUMN more TEXT", "table grant_queue was changed"),
             (
                 "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'granted_at INTEGER', 'granted_at TEXT')",

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/** Milliseconds since 1970 UTC. */
+export type Milliseconds = number;
+
+export interface Options {
+  /** Ends the call with its reason. */
+  signal?: AbortSignal;
+}
+
+export interface AppOptions extends Options {
+  /** The name of the app in the configuration. Needed if there are several. */
+  app?: string;
+}
+
+export interface NewSignIn extends Options {
+  /** The App ID of a native sign-in, the Services ID of one on the web. */
+  clientId: string;
+  /** The authorization code that the device or the browser brought. It lives five minutes. */
+  code?: string;
+  /** With a code: what the `nonce` of the id_token has to be. */
+  nonce?: string;
+  /** With a code of the web: the one that the sign-in named. */
+  redirectUri?: string;
+  /** Apple's `sub`. With a code it may be left out; if given, Apple has to name the same user. */
+  userId?: string;
+  /** The refresh token that Apple issued for the code that you have exchanged. */
+  refreshToken?: string;
+  /** Without a code: the address in the id_token that you have verified. */
+  email?: string;
+  /** Whether that address is Apple's relay. */
+  isPrivateEmail?: boolean;
+  /** Without a code: the `iat` of the id_token × 1000 + 999. The time of the request by default. */
+  signedInAt?: Milliseconds;
+  /** How many seconds to wait for the outcome: 10 by default. */
+  wait?: number;
+  /** Any text of your own. A later call with it is about the same sign-in. */
+  key?: string;
+}
+
+export interface User {
+  app: string;
+  userId: string;
+  state: "authorized" | "revoked" | "notFound";
+  reason: string;
+  changedAt?: Milliseconds;
+  verifiedAt?: Milliseconds;
+  email?: string;
+  isPrivateEmail?: boolean;
+  emailForwarding?: "enabled" | "disabled";
+}
+
+export interface SignIn {
+  id: number;
+  clientId: string;
+  /** While it is `waiting`, nobody is signed in and there is no `user`. */
+  outcome: "waiting" | "applied" | "stale" | "duplicate" | "retold";
+  /** Keep it with the session, because `endsSession` asks for it. */
+  signedInAt?: Milliseconds;
+  /** Apple's guess whether a person signs in: 0 unsupported, 1 unknown, 2 likely real. */
+  realUserStatus?: number;
+  settledAt?: Milliseconds;
+  user?: User;
+}
+
+export interface RevokedToken {
+  clientId: string;
+  /** `proved`: Apple has rejected the token after siwatch revoked it. */
+  outcome: string;
+  reason?: string;
+  settledAt?: Milliseconds;
+}
+
+export interface Deletion {
+  id: number;
+  /** `held` waits for an operator. */
+  outcome: "waiting" | "held" | "done";
+  requestedAt?: Milliseconds;
+  /** The receipt. */
+  tokens?: RevokedToken[];
+}
+
+export interface Change {
+  id: number;
+  app: string;
+  clientId: string;
+  userId: string;
+  kind: "state" | "email";
+  fromState?: string;
+  toState?: string;
+  reason?: string;
+  email?: string;
+  emailForwarding?: string;
+  source?: "notification" | "refresh" | "grant" | "revocation";
+  occurredAt: Milliseconds;
+  recordedAt: Milliseconds;
+}
+
+export class SiwatchError extends Error {
+  readonly status?: number;
+  readonly type?: string;
+  readonly detail?: string;
+  /** Seconds. */
+  readonly retryAfter: number;
+  readonly isTemporary: boolean;
+}
+
+export class SignInRejected extends SiwatchError {
+  readonly reason: string;
+  readonly id: number;
+}
+
+export class ChangesGone extends SiwatchError {
+  readonly next: number;
+}
+
+export class WebhookRejected extends Error {}
+
+export class Siwatch {
+  constructor(url: string | URL, token: string, options?: { timeout?: number });
+  signIn(signIn: NewSignIn): Promise<SignIn>;
+  delete(deletion: { clientId: string; userId: string; key?: string } & Options): Promise<Deletion>;
+  deletion(id: number, options?: Options): Promise<Deletion>;
+  state(userId: string, options?: AppOptions): Promise<User | null>;
+  endsSession(userId: string, signedInAt: Milliseconds, options?: AppOptions): Promise<boolean>;
+  position(options?: Options): Promise<number>;
+  changes(options?: { after?: number; wait?: number } & AppOptions): AsyncGenerator<Change, never, void>;
+}
+
+export function verifyWebhook(
+  secrets: readonly string[],
+  headers: Headers | Record<string, string | string[] | undefined>,
+  body: string | Uint8Array,
+  options?: { tolerance?: number; now?: number },
+): unknown;

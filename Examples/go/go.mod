@@ -1,0 +1,3 @@
+module example.com/siwatch-example
+
+go 1.19

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import AsyncHTTPClient
+package import Foundation
+import NIOCore
+import NIOFoundationCompat
+package import NIOHTTP1
+
+/// The HTTP door of a daemon, as a backend uses it.
+package struct Door: Sendable {
+    /// `http://127.0.0.1:PORT`
+    package let url: String
+    package var token: String?
+
+    package static let tokenFile = "backend.token"
+
+    /// Writes a token into a folder, and the table `http` of a configuration that lets its holder in.
+    ///
+    /// - Returns: for `Site.with`.
+    package static func table(
+        in folder: WatchedFolder,
+        listen: String = "127.0.0.1:0",
+        rights: [String] = ["notify", "sign_in", "delete", "read"],
+        _ more: String = ""
+    ) throws -> [String: String] {
+        let file = folder.url.appending(path: tokenFile)
+        let token = (0..<8).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
+        try Data("\(token)\n".utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let table = """
+            listen = "\(listen)"
+            \(more)
+            [[http.client]]
+            name = "backend"
+            token_files = ["\(tokenFile)"]
+            may = [\(rights.map { "\"\($0)\"" }.joined(separator: ", "))]
+            """
+        return ["http": table]
+    }
+
+    /// Waits until a daemon serves backends.
+    package init(of daemon: ChildProcess, in folder: WatchedFolder) async throws {
+        guard let line = await daemon.line(containing: "Backends are served over HTTP"),
+            let address = line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)
+        else { throw HarnessError("siwatch serves no backends: \(daemon.output)") }
+        url = "http://\(address.output)"
+        token = try String(contentsOf: folder.url.appending(path: Self.tokenFile), encoding: .utf8).trimmingCharacters(in: .newlines)
+    }
+
+    package struct Answer: Sendable {
+        package var status: Int
+        package var headers: HTTPHeaders
+        package var body: Data
+
+        package var text: String { String(decoding: body, as: UTF8.self) }
+
+        /// A member of the JSON object, by a path such as `user.state`.
+        package subscript(path: String) -> String? {
+            var value: Any? = try? JSONSerialization.jsonObject(with: body)
+            for name in path.split(separator: ".") {
+                if let index = Int(name) {
+                    let list = value as? [Any] ?? []
+                    value = list.indices.contains(index) ? list[index] : nil
+                } else {
+                    value = (value as? [String: Any])?[String(name)]
+                }
+            }
+            return value.map { "\($0)" }
+        }
+    }
+
+    package func get(_ path: String, _ headers: HTTPHeaders = [:]) async throws -> Answer {
+        try await send(HTTPClientRequest(url: url + path), headers)
+    }
+
+    /// - Parameter body: JSON.
+    package func post(_ path: String, _ body: [String: any Sendable], _ headers: HTTPHeaders = [:]) async throws -> Answer {
+        var headers = headers
+        headers.add(name: "content-type", value: "application/json")
+        return try await post(path, bytes: try JSONSerialization.data(withJSONObject: body), headers)
+    }
+
+    package func post(_ path: String, bytes: Data, _ headers: HTTPHeaders = [:]) async throws -> Answer {
+        var request = HTTPClientRequest(url: url + path)
+        request.method = .POST
+        request.body = .bytes(ByteBuffer(data: bytes))
+        return try await send(request, headers)
+    }
+
+    package func send(_ request: HTTPClientRequest, _ headers: HTTPHeaders = [:]) async throws -> Answer {
+        var request = request
+        request.headers.add(contentsOf: headers)
+        if let token { request.headers.add(name: "authorization", value: "Bearer \(token)") }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        return Answer(
+            status: Int(response.status.code),
+            headers: response.headers,
+            body: Data(buffer: try await response.body.collect(upTo: 8 << 20))
+        )
+    }
+}
+
+/// A receiver of webhooks, as a configuration names it.
+package enum Hook {
+    package static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+    /// Writes a secret into a folder, and a table `[[delivery]]` with the name `hook`.
+    ///
+    /// - Returns: for `Site.with`.
+    package static func table(in folder: WatchedFolder, port: Int, _ more: String = "") throws -> [String: String] {
+        let file = folder.url.appending(path: "hook.whsec")
+        try Data("\(secret)\n".utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let table = """
+            name = "hook"
+            url = "http://127.0.0.1:\(port)/hook"
+            secret_files = ["hook.whsec"]
+            \(more)
+            """
+        return ["[delivery]": table]
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Hummingbird
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import ServiceLifecycle
+
+/// A backend's endpoint for webhooks, which counts what comes and answers as it is told.
+package final class HookReceiver: Sendable {
+    package struct Hook: Sendable {
+        package var id: String
+        package var path: String
+        package var timestamp: String
+        package var signatures: String
+        package var body: String
+    }
+
+    private let state = NIOLockedValueBox<(hooks: [Hook], status: @Sendable (Hook) -> Int)>(([], { _ in 200 }))
+
+    private let arrivals = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+    package init() {}
+
+    package var hooks: [Hook] { state.withLockedValue(\.hooks) }
+
+    /// Waits until it was told so many different things.
+    ///
+    /// - Throws: `CancellationError` once the suite's time limit ends the wait.
+    package func hooks(count: Int) async throws -> [Hook] {
+        var news = arrivals.stream.makeAsyncIterator()
+        while Set(hooks.map(\.id)).count < count {
+            guard await news.next() != nil else { throw CancellationError() }
+        }
+        return hooks
+    }
+
+    /// Sets how it answers from now on.
+    package func answer(_ status: @escaping @Sendable (Hook) -> Int) { state.withLockedValue { $0.status = status } }
+
+    /// Serves on a free port of loopback while `body` runs.
+    ///
+    /// - Parameter port: 0 lets the system choose.
+    package func serve<Result>(port: Int = 0, _ body: (_ port: Int) async throws -> Result) async throws -> Result {
+        let (ports, continuation) = AsyncStream<Int>.makeStream()
+        let application = Application(
+            responder: CallbackResponder<BasicRequestContext> { [self] request, _ in await respond(to: request) },
+            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port)),
+            onServerRunning: { channel in continuation.yield(channel.localAddress?.port ?? 0) },
+            logger: Logger(label: "hooks", factory: { _ in SwiftLogNoOpLogHandler() })
+        )
+        return try await withThrowingTaskGroup { group in
+            group.addTask {
+                // A receiver that cannot listen must not leave its user waiting.
+                defer { continuation.finish() }
+                try await application.run()
+            }
+            defer { group.cancelAll() }
+            for await port in ports { return try await body(port) }
+            try await group.waitForAll()
+            throw CancellationError()
+        }
+    }
+
+    private func respond(to request: Request) async -> Response {
+        func header(_ name: String) -> String { request.headers[.init(name)!] ?? "" }
+        let body = (try? await request.body.collect(upTo: 1 << 20)).map { String(buffer: $0) } ?? ""
+        let hook = Hook(
+            id: header("webhook-id"),
+            path: request.uri.path,
+            timestamp: header("webhook-timestamp"),
+            signatures: header("webhook-signature"),
+            body: body
+        )
+        let status = state.withLockedValue { state in
+            let status = state.status(hook)
+            state.hooks.append(hook)
+            return status
+        }
+        arrivals.continuation.yield()
+        var response = Response(status: .init(code: status))
+        if (300...399).contains(status) { response.headers[.location] = "/elsewhere" }
+        return response
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Appends the requests that wait in one transaction: while one commits, the next ones gather.
+actor AppendQueue {
+    private let desk: any BackendDesk
+    private let clock: WallClock
+    private var waiting: [(request: BackendRequest, answer: CheckedContinuation<AppendedRequest, any Error>)] = []
+    private var isWriting = false
+
+    /// In one transaction. Settlements wait only briefly for so many.
+    private static let portion = 512
+    /// Beyond this number the store is behind, and a caller does better to come again.
+    private static let mostWaiting = 4096
+
+    init(_ desk: any BackendDesk, clock: WallClock) {
+        self.desk = desk
+        self.clock = clock
+    }
+
+    /// Returns after the commit.
+    func append(_ request: BackendRequest) async throws(Problem) -> AppendedRequest {
+        guard waiting.count < Self.mostWaiting else { throw Problem(.unavailable, "too many requests wait for the database") }
+        do {
+            return try await withCheckedThrowingContinuation { answer in
+                waiting.append((request, answer))
+                guard !isWriting else { return }
+                isWriting = true
+                // Not a child of the first caller, because others wait for it as well.
+                Task { await write() }
+            }
+        } catch StoreError.refused {
+            throw Problem(.badRequest, "the tables refuse it")
+        } catch {
+            // The words of the error may name hosts and files, and anybody can ask here. /readyz says what is wrong.
+            throw Problem(.unavailable)
+        }
+    }
+
+    private func write() async {
+        while !waiting.isEmpty {
+            let portion = Array(waiting.prefix(Self.portion))
+            waiting.removeFirst(portion.count)
+            do {
+                let answers = try await desk.append(portion.map(\.request), at: clock.now)
+                for (caller, answer) in zip(portion, answers) { caller.answer.resume(returning: answer) }
+            } catch StoreError.refused where portion.count > 1 {
+                // One row may be at fault. The others are not to suffer for it.
+                for caller in portion { await writeAlone(caller.request, caller.answer) }
+            } catch {
+                for caller in portion { caller.answer.resume(throwing: error) }
+            }
+        }
+        isWriting = false
+    }
+
+    private func writeAlone(_ request: BackendRequest, _ answer: CheckedContinuation<AppendedRequest, any Error>) async {
+        do {
+            answer.resume(returning: try await desk.append([request], at: clock.now)[0])
+        } catch {
+            answer.resume(throwing: error)
+        }
+    }
+}

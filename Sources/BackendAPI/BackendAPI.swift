@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import Foundation
+package import Hummingbird
+import NIOCore
+
+/// What backends tell and ask over HTTP. openapi.json describes it, and docs/http.md explains it.
+///
+/// It writes the rows and reads the views that a backend would over SQL, and decides nothing.
+package struct BackendAPI: Sendable {
+    private let access: Access
+    private let intake: Intake
+    private let signIns: SignIns
+    private let deletions: Deletions
+    private let users: Users
+    private let changes: Changes
+    private let note: @Sendable (Served) -> Void
+
+    /// A request that was answered.
+    package struct Served: Sendable, Equatable {
+        /// The name of the client; nil for one without a token.
+        package var client: String?
+        /// As in openapi.json; nil if the path is none.
+        package var operation: String?
+        package var status: Int
+    }
+
+    /// - Parameters:
+    ///   - apps: as configured. There is at least one.
+    ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
+    ///   - note: called for each answer.
+    package init(
+        _ desk: any BackendDesk,
+        verifier: any NotificationVerifier,
+        apps: [AppClients],
+        clients: [Client],
+        requestsPerSecond: Int,
+        clock: WallClock,
+        intakeTest: @escaping @Sendable ([UInt8]) -> String?,
+        note: @escaping @Sendable (Served) -> Void
+    ) {
+        let queue = AppendQueue(desk, clock: clock)
+        let (names, clientIDs) = (apps.map(\.name), Set(apps.flatMap(\.clientIDs)))
+        access = Access(clients, requestsPerSecond: requestsPerSecond)
+        intake = Intake(verifier, queue, clock: clock, testAnswer: intakeTest)
+        let outcomes = SharedPoll<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
+            try await desk.signInOutcomes(desk.settledSignIns(among: ids))
+        }
+        signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs)
+        deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
+        users = Users(desk: desk, apps: names)
+        let news = SharedPoll<Int64, Void>(every: .milliseconds(100)) { ids in
+            let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest
+            return Dictionary(uniqueKeysWithValues: ids.filter { $0 < newest }.map { ($0, ()) })
+        }
+        changes = Changes(desk: desk, apps: names, news: news)
+        self.note = note
+    }
+
+    /// Takes over what a reload may change.
+    package func use(_ clients: [Client], requestsPerSecond: Int) {
+        access.use(clients, requestsPerSecond: requestsPerSecond)
+    }
+
+    /// Answers everybody who waits, because siwatch stops.
+    package func end() async {
+        await signIns.outcomes.end()
+        await changes.news.end()
+    }
+
+    @Sendable package func respond(to request: Request) async -> Response {
+        var served = Served(status: 0)
+        let response: Response
+        do throws(Problem) {
+            response = try await answer(request, noting: &served)
+        } catch {
+            response = error.response
+        }
+        served.status = response.status.code
+        note(served)
+        return response
+    }
+
+    private func answer(_ request: Request, noting served: inout Served) async throws(Problem) -> Response {
+        guard let route = Route(request.uri.path) else { throw Problem(.notFound, "there is no such path") }
+        guard let operation = route.operation(request.method) else {
+            var response = Problem(.methodNotAllowed).response
+            response.headers[.allow] = route.methods
+            return response
+        }
+        served.operation = operation
+        func client(_ rights: Right...) throws(Problem) -> String {
+            let name = try access.client(of: request, mayDo: rights)
+            served.client = name
+            return name
+        }
+        switch route {
+        case .description:
+            return Response(
+                status: .ok,
+                headers: [.contentType: "application/json"],
+                body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json))
+            )
+        case .appleNotifications:
+            served.client = "apple"
+            // A flood of forgeries must not keep Apple out.
+            return try await intake.take(request) { () throws(Problem) in try access.admit("") }
+        case .notifications:
+            _ = try client(.notify)
+            return try await intake.take(request) {}
+        case .signIns: return try await signIns.tell(request, by: client(.signIn))
+        case .signIn(let id):
+            _ = try client(.signIn, .read)
+            return try await signIns.show(id, request)
+        case .deletions: return try await deletions.tell(request, by: client(.delete))
+        case .deletion(let id):
+            _ = try client(.delete, .read)
+            return try await deletions.show(id, request)
+        case .user(let userID):
+            _ = try client(.read)
+            return try await users.show(userID, request)
+        case .sessionEnd(let userID):
+            _ = try client(.read)
+            return try await users.endsSession(userID, request)
+        case .changes:
+            _ = try client(.read)
+            return try await changes.show(request)
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOFoundationCompat
+
+/// The feed of changes, by long polls and as Server-Sent Events.
+struct Changes: Sendable {
+    let desk: any BackendDesk
+    let apps: [String]
+    /// Waits until the feed is longer than up to an id.
+    let news: SharedPoll<Int64, Void>
+
+    private static let longestWait: Int64 = 25
+    private static let mostChanges: Int64 = 500
+    /// How long a stream lasts. The server closes a connection that takes longer, and the client comes again by itself.
+    private static let stream = Duration.seconds(25)
+
+    func show(_ request: Request) async throws(Problem) -> Response {
+        var query = Query(of: request)
+        var after = query.integer("after", 0...Int64(1 << 53 - 1))
+        let limit = query.integer("limit", 1...Self.mostChanges) ?? Self.mostChanges
+        let wait = query.integer("wait", 0...Self.longestWait) ?? 0
+        let app = query.text("app", .appName)
+        if let app, !apps.contains(app) { query.note("app names no app of the configuration") }
+        if let last = request.headers[.lastEventID] {
+            after = Int64(decimal: last)
+            if after == nil { query.note("the header Last-Event-ID is no whole number") }
+        }
+        try query.finish()
+        guard let after else { return .json(Document(changes: [], next: try await page(after: .max, upTo: 0).newest)) }
+        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit))
+        if request.headers[.accept]?.contains("text/event-stream") == true {
+            return stream(page, after: after, of: app)
+        }
+        return .json(Document(changes: page.changes.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
+    }
+
+    private struct Document: Encodable {
+        var changes: [Change]
+        var next: Int64
+    }
+
+    /// - Throws: `changesGone` if the follower has to begin anew.
+    private func page(after id: Int64, waiting limit: Duration = .zero, of app: String?, upTo count: Int) async throws(Problem)
+        -> ChangePage
+    {
+        let deadline = ContinuousClock.now + limit
+        var position = id
+        while true {
+            let page = try await page(after: position, of: app, upTo: count)
+            guard !page.isGone(after: position) else {
+                throw Problem(.changesGone, "ask ends-session for each session you keep, and go on after next", next: page.newest)
+            }
+            let left = deadline - .now
+            guard page.changes.isEmpty, left > .zero else { return page }
+            // What is there is of other apps.
+            position = page.newest
+            do {
+                guard try await news.news(of: position, within: left) != nil else { return page }
+            } catch {
+                throw Problem(.unavailable)
+            }
+        }
+    }
+
+    private func page(after id: Int64, of app: String? = nil, upTo count: Int) async throws(Problem) -> ChangePage {
+        do {
+            return try await desk.changes(after: id, of: app, upTo: count)
+        } catch {
+            throw Problem(.unavailable)
+        }
+    }
+
+    private func stream(_ first: ChangePage, after id: Int64, of app: String?) -> Response {
+        let body = ResponseBody { writer in
+            let end = ContinuousClock.now + Self.stream
+            var (page, position) = (first, id)
+            // Tells the client that the stream is open, and when to come again after its end.
+            try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
+            while true {
+                for change in page.changes { try await writer.write(try Self.event(change)) }
+                position = page.next(after: position, upTo: Int(Self.mostChanges))
+                let left = end - .now
+                guard left > .zero else { break }
+                do {
+                    page = try await self.page(after: position, waiting: left, of: app, upTo: Int(Self.mostChanges))
+                } catch {
+                    // The next request says why.
+                    break
+                }
+                if page.changes.isEmpty { break }
+            }
+            try await writer.finish(nil)
+        }
+        return Response(status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+    }
+
+    private static func event(_ change: PublishedChange) throws -> ByteBuffer {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        var buffer = ByteBuffer(string: "event: change\nid: \(change.id)\ndata: ")
+        buffer.writeBytes(try encoder.encode(Change(change)))
+        buffer.writeString("\n\n")
+        return buffer
+    }
+}
+
+extension ChangePage {
+    /// Where a follower goes on. If there are no more changes, after those of other apps.
+    fileprivate func next(after id: Int64, upTo limit: Int) -> Int64 {
+        let last = changes.last?.id ?? id
+        return changes.count < limit ? max(newest, last) : last
+    }
+}
+
+private struct Change: Encodable {
+    var id: Int64
+    var app: String
+    var clientId: String
+    var userId: String
+    var kind: String
+    var fromState: String?
+    var toState: String?
+    var reason: String?
+    var email: String?
+    var emailForwarding: String?
+    var source: String
+    var occurredAt: Timestamp
+    var recordedAt: Timestamp
+
+    init(_ change: PublishedChange) {
+        (id, app, clientId, userId, kind) = (change.id, change.app, change.clientID, change.userID, change.kind)
+        (fromState, toState, reason) = (change.fromState, change.toState, change.reason)
+        (email, emailForwarding, source) = (change.email, change.emailForwarding, change.source)
+        (occurredAt, recordedAt) = (change.occurredAt, change.recordedAt)
+    }
+}

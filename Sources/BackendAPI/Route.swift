@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Hummingbird
+
+/// A path of the interface.
+enum Route: Equatable {
+    case description
+    case appleNotifications
+    case notifications
+    case signIns
+    case signIn(Int64)
+    case deletions
+    case deletion(Int64)
+    case user(String)
+    case sessionEnd(String)
+    case changes
+
+    /// Nil if there is no such path.
+    init?(_ path: String) {
+        // By the slashes as they came, so that an encoded one stays within its part.
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { String($0).removingPercentEncoding }
+        switch (parts.first ?? nil, parts.count > 1 ? parts[1] : nil, parts.count) {
+        case ("openapi.json", _, 1): self = .description
+        case ("apple", "notifications", 2): self = .appleNotifications
+        case ("v1", "notifications", 2): self = .notifications
+        case ("v1", "sign-ins", 2): self = .signIns
+        case ("v1", "deletions", 2): self = .deletions
+        case ("v1", "changes", 2): self = .changes
+        case ("v1", "sign-ins", 3):
+            guard let id = parts[2].flatMap({ Int64(decimal: $0) }) else { return nil }
+            self = .signIn(id)
+        case ("v1", "deletions", 3):
+            guard let id = parts[2].flatMap({ Int64(decimal: $0) }) else { return nil }
+            self = .deletion(id)
+        case ("v1", "users", 3):
+            self = .user(parts[2] ?? "")
+        case ("v1", "users", 4) where parts[3] == "ends-session":
+            self = .sessionEnd(parts[2] ?? "")
+        default: return nil
+        }
+    }
+
+    private var isPosted: Bool {
+        switch self {
+        case .appleNotifications, .notifications, .signIns, .deletions: true
+        case .description, .signIn, .deletion, .user, .sessionEnd, .changes: false
+        }
+    }
+
+    /// The `Allow` header.
+    var methods: String { isPosted ? "POST" : "GET" }
+
+    /// The operation as openapi.json names it. Nil if the path does not take the method.
+    func operation(_ method: HTTPRequest.Method) -> String? {
+        guard method == (isPosted ? .post : .get) else { return nil }
+        return switch self {
+        case .description: "getDescription"
+        case .appleNotifications: "receiveNotification"
+        case .notifications: "forwardNotification"
+        case .signIns: "signIn"
+        case .signIn: "getSignIn"
+        case .deletions: "delete"
+        case .deletion: "getDeletion"
+        case .user: "getUser"
+        case .sessionEnd: "endsSession"
+        case .changes: "getChanges"
+        }
+    }
+}

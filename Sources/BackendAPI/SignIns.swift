@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+import Foundation
+import Hummingbird
+
+/// Sign-ins: told, waited for, and looked at.
+struct SignIns: Sendable {
+    let desk: any BackendDesk
+    let queue: AppendQueue
+    let outcomes: SharedPoll<Int64, SignInOutcome>
+    let clients: Set<String>
+
+    static let longestWait: Int64 = 10
+
+    func tell(_ request: Request, by client: String) async throws(Problem) -> Response {
+        let key = try request.idempotencyKey()
+        var body = try await Body(of: request)
+        let signIn = body.signIn()
+        let wait = body.integer("wait", 0...Self.longestWait) ?? 0
+        try body.finish()
+        guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
+        let id = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
+        // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.
+        let outcome = (try? await outcome(of: id, waiting: wait)) ?? SignInOutcome(waiting: id, at: signIn.clientID)
+        guard outcome.outcome != "rejected", outcome.outcome != "in_future" else {
+            throw Problem(.signInRejected, reason: outcome.reason ?? outcome.outcome, id: id)
+        }
+        var response = Response.json(SignInDocument(outcome), outcome.outcome == SignInOutcome.waiting ? .accepted : .ok)
+        response.headers[.location] = "/v1/sign-ins/\(id)"
+        return response
+    }
+
+    func show(_ id: Int64, _ request: Request) async throws(Problem) -> Response {
+        var query = Query(of: request)
+        let wait = query.integer("wait", 0...Self.longestWait) ?? 0
+        try query.finish()
+        guard let outcome = try await outcome(of: id, waiting: wait) else { throw Problem(.notFound) }
+        return .json(SignInDocument(outcome))
+    }
+
+    /// - Parameter seconds: how long to wait for the settlement.
+    private func outcome(of id: Int64, waiting seconds: Int64) async throws(Problem) -> SignInOutcome? {
+        do {
+            return if let settled = try await outcomes.news(of: id, within: .seconds(seconds)) {
+                settled
+            } else {
+                try await desk.signInOutcomes([id])[id]
+            }
+        } catch {
+            throw Problem(.unavailable)
+        }
+    }
+}
+
+extension Body {
+    /// Reads a sign-in, and notes each mistake.
+    fileprivate mutating func signIn() -> ToldSignIn {
+        var signIn = ToldSignIn(clientID: requiredText("client_id", .name))
+        signIn.userID = text("user_id", .name)
+        let code = text("code", .word(upTo: 8192))
+        let token = text("refresh_token", .word(upTo: 8192))
+        let (nonce, redirectURI) = (text("nonce", .word(upTo: 512)), text("redirect_uri", .word(upTo: 2048)))
+        let (email, isPrivate) = (text("email", .address), flag("is_private_email"))
+        signIn.signedInAt = integer("signed_in_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
+        if has("code") {
+            signIn.proof = code.map { .code(Secret($0), redirectURI: redirectURI, nonce: nonce) }
+            for name in ["refresh_token", "email", "is_private_email", "signed_in_at"] where has(name) {
+                note("\(name) stands beside code, with which Apple itself names the user")
+            }
+        } else {
+            signIn.proof = token.map { .refreshToken(Secret($0)) }
+            signIn.address = email.map { EmailAddress($0, isPrivate: isPrivate) }
+            if !has("user_id") { note("user_id is missing, and only a code does without") }
+            if has("is_private_email"), !has("email") { note("is_private_email stands without email") }
+            for name in ["nonce", "redirect_uri"] where has(name) { note("\(name) stands without code") }
+        }
+        return signIn
+    }
+}
+
+extension ToldSignIn {
+    /// All that is told, so that two requests differ if their sign-ins do.
+    fileprivate var parts: [String?] {
+        let proof: [String?] =
+            switch self.proof {
+            case .code(let code, let redirectURI, let nonce): ["code", code.reveal, redirectURI, nonce]
+            case .refreshToken(let token): ["token", token.reveal]
+            case nil: [nil]
+            }
+        let address = [self.address?.text, self.address?.isPrivate.map { "\($0)" }]
+        return [clientID, userID, signedInAt.map { "\($0.milliseconds)" }] + proof + address
+    }
+}
+
+extension RequestKey {
+    /// - Parameter parts: what is told. None of them may be mistaken for a part of another.
+    init(client: String, key: String, of parts: [String?]) {
+        var hash = SHA256()
+        for part in parts {
+            hash.update(data: Array("\(part?.utf8.count ?? -1):\(part ?? "")".utf8))
+        }
+        self.init(client: client, key: key, digest: Array(hash.finalize()))
+    }
+}
+
+extension SignInOutcome {
+    fileprivate init(waiting id: Int64, at clientID: String) {
+        self.init(
+            id: id,
+            clientID: clientID,
+            userID: nil,
+            outcome: Self.waiting,
+            reason: nil,
+            signedInAt: nil,
+            settledAt: nil,
+            realUserStatus: nil,
+            user: nil
+        )
+    }
+}
+
+private struct SignInDocument: Encodable {
+    var id: Int64
+    var clientId: String
+    var outcome: String
+    var reason: String?
+    var signedInAt: Timestamp?
+    var realUserStatus: Int?
+    var settledAt: Timestamp?
+    var user: UserDocument?
+
+    init(_ outcome: SignInOutcome) {
+        (id, clientId, self.outcome, reason) = (outcome.id, outcome.clientID, outcome.outcome, outcome.reason)
+        (signedInAt, realUserStatus, settledAt) = (outcome.signedInAt, outcome.realUserStatus, outcome.settledAt)
+        user = outcome.isSignedIn ? outcome.user.map(UserDocument.init) : nil
+    }
+}

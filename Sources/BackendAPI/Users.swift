@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Hummingbird
+
+/// The states of users, and the rule for their sessions.
+struct Users: Sendable {
+    let desk: any BackendDesk
+    let apps: [String]
+
+    func show(_ userID: String, _ request: Request) async throws(Problem) -> Response {
+        var query = Query(of: request)
+        let app = app(in: &query)
+        check(userID, noting: &query)
+        try query.finish()
+        guard let state = try await state(of: userID, in: app) else { throw Problem(.notFound) }
+        return .json(UserDocument(state))
+    }
+
+    func endsSession(_ userID: String, _ request: Request) async throws(Problem) -> Response {
+        var query = Query(of: request)
+        let app = app(in: &query)
+        let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
+        check(userID, noting: &query)
+        if signedInAt == nil { query.note("signed_in_at is missing or wrong") }
+        try query.finish()
+        let state = try await state(of: userID, in: app)
+        let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false
+        return .json(SessionEnd(endsSession: ends, state: state?.state, reason: state?.reason, changedAt: state?.changedAt))
+    }
+
+    private struct SessionEnd: Encodable {
+        var endsSession: Bool
+        var state: String?
+        var reason: String?
+        var changedAt: Timestamp?
+    }
+
+    private func check(_ userID: String, noting query: inout Query) {
+        if !TextForm.name.matches(userID) { query.note("the user in the path has to be \(TextForm.name.words)") }
+    }
+
+    /// The app that a query names, or the only one. Its name is checked, because a mistyped one would find no user and end no session.
+    private func app(in query: inout Query) -> String {
+        if let name = query.text("app", .appName) {
+            if !apps.contains(name) { query.note("app names no app of the configuration") }
+            return name
+        }
+        if apps.count > 1 { query.note("app is missing, and there are several") }
+        return apps[0]
+    }
+
+    private func state(of userID: String, in app: String) async throws(Problem) -> UserState? {
+        do {
+            return try await desk.userState(of: userID, in: app)
+        } catch {
+            throw Problem(.unavailable)
+        }
+    }
+}
+
+extension TextForm {
+    static let appName = TextForm(words: "the name of an app") { (1...64).contains($0.count) }
+}
+
+struct UserDocument: Encodable {
+    var app: String
+    var userId: String
+    var state: String
+    var reason: String
+    var changedAt: Timestamp?
+    var verifiedAt: Timestamp?
+    var email: String?
+    var isPrivateEmail: Bool?
+    var emailForwarding: String?
+
+    init(_ user: UserState) {
+        (app, userId, state, reason) = (user.app, user.userID, user.state, user.reason)
+        (changedAt, verifiedAt) = (user.changedAt, user.verifiedAt)
+        (email, isPrivateEmail, emailForwarding) = (user.email, user.emailIsPrivate, user.emailForwarding)
+    }
+}
+
+extension Timestamp {
+    static let legalMilliseconds = legal.lowerBound.milliseconds...legal.upperBound.milliseconds
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// How far the changes have been delivered to the backends that want them pushed.
+///
+/// A delivery has one cursor over `credential_change`, and a row for each change that its receiver did not take. Where all is well, nothing
+/// is written for a change.
+package protocol DeliveryDesk: Sendable {
+    /// Where a delivery is. A new one begins at the newest change.
+    func delivery(_ name: String) async throws -> DeliveryPosition
+
+    /// Moves the cursor, and keeps the changes that failed, in one transaction.
+    func advance(_ name: String, to cursor: Int64, failed: [FailedChange], at now: Timestamp) async throws
+
+    /// The changes whose next try is due, oldest first. Those that retention has deleted are forgotten.
+    func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry]
+
+    /// Forgets changes that were delivered, and keeps the others for their next try.
+    func settle(_ name: String, delivered: [Int64], failed: [FailedChange], at now: Timestamp) async throws
+
+    /// Stops a delivery, or lets it go on.
+    ///
+    /// - Parameter time: since when its receiver is gone; nil if it is to go on.
+    func stop(_ name: String, since time: Timestamp?) async throws
+
+    /// Makes the changes due that a receiver did not take, the dead ones among them.
+    ///
+    /// - Returns: how many.
+    func replay(_ name: String, at now: Timestamp) async throws -> Int
+
+    /// Forgets the dead changes of a delivery.
+    ///
+    /// - Returns: how many.
+    func dropDead(of name: String) async throws -> Int
+}
+
+package struct DeliveryPosition: Sendable, Equatable, Codable {
+    /// All changes up to this id are delivered, or stand among those that failed.
+    package var cursor: Int64
+    /// The newest change.
+    package var newest: Int64
+    /// Since when nothing is sent, because the receiver said that it is gone.
+    package var stoppedAt: Timestamp?
+    /// Changes that wait for their next try, and those that are tried no more.
+    package var waiting: Int
+    package var dead: Int
+
+    package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, dead: Int) {
+        self.cursor = cursor
+        self.newest = newest
+        self.stoppedAt = stoppedAt
+        self.waiting = waiting
+        self.dead = dead
+    }
+}
+
+/// A change that its receiver did not take.
+package struct FailedChange: Sendable, Equatable {
+    package var id: Int64
+    package var failures: Int
+    /// Nil if it is tried no more.
+    package var dueAt: Timestamp?
+    /// In a few words, without anything that the receiver said.
+    package var reason: String
+
+    package init(id: Int64, failures: Int, dueAt: Timestamp?, reason: String) {
+        self.id = id
+        self.failures = failures
+        self.dueAt = dueAt
+        self.reason = reason
+    }
+}
+
+package struct Retry: Sendable, Equatable {
+    package var change: PublishedChange
+    package var failures: Int
+
+    package init(change: PublishedChange, failures: Int) {
+        self.change = change
+        self.failures = failures
+    }
+}
+
+/// What an operator hears of a delivery.
+package enum DeliveryNews: Sendable, Equatable {
+    case sent(Outcome, Int)
+    /// The receiver said that it is gone.
+    case stopped
+    /// Changes before the cursor are gone, or those after it: retention, or a restore.
+    case skipped(from: Int64, to: Int64)
+    case position(DeliveryPosition)
+
+    /// The label of a metric.
+    package enum Outcome: String, Sendable, CaseIterable {
+        case taken, refused, silent, dead
+    }
+}

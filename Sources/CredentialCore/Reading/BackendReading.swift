@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The outcome of a sign-in that a backend has told. docs/schema.md, `grant_outcome`, explains each value.
+package struct SignInOutcome: Sendable, Equatable {
+    package var id: Int64
+    package var clientID: String
+    package var userID: String?
+    /// `waiting`, or an outcome of `grant_log`.
+    package var outcome: String
+    package var reason: String?
+    package var signedInAt: Timestamp?
+    package var settledAt: Timestamp?
+    /// Apple's guess whether a person signs in.
+    package var realUserStatus: Int?
+    /// The user as known in the same snapshot. Nil if siwatch knows nothing of the user.
+    package var user: UserState?
+
+    package init(
+        id: Int64,
+        clientID: String,
+        userID: String?,
+        outcome: String,
+        reason: String?,
+        signedInAt: Timestamp?,
+        settledAt: Timestamp?,
+        realUserStatus: Int?,
+        user: UserState?
+    ) {
+        self.id = id
+        self.clientID = clientID
+        self.userID = userID
+        self.outcome = outcome
+        self.reason = reason
+        self.signedInAt = signedInAt
+        self.settledAt = settledAt
+        self.realUserStatus = realUserStatus
+        self.user = user
+    }
+
+    package static let waiting = "waiting"
+
+    /// Whether it is settled, and the user has signed in.
+    package var isSignedIn: Bool { ["applied", "stale", "duplicate", "retold"].contains(outcome) }
+}
+
+/// The row of `user_state`.
+package struct UserState: Sendable, Equatable, Codable {
+    package var app: String
+    package var userID: String
+    package var state: String
+    package var reason: String
+    package var changedAt: Timestamp?
+    package var verifiedAt: Timestamp?
+    package var email: String?
+    package var emailIsPrivate: Bool?
+    package var emailForwarding: String?
+
+    /// Whether a session is to end: the rule of docs/schema.md.
+    ///
+    /// - Parameter signedInAt: when the session's sign-in was.
+    package func endsSession(of signedInAt: Timestamp) -> Bool {
+        let isOver = state == CredentialState.revoked.rawValue || reason == StateReason.accountDeleted.rawValue
+        return isOver && isGreater(changedAt, than: signedInAt)
+    }
+}
+
+/// The outcome of a request to revoke. docs/schema.md, `revocation_outcome`, explains each value.
+package struct DeletionOutcome: Sendable, Equatable {
+    package var id: Int64
+    package var requestedAt: Timestamp
+    /// Whether it is in its queue, and whether an operator has to confirm it.
+    package var isWaiting: Bool
+    package var isHeld: Bool
+    /// One for each token that is done, or one for a request that came to none.
+    package var receipts: [Receipt]
+
+    package struct Receipt: Sendable, Equatable, Codable {
+        package var clientID: String
+        package var outcome: String
+        package var reason: String?
+        package var settledAt: Timestamp?
+
+        package init(clientID: String, outcome: String, reason: String?, settledAt: Timestamp?) {
+            self.clientID = clientID
+            self.outcome = outcome
+            self.reason = reason
+            self.settledAt = settledAt
+        }
+    }
+
+    package init(id: Int64, requestedAt: Timestamp, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
+        self.id = id
+        self.requestedAt = requestedAt
+        self.isWaiting = isWaiting
+        self.isHeld = isHeld
+        self.receipts = receipts
+    }
+}
+
+/// Rows of `credential_change`, and where the feed begins and ends in the same snapshot.
+package struct ChangePage: Sendable, Equatable {
+    package var changes: [PublishedChange]
+    /// The oldest id; one more than `newest` if there is none.
+    package var oldest: Int64
+    /// The newest id; 0 if there is none.
+    package var newest: Int64
+
+    package init(changes: [PublishedChange], oldest: Int64, newest: Int64) {
+        self.changes = changes
+        self.oldest = oldest
+        self.newest = newest
+    }
+
+    /// Whether changes after an id are gone, or the id is of another feed: a restore, or the retention. The follower has to begin anew.
+    package func isGone(after id: Int64) -> Bool { id > newest || id < oldest - 1 }
+}
+
+/// A row of `credential_change`.
+package struct PublishedChange: Sendable, Equatable, Codable {
+    package var id: Int64
+    package var app: String
+    package var clientID: String
+    package var userID: String
+    package var kind: String
+    package var fromState: String?
+    package var toState: String?
+    package var reason: String?
+    package var email: String?
+    package var emailForwarding: String?
+    package var source: String
+    package var occurredAt: Timestamp
+    package var recordedAt: Timestamp
+}

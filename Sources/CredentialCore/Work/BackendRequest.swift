@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What a backend tells: a row of a queue.
+package enum BackendRequest: Sendable, Equatable {
+    /// The body that Apple has posted.
+    case notification([UInt8])
+    case signIn(ToldSignIn, key: RequestKey?)
+    /// The user has deleted the account.
+    case deletion(CredentialID, key: RequestKey?)
+}
+
+/// A sign-in, as a backend tells it. docs/schema.md, `grant_queue`, explains each value.
+package struct ToldSignIn: Sendable, Equatable {
+    package var clientID: String
+    /// Nil only with a code.
+    package var userID: String?
+    package var proof: Proof?
+    package var address: EmailAddress?
+    /// Nil for the moment of the insert.
+    package var signedInAt: Timestamp?
+
+    package enum Proof: Sendable, Equatable {
+        case code(Secret, redirectURI: String?, nonce: String?)
+        case refreshToken(Secret)
+    }
+
+    package init(
+        clientID: String,
+        userID: String? = nil,
+        proof: Proof? = nil,
+        address: EmailAddress? = nil,
+        signedInAt: Timestamp? = nil
+    ) {
+        self.clientID = clientID
+        self.userID = userID
+        self.proof = proof
+        self.address = address
+        self.signedInAt = signedInAt
+    }
+}
+
+/// Makes a request safe to repeat: the second one with the key tells nothing anew.
+package struct RequestKey: Sendable, Equatable {
+    /// Who tells. Each client has keys of its own.
+    package var client: String
+    package var key: String
+    /// Of what is told, so that a key that is used for something else is found out.
+    package var digest: [UInt8]
+
+    package init(client: String, key: String, digest: [UInt8]) {
+        self.client = client
+        self.key = key
+        self.digest = digest
+    }
+
+    /// How long siwatch remembers a key.
+    package static let life = Duration.hours(24)
+}
+
+/// What became of a request.
+package enum AppendedRequest: Sendable, Equatable {
+    /// The id of its row, which an earlier request with the same key may have made.
+    case row(Int64)
+    /// The key was used for another request. Nothing is kept.
+    case keyUsed
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableStore {
+    package func append(_ requests: [BackendRequest], at now: Timestamp) async throws -> [AppendedRequest] {
+        while true {
+            do {
+                return try await transaction { connection in try requests.map { try connection.append($0, at: now) } }
+            } catch is KeyTaken {
+                // The replica that took it has committed, so the next try finds its row.
+            }
+        }
+    }
+
+    package func settledSignIns(among ids: Set<Int64>) async throws -> [Int64] {
+        let list = try JSONText.encode(ids.sorted())
+        return try await query { connection in
+            let isAsked = connection.dialect.isOne("grant_id", ofIntegers: "$1")
+            return try connection.fetchAll("SELECT grant_id FROM grant_log WHERE \(isAsked)", list).map { $0.integer(at: 0) }
+        }
+    }
+
+    package func signInOutcomes(_ ids: [Int64]) async throws -> [Int64: SignInOutcome] {
+        try await query { connection in
+            try ids.reduce(into: [:]) { outcomes, id in outcomes[id] = try connection.signInOutcome(id) }
+        }
+    }
+
+    package func deletionOutcome(_ id: Int64) async throws -> DeletionOutcome? {
+        try await query { connection -> DeletionOutcome? in
+            let rows = try connection.fetchAll(
+                """
+                SELECT requested_at, outcome, client_id, reason, settled_at FROM revocation_outcome WHERE id = $1
+                 ORDER BY settled_at, client_id
+                """,
+                id
+            )
+            guard let first = rows.first else { return nil }
+            let receipts = rows.filter { !$0.isNull(at: 4) }.map {
+                DeletionOutcome.Receipt(
+                    clientID: $0.text(at: 2) ?? "",
+                    outcome: $0.text(at: 1) ?? "",
+                    reason: $0.text(at: 3),
+                    settledAt: $0.time(at: 4)
+                )
+            }
+            return DeletionOutcome(
+                id: id,
+                requestedAt: first.time(at: 0) ?? .earliest,
+                isWaiting: receipts.count < rows.count,
+                isHeld: rows.contains { $0.text(at: 1) == "held" },
+                receipts: receipts
+            )
+        }
+    }
+
+    package func userState(of userID: String, in app: String) async throws -> UserState? {
+        try await query { try $0.userState(of: userID, in: app) }
+    }
+
+    package func changes(after id: Int64, of app: String?, upTo limit: Int) async throws -> ChangePage {
+        try await query { connection in
+            let newest = try connection.fetchInt("SELECT MAX(id) FROM credential_change")
+            let oldest = newest == 0 ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
+            let changes: [PublishedChange] =
+                id >= newest
+                ? []
+                : try connection.fetchAll(
+                    """
+                    SELECT \(PublishedChange.columns)
+                      FROM credential_change c WHERE id > $1 \(app == nil ? "" : "AND app = $3") ORDER BY id LIMIT $2
+                    """,
+                    [id.columnValue, limit.columnValue] + (app.map { [$0.columnValue] } ?? [])
+                ).map { try PublishedChange(from: RowDecoder(row: $0)) }
+            return ChangePage(changes: changes, oldest: Int64(oldest), newest: Int64(newest))
+        }
+    }
+
+    /// Forgets the keys of requests that nobody repeats any more.
+    func forgetRequestKeys(before cutoff: Timestamp) async throws {
+        try await transaction { try $0.execute("DELETE FROM request_key WHERE told_at < $1", cutoff) }
+    }
+}
+
+/// Another replica has just used the key.
+private struct KeyTaken: Error {}
+
+extension TableConnection {
+    fileprivate func append(_ request: BackendRequest, at now: Timestamp) throws -> AppendedRequest {
+        switch request {
+        case .notification(let body):
+            let row = try insert("notification_queue (payload) VALUES (\(dialect.payload("$1")))", body.columnValue)
+            return .row(row)
+        case .signIn(let signIn, let key):
+            return try append(under: key, at: now) { try insert(signIn, at: now) }
+        case .deletion(let credential, let key):
+            return try append(under: key, at: now) {
+                try insert(
+                    "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",
+                    credential.clientID.columnValue,
+                    credential.userID.columnValue,
+                    now.columnValue
+                )
+            }
+        }
+    }
+
+    private func append(under key: RequestKey?, at now: Timestamp, _ insert: () throws -> Int64) throws -> AppendedRequest {
+        guard let key else { return .row(try insert()) }
+        if let known = try fetchOne("SELECT row_id, digest FROM request_key WHERE client = $1 AND key = $2", key.client, key.key) {
+            return known.bytes(at: 1) == key.digest ? .row(known.integer(at: 0)) : .keyUsed
+        }
+        let row = try insert()
+        let isNew = try change(
+            "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            key.client,
+            key.key,
+            key.digest,
+            row,
+            now
+        )
+        guard isNew == 1 else { throw KeyTaken() }
+        return .row(row)
+    }
+
+    private func insert(_ signIn: ToldSignIn, at now: Timestamp) throws -> Int64 {
+        var values: [(column: String, value: ColumnValue)] = [
+            ("client_id", signIn.clientID.columnValue), ("user_id", signIn.userID.columnValue),
+            ("granted_at", (signIn.signedInAt ?? now).columnValue),
+        ]
+        switch signIn.proof {
+        case .code(let code, let redirectURI, let nonce):
+            values += [
+                ("authorization_code", code.reveal.columnValue), ("redirect_uri", redirectURI.columnValue), ("nonce", nonce.columnValue),
+            ]
+        case .refreshToken(let token): values.append(("refresh_token", token.reveal.columnValue))
+        case nil: break
+        }
+        if let address = signIn.address {
+            values += [("email", address.text.columnValue), ("email_is_private", address.isPrivate.map { $0 ? 1 : 0 }.columnValue)]
+        }
+        let places = values.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
+        return try fetchAll(
+            "INSERT INTO grant_queue (\(values.map(\.column).joined(separator: ", "))) VALUES (\(places)) RETURNING id",
+            values.map(\.value)
+        ).first?.integer(at: 0) ?? 0
+    }
+
+    /// - Returns: the id of the new row.
+    private func insert(_ row: String, _ values: ColumnValue...) throws -> Int64 {
+        try fetchAll("INSERT INTO \(row) RETURNING id", values).first?.integer(at: 0) ?? 0
+    }
+
+    fileprivate func signInOutcome(_ id: Int64) throws -> SignInOutcome? {
+        guard
+            let row = try fetchOne(
+                """
+                SELECT o.client_id, o.user_id, o.outcome, o.reason, o.signed_in_at, o.settled_at, o.real_user_status, app.name
+                  FROM grant_outcome o LEFT JOIN client ON client.client_id = o.client_id LEFT JOIN app ON app.id = client.app
+                 WHERE o.id = $1
+                """,
+                id
+            )
+        else { return nil }
+        let userID = row.text(at: 1)
+        var user: UserState?
+        if let userID, let app = row.text(at: 7) { user = try userState(of: userID, in: app) }
+        return SignInOutcome(
+            id: id,
+            clientID: row.text(at: 0) ?? "",
+            userID: userID,
+            outcome: row.text(at: 2) ?? "",
+            reason: row.text(at: 3),
+            signedInAt: row.time(at: 4),
+            settledAt: row.time(at: 5),
+            realUserStatus: row.isNull(at: 6) ? nil : row.int(at: 6),
+            user: user
+        )
+    }
+
+    fileprivate func userState(of userID: String, in app: String) throws -> UserState? {
+        let states: [UserState] = try fetchValues(
+            """
+            SELECT app, user_id AS "userID", state, reason, changed_at AS "changedAt", verified_at AS "verifiedAt", email,
+                   email_is_private AS "emailIsPrivate", email_forwarding AS "emailForwarding"
+              FROM user_state WHERE user_id = $1 AND app = $2
+            """,
+            userID,
+            app
+        )
+        return states.first
+    }
+}

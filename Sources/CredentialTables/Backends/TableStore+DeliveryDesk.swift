@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableStore {
+    package func delivery(_ name: String) async throws -> DeliveryPosition {
+        if let position = try await query({ try $0.position(of: name) }) { return position }
+        return try await transaction { connection in
+            try connection.execute(
+                """
+                INSERT INTO delivery (name, cursor) VALUES ($1, (SELECT COALESCE(MAX(id), 0) FROM credential_change))
+                    ON CONFLICT DO NOTHING
+                """,
+                name
+            )
+            guard let position = try connection.position(of: name) else { preconditionFailure("the row was just made") }
+            return position
+        }
+    }
+
+    package func advance(_ name: String, to cursor: Int64, failed: [FailedChange], at now: Timestamp) async throws {
+        try await transaction { connection in
+            try connection.execute("UPDATE delivery SET cursor = $2 WHERE name = $1", name, cursor)
+            try connection.keep(failed, of: name, at: now)
+        }
+    }
+
+    package func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry] {
+        try await query { connection in
+            try connection.fetchAll(
+                """
+                SELECT \(PublishedChange.columns), r.failures
+                  FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
+                 WHERE r.delivery = $1 AND r.due_at <= $2 ORDER BY r.due_at, r.change_id LIMIT $3
+                """,
+                name,
+                now,
+                limit
+            ).map { Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.int(at: 13)) }
+        }
+    }
+
+    package func settle(_ name: String, delivered: [Int64], failed: [FailedChange], at now: Timestamp) async throws {
+        guard !delivered.isEmpty || !failed.isEmpty else { return }
+        try await transaction { connection in
+            for id in delivered { try connection.execute("DELETE FROM delivery_retry WHERE delivery = $1 AND change_id = $2", name, id) }
+            try connection.keep(failed, of: name, at: now)
+        }
+    }
+
+    package func stop(_ name: String, since time: Timestamp?) async throws {
+        try await transaction { try $0.execute("UPDATE delivery SET stopped_at = $2 WHERE name = $1", name, time) }
+    }
+
+    package func replay(_ name: String, at now: Timestamp) async throws -> Int {
+        try await transaction { connection in
+            try connection.change("UPDATE delivery_retry SET due_at = $2, failures = 0 WHERE delivery = $1", name, now)
+        }
+    }
+
+    package func dropDead(of name: String) async throws -> Int {
+        try await transaction { try $0.change("DELETE FROM delivery_retry WHERE delivery = $1 AND due_at IS NULL", name) }
+    }
+
+    /// Forgets changes that are gone: past their retention, or of a user that siwatch has forgotten.
+    func forgetUndeliverable() async throws {
+        try await transaction { connection in
+            try connection.execute("DELETE FROM delivery_retry WHERE NOT EXISTS (SELECT 1 FROM credential_change c WHERE c.id = change_id)")
+        }
+    }
+}
+
+extension PublishedChange {
+    /// SQL: its columns of `credential_change c`.
+    static let columns = """
+        c.id, c.app, c.client_id AS "clientID", c.user_id AS "userID", c.kind, c.from_state AS "fromState", c.to_state AS "toState",
+        c.reason, c.email, c.email_forwarding AS "emailForwarding", c.source, c.occurred_at AS "occurredAt", c.recorded_at AS "recordedAt"
+        """
+}
+
+extension TableConnection {
+    fileprivate func position(of name: String) throws -> DeliveryPosition? {
+        try fetchOne(
+            """
+            SELECT cursor, stopped_at, (SELECT COALESCE(MAX(id), 0) FROM credential_change),
+                   (SELECT COUNT(*) FROM delivery_retry WHERE delivery = $1 AND due_at IS NOT NULL),
+                   (SELECT COUNT(*) FROM delivery_retry WHERE delivery = $1 AND due_at IS NULL)
+              FROM delivery WHERE name = $1
+            """,
+            name
+        ).map {
+            DeliveryPosition(
+                cursor: $0.integer(at: 0),
+                newest: $0.integer(at: 2),
+                stoppedAt: $0.time(at: 1),
+                waiting: $0.count(at: 3),
+                dead: $0.count(at: 4)
+            )
+        }
+    }
+
+    fileprivate func keep(_ failed: [FailedChange], of name: String, at now: Timestamp) throws {
+        for change in failed {
+            try execute(
+                """
+                INSERT INTO delivery_retry (delivery, change_id, failures, due_at, failed_at, reason) VALUES ($1, $2, $3, $4, $5, $6)
+                    ON CONFLICT (delivery, change_id) DO UPDATE
+                       SET failures = excluded.failures, due_at = excluded.due_at, failed_at = excluded.failed_at, reason = excluded.reason
+                """,
+                name,
+                change.id,
+                change.failures,
+                change.dueAt,
+                now,
+                change.reason
+            )
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+
+extension SiwatchClient {
+    func post<Answer: Decodable>(_ path: String, _ body: some Encodable, key: String?, wait: Int = 0) async throws -> Answer {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        var request = HTTPClientRequest(url: base + path)
+        request.method = .POST
+        request.headers.add(name: "content-type", value: "application/json")
+        request.headers.add(name: "idempotency-key", value: key ?? UUID().uuidString)
+        request.body = .bytes(ByteBuffer(bytes: try encoder.encode(body)))
+        return try await ask(request, wait: wait, patience: .seconds(10))
+    }
+
+    /// - Parameter patience: how long it tries again after the first failure; nil for as long as it takes.
+    func get<Answer: Decodable>(
+        _ path: String,
+        _ query: KeyValuePairs<String, String?> = [:],
+        wait: Int = 0,
+        patience: Duration? = .seconds(2)
+    ) async throws -> Answer {
+        let given = query.compactMap { name, value in value.map { "\(name)=\($0.percentEncoded)" } }
+        let request = HTTPClientRequest(url: base + path + (given.isEmpty ? "" : "?" + given.joined(separator: "&")))
+        return try await ask(request, wait: wait, patience: patience)
+    }
+
+    private func ask<Answer: Decodable>(_ request: HTTPClientRequest, wait: Int, patience: Duration?) async throws -> Answer {
+        var request = request
+        request.headers.add(name: "authorization", value: "Bearer \(token)")
+        if base.hasPrefix("http+unix:") { request.headers.add(name: "host", value: "localhost") }
+        var deadline: ContinuousClock.Instant?
+        var failures = 0
+        while true {
+            do {
+                return try await attempt(request, within: timeout + .seconds(wait))
+            } catch let error as SiwatchError where error.isTemporary {
+                // The first pause is none, because siwatch may just have closed an idle connection.
+                let seconds = Double((1 << min(failures, 7)) - 1) / 4 * Double.random(in: 0.5...1)
+                let pause = max(error.retryAfter, .seconds(seconds))
+                if failures == 0 { deadline = patience.map { .now + $0 } }
+                if let deadline, ContinuousClock.now + pause > deadline { throw error }
+                failures += 1
+                try await Task.sleep(for: pause)
+            }
+        }
+    }
+
+    private func attempt<Answer: Decodable>(_ request: HTTPClientRequest, within limit: Duration) async throws -> Answer {
+        let (response, body) = try await exchange(request, within: limit)
+        let bytes = Data(body.readableBytesView)
+        let status = Int(response.status.code)
+        guard status == 200 || status == 202 else {
+            let problem = (try? JSONDecoder.siwatch.decode(Problem.self, from: bytes)) ?? Problem(title: "This is not siwatch's HTTP door")
+            let seconds = response.headers.first(name: "retry-after").flatMap { Int($0) } ?? 0
+            throw problem.error(status, retryAfter: .seconds(seconds))
+        }
+        do {
+            return try JSONDecoder.siwatch.decode(Answer.self, from: bytes)
+        } catch DecodingError.dataCorrupted(let context) {
+            throw SiwatchError(title: "No whole answer came", detail: context.debugDescription)
+        }
+    }
+
+    /// Bounds the whole exchange. The time-outs of async-http-client end with the head of the answer.
+    private func exchange(_ request: HTTPClientRequest, within limit: Duration) async throws -> (HTTPClientResponse, ByteBuffer) {
+        do {
+            return try await withThrowingTaskGroup(of: (HTTPClientResponse, ByteBuffer).self) { group in
+                group.addTask {
+                    let response = try await http.execute(request, deadline: .distantFuture)
+                    return (response, try await response.body.collect(upTo: 8 << 20))
+                }
+                group.addTask {
+                    try await Task.sleep(for: limit)
+                    throw TooLate()
+                }
+                defer { group.cancelAll() }
+                return try await group.next()!
+            }
+        } catch {
+            try Task.checkCancellation()
+            throw SiwatchError(title: "No whole answer came", detail: "\(error)")
+        }
+    }
+
+    private struct TooLate: Error {}
+
+    /// `application/problem+json`.
+    struct Problem: Decodable {
+        static let notFound = "urn:siwatch:problem:not-found"
+
+        var type, title, detail, reason: String?
+        var id, next: Int64?
+
+        func error(_ status: Int, retryAfter: Duration) -> any Error {
+            switch (type, id, next) {
+            case ("urn:siwatch:problem:sign-in-rejected"?, let id?, _): SignInRejected(reason: reason ?? "rejected", id: id)
+            case ("urn:siwatch:problem:changes-gone"?, _, let next?): ChangesGone(next: next)
+            default: SiwatchError(status: status, type: type, title: title, detail: detail, retryAfter: retryAfter)
+            }
+        }
+    }
+}
+
+extension Duration {
+    /// Whole seconds, rounded up.
+    func seconds(upTo most: Int) -> Int {
+        Int(max(0, min(Double(most), (self / Duration.seconds(1)).rounded(.up))))
+    }
+}
+
+extension String {
+    /// With all but the unreserved characters of RFC 3986 encoded.
+    var percentEncoded: String {
+        let unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+        return addingPercentEncoding(withAllowedCharacters: CharacterSet(charactersIn: unreserved)) ?? self
+    }
+}
+
+extension JSONDecoder {
+    /// Reads `user_id` as `userID`.
+    static var siwatch: JSONDecoder {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .custom { path in
+            let words = path[path.count - 1].stringValue.split(separator: "_").map(String.init)
+            return Name(stringValue: words.dropFirst().reduce(words.first ?? "") { $0 + ($1 == "id" ? "ID" : $1.capitalized) })
+        }
+        return decoder
+    }
+
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) {
+            self.stringValue = stringValue
+        }
+
+        init?(intValue: Int) {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import Foundation
+import NIOConcurrencyHelpers
+
+/// Tells one receiver of every change, at least once.
+///
+/// It asks the store where it is, sends what comes next, and moves the cursor. If it dies in between, it sends the same messages again, with
+/// the same ids.
+package struct Delivery: Sendable {
+    package let name: String
+    private let desk: any DeliveryDesk & BackendDesk
+    private let apps: Set<String>?
+    private let types: Set<WebhookType>
+    private let withAddress: Bool
+    private let clock: WallClock
+    private let receiver: @Sendable () async throws -> Receiver
+    private let note: @Sendable (DeliveryNews) -> Void
+
+    /// What comes before the next round.
+    package enum Rest: Sendable, Equatable {
+        /// There may be more at once.
+        case none
+        /// Nothing is left.
+        case idle
+        /// The receiver cannot be reached or wants time. Nothing was lost: the cursor stands.
+        ///
+        /// - Parameters:
+        ///   - time: how long the receiver asks to be left alone; nil if it asks for nothing.
+        ///   - reason: in a few words.
+        case pause(_ time: Duration?, _ reason: String)
+    }
+
+    /// After a failure, by how often it failed: the schedule of Standard Webhooks 1.0.
+    static let waits: [Duration] = [
+        .seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5), .hours(10), .hours(14), .hours(20), .hours(24),
+    ]
+    private static let page = 200
+    private static let width = 16
+    /// With more that failed, the receiver itself is at fault, and nothing new is sent.
+    private static let mostWaiting = 10_000
+    /// If it refuses so many in a row and takes none, the receiver itself is at fault too: a wrong path, or another secret. Then siwatch
+    /// waits, as for one that is away.
+    private static let mostRefused = 3
+    private let refusals = NIOLockedValueBox(0)
+
+    package init(
+        _ name: String,
+        _ desk: any DeliveryDesk & BackendDesk,
+        apps: Set<String>?,
+        types: Set<WebhookType>,
+        withAddress: Bool,
+        clock: WallClock,
+        receiver: @escaping @Sendable () async throws -> Receiver,
+        note: @escaping @Sendable (DeliveryNews) -> Void
+    ) {
+        self.name = name
+        self.desk = desk
+        self.apps = apps
+        self.types = types
+        self.withAddress = withAddress
+        self.clock = clock
+        self.receiver = receiver
+        self.note = note
+    }
+
+    /// Sends what is due.
+    package func round() async throws -> Rest {
+        let position = try await desk.delivery(name)
+        note(.position(position))
+        guard position.stoppedAt == nil else { return .idle }
+        let retries = position.waiting == 0 ? [] : try await desk.dueRetries(of: name, upTo: Self.page, at: clock.now)
+        guard !retries.isEmpty || position.cursor != position.newest else { return .idle }
+        let receiver = try await receiver()
+        if let rest = try await retry(retries, receiver) { return rest }
+        guard position.waiting < Self.mostWaiting else { return .idle }
+        return try await goOn(from: position, receiver) ?? .none
+    }
+
+    /// - Returns: nil if the round may go on.
+    private func retry(_ retries: [Retry], _ receiver: Receiver) async throws -> Rest? {
+        let wanted = retries.filter { isWanted($0.change) }
+        let answers = try await send(wanted.map(\.change), to: receiver)
+        var delivered = retries.filter { !isWanted($0.change) }.map(\.change.id)
+        var failed: [FailedChange] = []
+        for (retry, answer) in zip(wanted, answers) {
+            switch answer {
+            case .taken: delivered.append(retry.change.id)
+            case .gone: break
+            case .silent(let reason), .busy(_, let reason), .refused(let reason):
+                failed.append(failure(of: retry.change.id, after: retry.failures, reason))
+            }
+        }
+        try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
+        return try await conclude(answers, dead: failed.count { $0.dueAt == nil }, isAway: false)
+    }
+
+    private func goOn(from position: DeliveryPosition, _ receiver: Receiver) async throws -> Rest? {
+        let page = try await desk.changes(after: position.cursor, of: nil, upTo: Self.page)
+        if page.isGone(after: position.cursor) {
+            let next = position.cursor > page.newest ? page.newest : page.oldest - 1
+            try await desk.advance(name, to: next, failed: [], at: clock.now)
+            note(.skipped(from: position.cursor, to: next))
+            return nil
+        }
+        guard let last = page.changes.last else { return .idle }
+        let wanted = page.changes.filter(isWanted)
+        let answers = try await send(wanted, to: receiver)
+        // If it took another one, the receiver is there, and the change is at fault that got no good answer.
+        let isThere = answers.contains(.taken)
+        if let rest = try await conclude(answers, dead: 0, isAway: !isThere) { return rest }
+        if let rest = restAfterRefusals(answers) { return rest }
+        let failed = zip(wanted, answers).compactMap { change, answer -> FailedChange? in
+            switch answer {
+            case .refused(let reason), .silent(let reason), .busy(_, let reason): failure(of: change.id, after: 0, reason)
+            case .taken, .gone: nil
+            }
+        }
+        try await desk.advance(name, to: last.id, failed: failed, at: clock.now)
+        return nil
+    }
+
+    /// One change that is refused holds up no other. While all are refused, none is given up.
+    private func restAfterRefusals(_ answers: [Receiver.Answer]) -> Rest? {
+        let reasons = answers.compactMap { if case .refused(let reason) = $0 { reason } else { nil } }
+        guard let reason = reasons.first, reasons.count == answers.count else { return nil }
+        let inARow = refusals.withLockedValue { count in
+            count += reasons.count
+            return count
+        }
+        return inARow < Self.mostRefused ? nil : .pause(nil, reason)
+    }
+
+    /// Notes the answers.
+    ///
+    /// - Parameter isAway: whether the receiver has to be away or busy, if it does not answer or says so. Otherwise the change is at fault.
+    /// - Returns: nil unless the receiver is away, busy or gone. Then what was asked is asked again later.
+    private func conclude(_ answers: [Receiver.Answer], dead: Int, isAway: Bool) async throws -> Rest? {
+        let taken = answers.count { $0 == .taken }
+        if taken > 0 {
+            refusals.withLockedValue { $0 = 0 }
+            note(.sent(.taken, taken))
+        }
+        if dead > 0 { note(.sent(.dead, dead)) }
+        var rest: Rest?
+        for answer in answers {
+            switch answer {
+            case .taken: break
+            case .refused: note(.sent(.refused, 1))
+            case .silent, .busy: note(.sent(.silent, 1))
+            case .gone:
+                try await desk.stop(name, since: clock.now)
+                note(.stopped)
+                return .idle
+            }
+            if isAway, case .silent(let reason) = answer { rest = rest ?? .pause(nil, reason) }
+            if isAway, case .busy(let wait, let reason) = answer { rest = .pause(wait, reason) }
+        }
+        return rest
+    }
+
+    private func failure(of id: Int64, after failures: Int, _ reason: String) -> FailedChange {
+        let due = failures < Self.waits.count ? clock.now.advanced(by: Self.waits[failures]) : nil
+        return FailedChange(id: id, failures: failures + 1, dueAt: due, reason: reason)
+    }
+
+    private func isWanted(_ change: PublishedChange) -> Bool {
+        apps?.contains(change.app) ?? true && types.contains(WebhookType(change))
+    }
+
+    /// - Returns: an answer for each change, in their order.
+    private func send(_ changes: [PublishedChange], to receiver: Receiver) async throws -> [Receiver.Answer] {
+        try await withThrowingTaskGroup(of: (Int, Receiver.Answer).self) { group in
+            var answers = [Receiver.Answer](repeating: .silent(""), count: changes.count)
+            for index in changes.indices {
+                if index >= Self.width, let (index, answer) = try await group.next() { answers[index] = answer }
+                group.addTask { (index, try await send(changes[index], to: receiver)) }
+            }
+            for try await (index, answer) in group { answers[index] = answer }
+            return answers
+        }
+    }
+
+    private func send(_ change: PublishedChange, to receiver: Receiver) async throws -> Receiver.Answer {
+        let user = try await desk.userState(of: change.userID, in: change.app)
+        return await receiver.send(WebhookMessage(change, of: user, withAddress: withAddress), at: clock.now)
+    }
+}

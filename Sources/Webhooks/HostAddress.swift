@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The addresses that a host has, and whether they are a danger.
+///
+/// Clouds offer their machines a service that hands out credentials to any program there. A name may lead to it.
+package enum HostAddress {
+    package struct Refused: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Looks a host up, on the thread of the caller.
+    ///
+    /// - Returns: a numeric address to connect to.
+    /// - Throws: `Refused` if the host has no address, or one that may not be reached.
+    package static func resolve(_ host: String, allowingAny: Bool) throws(Refused) -> String {
+        let addresses = try addresses(of: host)
+        if !allowingAny, addresses.contains(where: isDangerous) {
+            throw Refused(description: "its host leads to an address of this network alone, where clouds hand out credentials")
+        }
+        return addresses[0]
+    }
+
+    /// Looks a host up, on the thread of the caller.
+    ///
+    /// - Returns: numeric addresses, at least one.
+    package static func addresses(of host: String) throws(Refused) -> [String] {
+        let host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, &hints, &list) == 0, let first = list else { throw Refused(description: "its host has no address") }
+        defer { freeaddrinfo(first) }
+        var addresses: [String] = []
+        for info in sequence(first: first, next: { $0.pointee.ai_next }) {
+            var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+            guard getnameinfo(info.pointee.ai_addr, info.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
+            else { continue }
+            addresses.append(String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        }
+        guard !addresses.isEmpty else { throw Refused(description: "its host has no address") }
+        return addresses
+    }
+
+    /// Whether an address is of this machine or of a private network, so that nobody comes to it from outside.
+    package static func isPrivate(_ address: String) -> Bool {
+        var four = in_addr()
+        if inet_pton(AF_INET, address, &four) == 1 {
+            let bytes = withUnsafeBytes(of: four) { Array($0) }
+            return [10, 127].contains(bytes[0]) || bytes[0] == 172 && bytes[1] & 0xf0 == 16 || bytes[0] == 192 && bytes[1] == 168
+                || bytes[0] == 100 && bytes[1] & 0xc0 == 64 || isDangerous(address)
+        }
+        var six = in6_addr()
+        guard inet_pton(AF_INET6, address, &six) == 1 else { return isDangerous(address) }
+        let bytes = withUnsafeBytes(of: six) { Array($0) }
+        return bytes[0] & 0xfe == 0xfc || bytes.dropLast().allSatisfy { $0 == 0 } || isDangerous(address)
+    }
+
+    /// Whether an address is link-local, unspecified or multicast, or is where AWS answers over IPv6.
+    static func isDangerous(_ address: String) -> Bool {
+        var four = in_addr()
+        if inet_pton(AF_INET, address, &four) == 1 { return isDangerous(withUnsafeBytes(of: four) { Array($0) }) }
+        var six = in6_addr()
+        guard inet_pton(AF_INET6, address.prefix { $0 != "%" }.description, &six) == 1 else { return true }
+        let bytes = withUnsafeBytes(of: six) { Array($0) }
+        // An IPv4 address within IPv6: mapped, or translated by NAT64.
+        if bytes.prefix(10).allSatisfy({ $0 == 0 }), bytes[10] == 0xff, bytes[11] == 0xff { return isDangerous(Array(bytes[12...])) }
+        if bytes.prefix(12) == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0] { return isDangerous(Array(bytes[12...])) }
+        return bytes[0] == 0xff || bytes[0] == 0xfe && bytes[1] & 0xc0 == 0x80 || bytes.allSatisfy { $0 == 0 }
+            || bytes == [0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54]
+    }
+
+    private static func isDangerous(_ four: [UInt8]) -> Bool {
+        // 100.100.100.200 is where Alibaba's machines ask, 192.0.0.192 where Oracle's do.
+        four[0] == 0 || four[0] == 169 && four[1] == 254 || four[0] >= 224 || four == [100, 100, 100, 200] || four == [192, 0, 0, 192]
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// 32 random bytes as a text, for a file or for the terminal.
+struct NewSecret {
+    private let text: String
+
+    init(prefix: String = "", isURLSafe: Bool) {
+        var generator = SystemRandomNumberGenerator()
+        let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        let base64 = Data(bytes).base64EncodedString()
+        text = prefix + (isURLSafe ? base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "") : base64)
+    }
+
+    /// Prints it, or writes it to a new file that only this user can read.
+    func hand(out file: String?) throws {
+        guard let file else { return try printOutput(text) }
+        let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw CommandFailure.failed("\(file.printable) cannot be made: \(systemError())") }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        do {
+            try handle.write(contentsOf: Data("\(text)\n".utf8))
+            try handle.synchronize()
+        } catch {
+            unlink(file)
+            throw CommandFailure.failed("\(file.printable) cannot be written: \(error)")
+        }
+    }
+}

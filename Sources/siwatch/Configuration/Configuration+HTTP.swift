@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import BackendAPI
+import CredentialCore
+import Foundation
+
+extension Configuration {
+    /// The door for backends. Off unless `listen` is there.
+    struct HTTP: Sendable, Equatable {
+        var listen: Listen?
+        /// Of a Unix socket, in octal digits.
+        var socketMode = "660"
+        /// Whether other hosts may come in. Then there is a certificate.
+        var allowRemote = false
+        var certificateFile: String?
+        var certificateKeyFile: String?
+        /// For each client, and for Apple's notifications.
+        var maxRequestsPerSecond = 1000
+        var clients: [Client] = []
+
+        enum Listen: Sendable, Equatable, CustomStringConvertible {
+            case address(ListenAddress)
+            /// The path of a Unix socket.
+            case socket(String)
+
+            var description: String {
+                switch self {
+                case .address(let address): "\(address)"
+                case .socket(let path): path
+                }
+            }
+        }
+
+        struct Client: Sendable, Equatable {
+            var name = ""
+            /// Two while a token changes.
+            var tokenFiles: [String] = []
+            var may: [String] = []
+
+            var rights: Set<Right> { Set(may.compactMap(Right.init)) }
+        }
+    }
+}
+
+extension Configuration.HTTP {
+    mutating func read(_ table: inout TableReader) {
+        table.read("listen", .httpListen, into: &listen)
+        table.read("socket_mode", .socketMode, into: &socketMode)
+        table.read("allow_remote", .flag, into: &allowRemote)
+        table.read("certificate_file", .optional(.fileName), into: &certificateFile)
+        table.read("certificate_key_file", .optional(.fileName), into: &certificateKeyFile)
+        table.read("max_requests_per_second", .count(upTo: 1_000_000), into: &maxRequestsPerSecond)
+        if table.has("client") {
+            table.tables("client") { table in
+                var client = Client()
+                client.read(&table)
+                clients.append(client)
+            }
+        }
+        noteContradictions(in: &table)
+    }
+
+    private func noteContradictions(in table: inout TableReader) {
+        if (certificateFile == nil) != (certificateKeyFile == nil) {
+            table.note(.at("http.certificate_file", "and http.certificate_key_file belong together"))
+        }
+        if listen == nil, !clients.isEmpty { table.note(.at("http.listen", "is missing, so that no client could ask")) }
+        if case .address(let address) = listen, !Host.isLoopback(address.host), !allowRemote || certificateFile == nil {
+            let problem = "lets other hosts in: that needs http.allow_remote = true and a certificate, so that no token travels in clear"
+            table.note(.at("http.listen", problem))
+        }
+        for (index, client) in clients.enumerated() {
+            guard let first = clients.firstIndex(where: { $0.name == client.name }), first != index, !client.name.isEmpty else { continue }
+            table.note(.at("http.client[\(index)].name", "is the same as http.client[\(first)].name"))
+        }
+    }
+
+    mutating func resolve(_ names: FileNames) {
+        if case .socket(let path) = listen { listen = .socket(names.path(of: path)) }
+        certificateFile = certificateFile.map(names.keyPath)
+        certificateKeyFile = certificateKeyFile.map(names.keyPath)
+        for index in clients.indices { clients[index].tokenFiles = clients[index].tokenFiles.map(names.keyPath) }
+    }
+
+    /// The files that hold secrets, with their keys in the TOML file.
+    var secretFiles: [(place: String, path: String)] {
+        let tokens = clients.enumerated().flatMap { index, client in
+            client.tokenFiles.enumerated().map { ("http.client[\(index)].token_files[\($0)]", $1) }
+        }
+        return tokens + (certificateKeyFile.map { [("http.certificate_key_file", $0)] } ?? [])
+    }
+}
+
+extension Configuration.HTTP.Client {
+    fileprivate mutating func read(_ table: inout TableReader) {
+        table.require("name", .name, into: &name)
+        table.require("token_files", .texts(.fileName), into: &tokenFiles)
+        table.require("may", .texts(.right), into: &may)
+    }
+}
+
+extension ValueRule<Configuration.HTTP.Listen?> {
+    fileprivate static var httpListen: ValueRule {
+        .string("must be host:port, such as \"127.0.0.1:9465\", the path of a Unix socket of at most 107 bytes, or \"\" for none") { text in
+            if text.isEmpty { return .some(nil) }
+            if text.contains("/") { return text.utf8.count <= 107 && !text.utf8.contains(where: { $0 < 0x20 }) ? .socket(text) : nil }
+            return ListenAddress(text).map { .address($0) }
+        }
+    }
+}
+
+extension ValueRule<String> {
+    fileprivate static var socketMode: ValueRule {
+        .string("must be three octal digits, such as \"660\"") { $0.wholeMatch(of: /[0-7]{3}/) == nil ? nil : $0 }
+    }
+
+    fileprivate static var right: ValueRule {
+        .string("must be one of \(Right.allCases.map(\.rawValue).joined(separator: ", "))") { Right(rawValue: $0) == nil ? nil : $0 }
+    }
+}

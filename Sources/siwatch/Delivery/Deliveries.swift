@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import ServiceLifecycle
+import Webhooks
+
+/// Pushes news to the backends that the configuration names. Of several siwatch on a server, the one that keeps house does.
+struct Deliveries: Service {
+    private let loops: [Loop]
+    private let mayDeliver: @Sendable () -> Bool
+
+    private struct Loop {
+        var name: String
+        var source: ReceiverSource
+        var delivery: Delivery
+        var telemetry: Telemetry
+        var clock: WallClock
+    }
+
+    /// How soon a change is sent. A look costs one query.
+    private static let interval = Duration.milliseconds(200)
+    private static let longestPause = Duration.minutes(5)
+
+    /// - Throws: `StoreError`
+    init(_ keys: Keys, _ context: DaemonContext) async throws {
+        // Before anything is settled, so that a delivery that is new misses no change of this process.
+        for configured in context.configuration.deliveries { _ = try await context.store.delivery(configured.name) }
+        mayDeliver = { [membership = context.membership] in membership.keepsHouse }
+        loops = context.configuration.deliveries.map { configured in
+            let source = ReceiverSource(configured, keys.deliverySecrets[configured.name] ?? [])
+            let telemetry = context.telemetry
+            telemetry.createSeries(delivery: configured.name)
+            let delivery = Delivery(
+                configured.name,
+                context.store,
+                apps: configured.apps.isEmpty ? nil : Set(configured.apps),
+                types: configured.webhookTypes,
+                withAddress: configured.email,
+                clock: context.clock,
+                receiver: source.receiver
+            ) { telemetry.delivered(configured.name, $0) }
+            return Loop(name: configured.name, source: source, delivery: delivery, telemetry: telemetry, clock: context.clock)
+        }
+    }
+
+    /// Takes over the secrets of a reload.
+    func use(_ keys: Keys) {
+        // A delivery that left the configuration goes on with its old secrets until the restart.
+        for loop in loops { if let secrets = keys.deliverySecrets[loop.name] { loop.source.use(secrets) } }
+    }
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            await withTaskGroup { group in
+                for loop in loops { group.addTask { await run(loop) } }
+            }
+        }
+        for loop in loops { await loop.source.close() }
+        try? await gracefulShutdown()
+    }
+
+    private func run(_ loop: Loop) async {
+        var failures = 0
+        while !Task.isCancelled {
+            var pause = Self.interval
+            if !mayDeliver() {
+                loop.telemetry.deliveryLeft(loop.name)
+            } else {
+                do {
+                    switch try await loop.delivery.round() {
+                    case .none: (failures, pause) = (0, .zero)
+                    case .idle: break
+                    case .pause(let asked, let reason):
+                        failures += 1
+                        pause = max(asked ?? .zero, backoff(failures))
+                        loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now)
+                    }
+                } catch {
+                    failures += 1
+                    pause = backoff(failures)
+                    // A database that is away says nothing of the receiver.
+                    if !Task.isCancelled, !(error is StoreError) {
+                        loop.telemetry.deliveryFailed(loop.name, "\(error)", at: loop.clock.now)
+                    }
+                }
+            }
+            if pause > .zero { try? await Task.sleep(for: pause) }
+        }
+    }
+
+    private func backoff(_ failures: Int) -> Duration {
+        min(.seconds(5) * (1 << min(failures - 1, 10)), Self.longestPause)
+    }
+}

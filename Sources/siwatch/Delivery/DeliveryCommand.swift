@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import Foundation
+import Webhooks
+
+struct DeliveryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delivery",
+        abstract: "Shows and mends the webhooks of each [[delivery]].",
+        subcommands: [List.self, Test.self, Replay.self, Drop.self, MakeSecret.self]
+    )
+}
+
+extension DeliveryCommand {
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Shows how far each delivery is.")
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            let configuration = try options.readConfiguration()
+            let positions = try await configuration.deliveryPositions()
+            let lines = positions.sorted { $0.key < $1.key }.map { name, position in
+                let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
+                return """
+                    \(name.printable): \(position.newest - position.cursor) changes behind, \(position.waiting) wait for another try, \
+                    \(position.dead) are dead\(stopped)
+                    """
+            }
+            try output.print(positions, lines.isEmpty ? "There is no [[delivery]]." : lines.joined(separator: "\n"))
+        }
+    }
+
+    struct Test: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Sends a signed event of the type siwatch.test, which tells of nobody.",
+            discussion: "Exits with 1 if the receiver does not answer with 200 to 299."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @Argument(help: "The name of the delivery.") var name: String
+
+        func run() async throws {
+            let configuration = try options.readConfiguration(opensDatabase: false)
+            let delivery = try configuration.delivery(named: name)
+            let secrets = try Keys(configuration).deliverySecrets[name] ?? []
+            let source = ReceiverSource(delivery, secrets)
+            let message = WebhookMessage(test: WallClock.system.now, nonce: .random(in: .min ... .max))
+            let answer: Receiver.Answer
+            do {
+                answer = try await source.receiver().send(message, at: WallClock.system.now)
+            } catch {
+                await source.close()
+                throw CommandFailure.failed("\(delivery.url.absoluteString.printable) was not asked: \(error)")
+            }
+            await source.close()
+            switch answer {
+            case .taken: try printOutput("\(delivery.url.absoluteString.printable) has taken \(message.id).")
+            case .gone: throw CommandFailure.failed("it answers 410: it is gone")
+            case .busy(_, let reason), .refused(let reason):
+                let question = "is it the URL of the receiver, and does the receiver have this secret?"
+                throw CommandFailure.failed("\(delivery.url.absoluteString.printable) did not take the event: \(reason): \(question)")
+            case .silent(let reason): throw CommandFailure.failed("it did not answer: \(reason)")
+            }
+        }
+    }
+
+    struct Replay: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Sends again what a receiver has not taken, at once, and lets a stopped delivery go on."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @Argument(help: "The name of the delivery.") var name: String
+
+        func run() async throws {
+            let replayed = try await options.change(name) { store, name in
+                try await store.stop(name, since: nil)
+                return try await store.replay(name, at: WallClock.system.now)
+            }
+            try printOutput("\(replayed.counted("change is", "changes are")) sent again.")
+        }
+    }
+
+    struct Drop: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Forgets the dead changes of a delivery.")
+
+        @OptionGroup var options: CommonOptions
+        @Argument(help: "The name of the delivery.") var name: String
+
+        func run() async throws {
+            let dropped = try await options.change(name) { store, name in try await store.dropDead(of: name) }
+            try printOutput("\(dropped.counted("change is", "changes are")) forgotten.")
+        }
+    }
+
+    struct MakeSecret: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "secret",
+            abstract: "Makes a secret for a [[delivery]].",
+            discussion: "32 random bytes, as Standard Webhooks writes them. With a file, it goes there, with mode 0600."
+        )
+
+        @Argument(help: "The new file.", completion: .file())
+        var file: String?
+
+        func run() throws {
+            try NewSecret(prefix: "whsec_", isURLSafe: false).hand(out: file)
+        }
+    }
+}
+
+extension Configuration {
+    /// By the name of the delivery.
+    fileprivate func deliveryPositions() async throws -> [String: DeliveryPosition] {
+        let names = deliveries.map(\.name)
+        do {
+            return try await existingDatabase().openBeside().closing { store in
+                var positions: [String: DeliveryPosition] = [:]
+                for name in names { positions[name] = try await store.delivery(name) }
+                return positions
+            }
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+
+    fileprivate func delivery(named name: String) throws(CommandFailure) -> Delivery {
+        if let delivery = deliveries.first(where: { $0.name == name }) { return delivery }
+        let names = deliveries.map(\.name.printable).joined(separator: ", ")
+        throw .failed(deliveries.isEmpty ? "there is no [[delivery]]" : "there is no delivery \"\(name.printable)\"; there is \(names)")
+    }
+}
+
+extension CommonOptions {
+    fileprivate func change(
+        _ name: String,
+        _ body: @Sendable @escaping (any CredentialStore, String) async throws -> Int
+    ) async throws -> Int {
+        let configuration = try readConfiguration()
+        _ = try configuration.delivery(named: name)
+        do {
+            return try await configuration.existingDatabase().openBeside().closing { try await body($0, name) }
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+}

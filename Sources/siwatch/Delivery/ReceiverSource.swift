@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import BoundedHTTP
+import CredentialCore
+import Foundation
+import NIOConcurrencyHelpers
+import Webhooks
+
+/// Finds where a delivery goes, and keeps connections to there.
+///
+/// It looks the host up itself and connects to the address that it has judged, so that a name cannot lead elsewhere in between.
+actor ReceiverSource {
+    private let delivery: Configuration.Delivery
+    private let secrets: NIOLockedValueBox<[WebhookSecret]>
+    private var current: (address: String, foundAt: ContinuousClock.Instant, client: HTTPClient, transport: HTTPTransport)?
+
+    /// How long an address is believed.
+    private static let validity = Duration.minutes(1)
+    /// Of Standard Webhooks: 15 to 30 seconds.
+    private static let timeout = Duration.seconds(20)
+    private static let largestAnswer = 65_536
+
+    init(_ delivery: Configuration.Delivery, _ secrets: [WebhookSecret]) {
+        self.delivery = delivery
+        self.secrets = NIOLockedValueBox(secrets)
+    }
+
+    nonisolated func use(_ new: [WebhookSecret]) { secrets.withLockedValue { $0 = new } }
+
+    /// - Throws: `HostAddress.Refused`
+    func receiver() async throws -> Receiver {
+        let now = ContinuousClock.now
+        if current.map({ now - $0.foundAt > Self.validity }) ?? true { try await find(at: now) }
+        return Receiver(url: delivery.url, secrets: secrets.withLockedValue(\.self), transport: current!.transport)
+    }
+
+    private func find(at now: ContinuousClock.Instant) async throws {
+        let host = delivery.url.host() ?? ""
+        let address = try await lookUp(host)
+        if current?.address == address {
+            current?.foundAt = now
+            return
+        }
+        await close()
+        var configuration = HTTPClient.Configuration.bounded
+        configuration.dnsOverride = [host: address]
+        let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: configuration)
+        let transport = HTTPTransport(
+            client: client,
+            userAgent: "siwatch/\(Version.current)",
+            timeout: Self.timeout,
+            largestBody: Self.largestAnswer
+        )
+        current = (address, now, client, transport)
+    }
+
+    /// On a thread of its own, because the system's resolver blocks.
+    private func lookUp(_ host: String) async throws -> String {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { [allowingAny = delivery.allowAnyAddress] in
+                continuation.resume(with: Result { try HostAddress.resolve(host, allowingAny: allowingAny) })
+            }
+        }
+    }
+
+    func close() async {
+        try? await current?.client.shutdown()
+        current = nil
+    }
+}

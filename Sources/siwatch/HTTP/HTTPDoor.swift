@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import BackendAPI
+import BoundedHTTP
+import CredentialCore
+import CredentialMonitor
+import CredentialSealing
+import Foundation
+import Hummingbird
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// The door at which backends tell and ask over HTTP.
+struct HTTPDoor: Service {
+    let listen: Configuration.HTTP.Listen
+    let socketMode: mode_t
+    let api: BackendAPI
+    let certificate: ServerCertificate?
+    let logger: Logger
+    let onListening: @Sendable (_ address: String) -> Void
+
+    /// A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
+    private static let limits = ConnectionLimits(count: 4096, request: .seconds(10), answer: .seconds(40), idle: .minutes(1))
+
+    func run() async throws {
+        let address: BindAddress
+        switch listen {
+        case .address(let listen): address = .hostname(listen.host, port: listen.port)
+        case .socket(let path):
+            if let reason = UnixSocket.obstacle(at: path) { throw unavailable(path, reason) }
+            address = .unixDomainSocket(path: path)
+        }
+        let server = BoundedServer(
+            address: address,
+            limits: Self.limits,
+            certificate: certificate,
+            logger: logger,
+            onListening: { port in
+                if case .socket(let path) = listen { chmod(path, socketMode) }
+                onListening(text(port))
+            },
+            respond: api.respond
+        )
+        do {
+            try await withGracefulShutdownHandler {
+                try await server.run()
+            } onGracefulShutdown: {
+                // Answers the requests that wait for news, so that they do not hold up the stop. A task, because the handler cannot wait.
+                Task { await api.end() }
+            }
+        } catch let error as IOError {
+            throw unavailable(text(nil), systemError(error.errnoCode))
+        }
+        if case .socket(let path) = listen, !UnixSocket.isListenedOn(path) { unlink(path) }
+    }
+
+    private func text(_ port: Int?) -> String {
+        switch listen {
+        case .address(let address): "\(ListenAddress(host: address.host, port: port ?? address.port))"
+        case .socket(let path): path
+        }
+    }
+
+    private func unavailable(_ place: String, _ reason: String) -> CommandFailure {
+        .unavailable("http.listen: \(place.printable) cannot be listened on: \(reason)")
+    }
+}
+
+extension Daemon {
+    /// Nil if the configuration has no door.
+    static func door(_ keys: HTTPKeys, _ apple: AppleAccess, _ context: DaemonContext) throws -> HTTPDoor? {
+        let http = context.configuration.http
+        guard let listen = http.listen else { return nil }
+        let telemetry = context.telemetry
+        var quiet = context.logger
+        quiet.logLevel = max(quiet.logLevel, .warning)
+        return HTTPDoor(
+            listen: listen,
+            socketMode: mode_t(http.socketMode, radix: 8) ?? 0o600,
+            api: BackendAPI(
+                context.doorStore,
+                verifier: apple.notificationVerifier,
+                apps: context.configuration.clientsOfApps,
+                clients: keys.clients(of: http),
+                requestsPerSecond: http.maxRequestsPerSecond,
+                clock: context.clock,
+                intakeTest: context.intakeTest.answer(to:)
+            ) { served in
+                telemetry.served(client: served.client, operation: served.operation, status: served.status)
+            },
+            certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
+            logger: quiet
+        ) { [logger = context.logger] address in
+            logger.log(.doorOpen, ["address": "\(address)"])
+        }
+    }
+}
+
+extension HTTPDoor {
+    /// Takes over what a reload may change.
+    func use(_ keys: HTTPKeys, _ http: Configuration.HTTP) {
+        api.use(keys.clients(of: http), requestsPerSecond: http.maxRequestsPerSecond)
+        // The keys were found usable when they were read.
+        if let new = keys.certificate { try? certificate?.replace(chain: new.chain, key: new.key.reveal) }
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import SiwatchClient
+import Testing
+
+/// The clients in Python, JavaScript and Swift, each at the door of the real daemon.
+@Suite(.timeLimit(.minutes(10))) struct ClientTests {
+    private static let hasNode = Self.has("node")
+
+    private static func has(_ program: String) -> Bool {
+        (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+            .contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
+    }
+
+    private func withDoor(_ body: (Site, ChildProcess, Door) async throws -> Void) async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        _ = try await Site.with(folder, try Door.table(in: folder)) { site in
+            try await site.daemon { daemon in try await body(site, daemon, Door(of: daemon, in: folder)) }
+        }
+    }
+
+    private func walk(_ program: String, _ script: String) async throws {
+        try await withDoor { site, _, door in
+            let code = try #require(try await site.apple.signInByCode(1, nonce: "n")[0].code)
+            let process = try ChildProcess(
+                URL(filePath: "/usr/bin/env"),
+                [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"],
+                environment: [
+                    "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                ]
+            )
+            let status = await process.exit()
+            #expect(status == 0 && process.output.count > 10, "\(process.output.joined(separator: "\n"))")
+        }
+    }
+
+    @Test func aBackendInPythonDoesItAll() async throws { try await walk("python3", "python/check.py") }
+
+    @Test(.enabled(if: hasNode)) func aBackendInJavaScriptDoesItAll() async throws { try await walk("node", "javascript/check.mjs") }
+
+    /// Tests in another language. They start siwatch and the simulator themselves, if they need them.
+    private func pass(_ program: String, _ options: String..., file: String) async throws {
+        let tests = try ChildProcess(
+            URL(filePath: "/usr/bin/env"),
+            [program] + options + [Checkout.root.appending(path: "Clients/\(file)").path],
+            environment: [
+                "SIWATCH": try ChildProcess.program("siwatch").path,
+                "APPLE_SIMULATOR": try ChildProcess.program("apple-simulator").path,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            ]
+        )
+        #expect(await tests.exit() == 0, "\(tests.output.joined(separator: "\n"))")
+    }
+
+    @Test func webhooksAreVerifiedInPython() async throws { try await pass("python3", file: "python/test_webhook.py") }
+
+    @Test(.enabled(if: hasNode)) func webhooksAreVerifiedInJavaScript() async throws {
+        try await pass("node", "--test", file: "javascript/webhook.test.mjs")
+    }
+
+    @Test func theFixturesOfPytestTestABackend() async throws {
+        try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_siwatch_pytest.py")
+    }
+
+    @Test(.enabled(if: hasNode)) func theModuleForNodeTestsABackend() async throws {
+        try await pass("node", "--test", file: "javascript/siwatch-testing.test.mjs")
+    }
+
+    @Test func aBackendInSwiftDoesItAll() async throws {
+        try await withDoor { site, daemon, door in
+            let siwatch = SiwatchClient(url: door.url, token: door.token ?? "")
+            let start = try await siwatch.position()
+            let code = try #require(try await site.apple.signInByCode(1)[0].code)
+            let signIn = try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one")
+            let user = try #require(signIn.user)
+            let signedInAt = try #require(signIn.signedInAt)
+            #expect(try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one").id == signIn.id)
+            await #expect(throws: SignInRejected.self) {
+                try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code)
+            }
+            #expect(try await siwatch.state(of: user.userID)?.state == .authorized)
+            #expect(try await siwatch.state(of: "nobody") == nil)
+            #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == false)
+
+            let deletion = try await siwatch.delete(clientID: SimulatedApple.clientIDs[0], userID: user.userID)
+            for try await change in siwatch.changes(after: start) where change.toState == "revoked" {
+                #expect(change.userID == user.userID && change.reason == "revoked_by_app")
+                break
+            }
+            #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == true)
+            #expect(try await siwatch.deletion(deletion.id).tokens.first?.outcome == "proved")
+            await #expect(throws: ChangesGone.self) {
+                for try await _ in siwatch.changes(after: 1 << 40) {}
+            }
+        }
+    }
+}

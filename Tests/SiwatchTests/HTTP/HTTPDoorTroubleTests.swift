@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import AsyncHTTPClient
+import DaemonHarness
+import Foundation
+import GRDB
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import Testing
+
+/// The HTTP door where something goes wrong, and where it stands elsewhere than on a loopback port.
+@Suite(.timeLimit(.minutes(10))) struct HTTPDoorTroubleTests {
+    private static let client = SimulatedApple.clientIDs[0]
+
+    private func withSite(
+        on database: SiteDatabase = .file,
+        listen: String = "127.0.0.1:0",
+        _ more: String = "",
+        _ body: (Site) async throws -> Void
+    ) async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        _ = try await Site.with(folder, on: database, try Door.table(in: folder, listen: listen, more), body)
+    }
+
+    /// siwatch dies at any moment of a request. Told again with its key, it is one row.
+    @Test(arguments: SiteDatabase.allCases) func aKillTellsNothingTwice(on database: SiteDatabase) async throws {
+        try await withSite(on: database) { site in
+            var rows = 0
+            for round in 1...4 {
+                let daemon = try await site.folder.startDaemon()
+                let door = try await Door(of: daemon, in: site.folder)
+                let request: [String: any Sendable] = ["client_id": Self.client, "user_id": "user.\(round)"]
+                let key = ["idempotency-key": "\(round)"] as HTTPHeaders
+                async let answer = try? door.post("/v1/sign-ins", request, key)
+                if round % 2 == 0 {
+                    while try await site.backend.int("SELECT COUNT(*) FROM request_key") < round { await Task.yield() }
+                }
+                daemon.signal(SIGKILL)
+                await daemon.exit()
+                _ = await answer
+                rows += 1
+                try await site.daemon { daemon in
+                    let door = try await Door(of: daemon, in: site.folder)
+                    var again = try await door.post("/v1/sign-ins", request.merging(["wait": 10]) { $1 }, key)
+                    // On a server, the claim of the dead process ends with its lease.
+                    while again["outcome"] == "waiting" { again = try await door.get("/v1/sign-ins/\(again["id"] ?? "")?wait=10") }
+                    #expect(again.status == 200 && again["user.user_id"] == "user.\(round)", "\(again.text)")
+                }
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == rows)
+            }
+        }
+    }
+
+    /// A database that nobody can write is no 200, and keeps nothing.
+    @Test func aLockedDatabaseIsSaidAndNothingIsKept() async throws {
+        try await withSite { site in
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: site.folder)
+                let body = Data(
+                    (try await site.apple.notify(RevokeConsent(), users: try await site.apple.signIn(1).map(\.userID)))[0].body.utf8
+                )
+                var configuration = GRDB.Configuration()
+                configuration.allowsUnsafeTransactions = true
+                let blocker = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+                try await blocker.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE") }
+                let refused = try await door.post("/apple/notifications", bytes: body)
+                #expect(refused.status == 503 && refused.headers.first(name: "retry-after") == "1", "\(refused.text)")
+                let signIn = try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": "ann"])
+                #expect(signIn.status == 503)
+                // Reading goes on.
+                #expect(try await door.get("/v1/users/ann").status == 404)
+                try await blocker.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
+                #expect(try await door.post("/apple/notifications", bytes: body).status == 200)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+            }
+        }
+    }
+
+    @Test func aServerThatIsAwayIsSaidAndComesBack() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await withSite(on: .server(server)) { site in
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: site.folder)
+                let request: [String: any Sendable] = ["client_id": Self.client, "user_id": "ann", "wait": 10]
+                let key = ["idempotency-key": "k"] as HTTPHeaders
+                server.takeDown()
+                for path in ["/v1/users/ann", "/v1/changes", "/v1/sign-ins/1"] {
+                    #expect(try await door.get(path).status == 503, "\(path)")
+                }
+                #expect(try await door.post("/v1/sign-ins", request, key).status == 503)
+                try server.bringUp()
+                var answer = try await door.post("/v1/sign-ins", request, key)
+                while answer.status == 503 { answer = try await door.post("/v1/sign-ins", request, key) }
+                #expect(answer.status == 200, "\(answer.text)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+            }
+        }
+    }
+
+    /// A follower that waits does not hold up the stop.
+    @Test func aStopAnswersWhoWaits() async throws {
+        try await withSite { site in
+            let daemon = try await site.folder.startDaemon()
+            let door = try await Door(of: daemon, in: site.folder)
+            let start = ContinuousClock.now
+            async let poll = door.get("/v1/changes?after=0&wait=25")
+            async let stream = door.get("/v1/changes?after=0", ["accept": "text/event-stream"])
+            // Until both wait, a request of another client has been answered.
+            for _ in 1...20 { _ = try await door.get("/v1/changes") }
+            daemon.signal(SIGTERM)
+            #expect(try await poll.status == 200)
+            #expect(try await stream.status == 200)
+            #expect(await daemon.exit() == 0)
+            #expect(ContinuousClock.now - start < .seconds(20))
+        }
+    }
+
+    @Test func aUnixSocketHasItsMode() async throws {
+        try await withSite(listen: "./door.sock", "socket_mode = \"600\"") { site in
+            let path = site.folder.url.appending(path: "door.sock").path
+            for _ in 1...2 {
+                // A kill leaves the socket behind, and the next start takes its place.
+                let daemon = try await site.folder.startDaemon()
+                #expect(await daemon.line(containing: "Backends are served over HTTP") != nil)
+                let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+                #expect(mode == 0o600)
+                let url = try #require(URL(httpURLWithSocketPath: path, uri: "/openapi.json"))
+                let response = try await HTTPClient.shared.execute(HTTPClientRequest(url: url.absoluteString), timeout: .seconds(30))
+                #expect(response.status == .ok)
+                daemon.signal(SIGKILL)
+                await daemon.exit()
+            }
+            try await site.daemon { _ in }
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
+    @Test func otherHostsNeedACertificate() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        try await Self.makeCertificate(in: folder)
+        let table = try Door.table(in: folder, "certificate_file = \"tls.pem\"\ncertificate_key_file = \"tls.key\"")
+        _ = try await Site.with(folder, table) { site in
+            let certificate = folder.url.appending(path: "tls.pem")
+            let pem = try Data(contentsOf: certificate)
+            try Data("-----BEGIN CERTIFICATE-----\nsecret\n-----END CERTIFICATE-----\n".utf8).write(to: certificate)
+            let unusable = try await folder.run("check")
+            #expect(unusable.status == 78 && !unusable.output.joined().contains("secret"), "\(unusable.output)")
+            try pem.write(to: certificate)
+            try folder.edit("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"")
+            let refused = try await folder.run("check")
+            #expect(refused.status == 78 && refused.output.joined().contains("http.listen"), "\(refused.output)")
+            try folder.edit("listen = \"0.0.0.0:0\"", "listen = \"127.0.0.1:0\"")
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: folder)
+                var tls = TLSConfiguration.makeClientConfiguration()
+                tls.trustRoots = .file(certificate.path)
+                let client = HTTPClient(configuration: HTTPClient.Configuration(tlsConfiguration: tls))
+                var request = HTTPClientRequest(url: door.url.replacing("http://", with: "https://") + "/v1/changes")
+                request.headers.add(name: "authorization", value: "Bearer \(door.token ?? "")")
+                let answer = try? await client.execute(request, timeout: .seconds(30))
+                try await client.shutdown()
+                #expect(answer?.status == .ok)
+                // The door speaks no plain HTTP any more.
+                await #expect(throws: (any Error).self) { try await door.get("/v1/changes") }
+            }
+        }
+    }
+
+    private static func makeCertificate(in folder: WatchedFolder) async throws {
+        let (key, certificate) = (folder.url.appending(path: "tls.key").path, folder.url.appending(path: "tls.pem").path)
+        let openssl = try ChildProcess(
+            URL(filePath: "/usr/bin/env"),
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+                + ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+        )
+        let status = await openssl.exit()
+        try #require(status == 0, "\(openssl.output)")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key)
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Crypto
+import DaemonHarness
+import Foundation
+import NIOConcurrencyHelpers
+import Testing
+
+/// Webhooks of the real daemon at a real receiver, on both stores.
+@Suite(.timeLimit(.minutes(10))) struct WebhookTests {
+    private func withReceiver(
+        on database: SiteDatabase,
+        _ more: String = "",
+        _ body: @Sendable @escaping (Site, HookReceiver) async throws -> Void
+    ) async throws {
+        let receiver = HookReceiver()
+        try await receiver.serve { port in
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            let table = try Hook.table(in: folder, port: port, more)
+            try await Site.with(folder, on: database, table) { try await body($0, receiver) }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func eachChangeIsToldWithItsSignature(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.revoked\", \"credential.authorized\"]") { site, receiver in
+            try await site.daemon { daemon in
+                let people = try await site.apple.signIn(3)
+                try await site.settle(people)
+                try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
+                let hooks = try await receiver.hooks(count: 4)
+                #expect(hooks.count == 4, "\(hooks)")
+                let revoked = try #require(hooks.first { $0.body.contains("credential.revoked") })
+                let changedAt = try await site.backend.int("SELECT changed_at FROM user_state WHERE state = 'revoked'")
+                #expect(revoked.body.contains("\"ends_sessions_before\":\(changedAt),"), "\(revoked.body)")
+                #expect(!hooks.contains { $0.body.contains("@") || $0.body.utf8.count > 1024 })
+                let key = SymmetricKey(data: try #require(Data(base64Encoded: String(Hook.secret.dropFirst(6)))))
+                for hook in hooks {
+                    let code = HMAC<SHA256>.authenticationCode(for: Data("\(hook.id).\(hook.timestamp).\(hook.body)".utf8), using: key)
+                    #expect(hook.signatures == "v1,\(Data(code).base64EncodedString())")
+                    #expect(abs((Double(hook.timestamp) ?? 0) - Date.now.timeIntervalSince1970) < 60)
+                }
+                try await site.folder.complete("delivery", "test", "hook")
+                #expect(receiver.hooks.last?.body.contains("siwatch.test") == true)
+                let list = try await site.folder.run("delivery", "list")
+                #expect(list.output == ["hook: 0 changes behind, 0 wait for another try, 0 are dead"])
+                #expect(!daemon.output.joined().contains("delivery_failed"))
+            }
+        }
+    }
+
+    /// A change that the receiver refuses waits for its next try, and holds up no other.
+    @Test(arguments: SiteDatabase.allCases) func oneBadChangeBlocksNobody(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            try await site.daemon { _ in
+                let people = try await site.apple.signIn(4)
+                let bad = people[0].userID
+                let isRefused = NIOLockedValueBox(false)
+                receiver.answer { hook in
+                    isRefused.withLockedValue { isRefused in
+                        if !hook.body.contains(bad) || isRefused { return 204 }
+                        isRefused = true
+                        return 302
+                    }
+                }
+                try await site.settle(people)
+                _ = try await receiver.hooks(count: 4)
+                let more = try await site.apple.signIn(2)
+                try await site.settle(more)
+                #expect(try await receiver.hooks(count: 6).count >= 6)
+                // The second try comes five seconds after the first, under the same id.
+                var tries: [HookReceiver.Hook] = []
+                while tries.count < 2 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                    tries = receiver.hooks.filter { $0.body.contains(bad) }
+                }
+                #expect(Set(tries.map(\.id)).count == 1)
+                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+                #expect(!receiver.hooks.contains { $0.path == "/elsewhere" }, "a redirect is not followed")
+            }
+        }
+    }
+
+    /// An outage of the receiver loses nothing and writes nothing. 410 stops the delivery until somebody lets it go on.
+    @Test(arguments: SiteDatabase.allCases) func aReceiverThatIsAwayIsWaitedFor(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            receiver.answer { _ in 503 }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
+                receiver.answer { _ in 200 }
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                #expect(Set(try await receiver.hooks(count: 3).map(\.id)).count == 3)
+                receiver.answer { _ in 410 }
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_stopped\"") != nil)
+                #expect(try await site.folder.run("delivery", "test", "hook").status == 1)
+                receiver.answer { _ in 200 }
+                #expect(
+                    try await site.folder.run("delivery", "list").output.joined().contains(
+                        "2 changes behind, 0 wait for another try, 0 are dead, stopped since"
+                    )
+                )
+                try await site.folder.complete("delivery", "replay", "hook")
+                let cursor = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                try await site.backend.until("SELECT cursor FROM delivery", is: cursor)
+            }
+        }
+    }
+
+    /// A mistyped path, or another secret: the receiver refuses all. siwatch says so at once, gives nothing up, and goes on by itself.
+    @Test(arguments: SiteDatabase.allCases) func aReceiverThatRefusesEverythingIsToldOf(on database: SiteDatabase) async throws {
+        let receiver = HookReceiver()
+        try await receiver.serve { port in
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            let table = try Hook.table(in: folder, port: port, "types = [\"credential.authorized\"]")
+            try await Site.with(folder, on: database, listen: "127.0.0.1:0", table) { site in
+                receiver.answer { _ in 404 }
+                try await site.daemon { daemon in
+                    let pages = try await OperationsPages(of: daemon)
+                    try await site.settle(try await site.apple.signIn(5))
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains("status 404") == true)
+                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
+                    #expect(said.contains("siwatchdeliverybehind") && said.contains("\"health\" : \"degraded\""), "\(said)")
+                    receiver.answer { _ in 200 }
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                    // Until three were refused, each may have been at fault alone.
+                    try await site.folder.complete("delivery", "replay", "hook")
+                    try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+                    let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                    try await site.backend.until("SELECT cursor FROM delivery", is: newest)
+                    #expect(Set(receiver.hooks.map(\.id)).count == 5)
+                    _ = try await pages.get("status.json", within: .seconds(60)) { !$0.contains("takes no webhooks since") }
+                }
+            }
+        }
+    }
+
+    /// siwatch and the receiver die at random moments. Nothing is missing, and each change keeps its id.
+    @Test(arguments: SiteDatabase.allCases) func killsLoseNoChange(on database: SiteDatabase) async throws {
+        let kills = Int(ProcessInfo.processInfo.environment["SIWATCH_TEST_HOOK_KILLS"] ?? "") ?? 5
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            var expected = 0
+            for round in 0..<kills {
+                // A receiver that dies in the middle answers nobody. 503 has the same effect for the sender.
+                receiver.answer { _ in Int.random(in: 0..<8) == 0 ? 500 : 200 }
+                let daemon = try await site.folder.startDaemon()
+                let people = try await site.apple.signIn(20)
+                expected += people.count
+                try await site.tell(people)
+                let some = expected - 15 + Int.random(in: 0..<15)
+                while Set(receiver.hooks.map(\.id)).count < some, daemon.exitStatus == nil {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
+                daemon.signal(SIGKILL)
+                await daemon.exit()
+                #expect(Set(receiver.hooks.map(\.id)).count >= some, "round \(round)")
+            }
+            receiver.answer { _ in 200 }
+            try await site.daemon { _ in
+                try await site.backend.until("SELECT COUNT(*) FROM credential_change WHERE kind = 'state'", is: expected)
+                let told = Set(try await receiver.hooks(count: expected).map(\.id))
+                #expect(told.count == expected)
+            }
+            // Each user was told of once, by one id.
+            let users = Dictionary(grouping: receiver.hooks) { $0.body.firstMatch(of: /"user_id":"([^"]+)"/).map { String($0.1) } ?? "" }
+            #expect(users.count == expected && users.values.allSatisfy { Set($0.map(\.id)).count == 1 })
+        }
+    }
+}

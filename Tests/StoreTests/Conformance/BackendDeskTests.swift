@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+/// What the HTTP door asks of a store: the rows and views of a backend.
+@Suite(.timeLimit(.minutes(10))) struct BackendDeskTests {
+    private static func key(_ key: String, _ digest: UInt8 = 1, client: String = "backend") -> RequestKey {
+        RequestKey(client: client, key: key, digest: [digest])
+    }
+
+    @Test(arguments: StoreKind.allCases) func rowsAreThoseOfABackend(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let address = EmailAddress("é@example.com", isPrivate: true)
+        let told = try await store.ports.append(
+            [
+                .notification(Array("{}".utf8)),
+                .signIn(ToldSignIn(clientID: "app", userID: "ann", proof: .refreshToken(Secret("r")), address: address), key: nil),
+                .signIn(ToldSignIn(clientID: "app", proof: .code(Secret("c"), redirectURI: nil, nonce: "n")), key: nil),
+                .signIn(ToldSignIn(clientID: "web", userID: "bob", signedInAt: .start), key: nil),
+                .deletion(CredentialID(clientID: "app", userID: "eve"), key: nil),
+            ],
+            at: .start + .hours(1)
+        )
+        #expect(told == [.row(1), .row(1), .row(2), .row(3), .row(1)])
+        let columns = """
+            client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at
+            """
+        let hour = SQLValue.at(.start + .hours(1))
+        #expect(
+            try await store.rows("SELECT \(columns) FROM grant_queue ORDER BY id") == [
+                ["app", "ann", "r", nil, nil, nil, "é@example.com", 1, hour],
+                ["app", nil, nil, "c", nil, "n", nil, nil, hour],
+                ["web", "bob", nil, nil, nil, nil, nil, nil, .at(.start)],
+            ]
+        )
+        #expect(try await store.rows("SELECT client_id, user_id, requested_at FROM revocation_queue") == [["app", "eve", hour]])
+        #expect(
+            try await store.ports.claimNotifications(upTo: 9, at: .start, lease: .minutes(1), suspects: true).map(\.payload) == [
+                Array("{}".utf8)
+            ]
+        )
+    }
+
+    @Test(arguments: StoreKind.allCases) func aRefusedRowKeepsNone(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let good = BackendRequest.notification(Array("{}".utf8))
+        await #expect(throws: StoreError.self) { try await store.ports.append([good, .notification([])], at: .start) }
+        #expect(try await store.count("notification_queue") == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases) func aKeyTellsOnceForEachClientAndForADay(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func tell(_ key: RequestKey?, at time: Timestamp = .start) async throws -> AppendedRequest {
+            try await store.ports.append([.deletion(CredentialID(clientID: "app", userID: "ann"), key: key)], at: time)[0]
+        }
+        #expect(try await tell(Self.key("é")) == .row(1))
+        #expect(try await tell(Self.key("é")) == .row(1))
+        #expect(try await tell(Self.key("é", 2)) == .keyUsed)
+        #expect(try await tell(Self.key("é", client: "other")) == .row(2))
+        #expect(try await tell(nil) == .row(3))
+        #expect(try await store.count("revocation_queue") == 3)
+        // The row may have left its queue.
+        try await store.run("DELETE FROM revocation_queue")
+        #expect(try await tell(Self.key("é")) == .row(1))
+        try await store.ports.forget(at: .start + .hours(24), naming: PlainSealer())
+        #expect(try await tell(Self.key("é")) == .row(1))
+        try await store.ports.forget(at: .start + .hours(24) + .milliseconds(1), naming: PlainSealer())
+        #expect(try await tell(Self.key("é")) == .row(4))
+    }
+
+    /// Two replicas are told the same, because the first answer was lost.
+    @Test(arguments: StoreKind.allCases) func aKeyThatIsToldTwiceAtOnceTellsOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let request = BackendRequest.deletion(CredentialID(clientID: "app", userID: "ann"), key: Self.key("k"))
+        let answers = try await withThrowingTaskGroup { group in
+            for _ in 1...8 { group.addTask { try await store.ports.append([request], at: .start)[0] } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(answers.map { "\($0)" }).count == 1)
+        #expect(try await store.count("revocation_queue") == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases) func outcomesAreThoseOfTheViews(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant("ann", token: "r")
+        try await store.grant(nil, code: "c")
+        try await store.grant("mistyped", code: "d")
+        let waiting = try await store.ports.signInOutcomes([1, 2, 9])
+        #expect(waiting.mapValues(\.outcome) == [1: "waiting", 2: "waiting"] && waiting[1]?.user == nil)
+        try await store.settleGrants(at: .start)
+        let codes = try await store.ports.claimCodes(
+            upTo: 9,
+            permits: ["example": 9],
+            at: .start,
+            lease: StoreUnderTest.lease,
+            suspects: true,
+            quotas: [:]
+        )
+        let grant = Grant(grantedAt: .start + .milliseconds(7))
+        _ = try await store.settle(
+            codes.map { code in
+                code.content?.userID == nil
+                    ? .code(
+                        code,
+                        .exchanged(
+                            grant,
+                            CredentialID(clientID: "app", userID: "bob"),
+                            requestedAt: .start,
+                            answeredAt: .start,
+                            realUserStatus: 2
+                        )
+                    ) : .code(code, .rejected(.userMismatch))
+            }
+        )
+        let settled = try await store.ports.signInOutcomes([1, 2, 3])
+        #expect(settled[1]?.signedInAt == .start && settled[1]?.user?.state == "authorized" && settled[1]?.realUserStatus == nil)
+        let bob = try #require(settled[2])
+        #expect(bob.userID == "bob" && bob.isSignedIn && bob.realUserStatus == 2 && bob.user?.userID == "bob")
+        // The time that Apple says, and not that of the row.
+        #expect(bob.signedInAt == grant.grantedAt && bob.user?.changedAt == grant.grantedAt)
+        #expect(settled[3]?.outcome == "rejected" && settled[3]?.reason == "user_mismatch" && settled[3]?.isSignedIn == false)
+        #expect(try await store.ports.userState(of: "ann", in: "example")?.reason == "granted")
+        #expect(try await store.ports.userState(of: "ann", in: "other") == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases) func theFeedHasItsBounds(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let empty = try await store.ports.changes(after: 0, of: nil, upTo: 9)
+        #expect(empty == ChangePage(changes: [], oldest: 1, newest: 0) && !empty.isGone(after: 0) && empty.isGone(after: 1))
+        for user in ["a", "b", "c", "d"] { try await store.signIn(user, token: user) }
+        let page = try await store.ports.changes(after: 1, of: "example", upTo: 2)
+        #expect(page.changes.map(\.userID) == ["b", "c"] && page.changes.map(\.toState) == ["authorized", "authorized"])
+        #expect(page.oldest == 1 && page.newest == 4)
+        #expect(try await store.ports.changes(after: 0, of: "other", upTo: 9).changes.isEmpty)
+        try await store.run("DELETE FROM credential_change WHERE id < 3")
+        let cut = try await store.ports.changes(after: 2, of: nil, upTo: 9)
+        #expect(cut.changes.map(\.id) == [3, 4] && !cut.isGone(after: 2) && cut.isGone(after: 1) && cut.isGone(after: 5))
+    }
+}
