@@ -1263,7 +1263,8 @@ def too_many_users(scene):
     return one(before, siwatch.scraped("a round that does not fit", lambda s: (s.value("refresh_round_ratio") or 0) > 1))
 
 
-@walk("SiwatchCredentialsUnverified", finding=False, quotes=["Apple accepts … tokens as those of other users"], says=["event=answer_ambiguous"])
+@walk("SiwatchCredentialsUnverified", quotes=["no good answer about … credentials", "Apple accepts … tokens as those of other users"],
+      says=["event=answer_ambiguous"])
 def tokens_of_other_users(scene):
     siwatch = scene.begin({"refresh": 'interval = "1s"'})
     before = siwatch.scrape()
@@ -1272,7 +1273,7 @@ def tokens_of_other_users(scene):
     return one(before, siwatch.scraped("unverified credentials", lambda s: (s.value("credentials_unverified") or 0) > 4))
 
 
-@walk("SiwatchCredentialsUnverified", variant="unreadable", finding=False, quotes=["A stored token cannot be opened"],
+@walk("SiwatchCredentialsUnverified", variant="unreadable", quotes=["no good answer about … credentials", "A stored token cannot be opened"],
       says=["event=token_unreadable"])
 def unreadable_tokens(scene):
     siwatch = scene.begin({"refresh": 'interval = "1s"'})

@@ -194,7 +194,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             let claimed = try await handler.claim(upTo: slots)
             telemetry.storeAnswered(handler.lane)
-            if !claimed.isEmpty { telemetry.claimCommitted() }
+            if !claimed.isEmpty { telemetry.commitFoundRoom() }
             // The claim may have waited for a dead network. Its rows are left to their lease.
             guard claimed.isEmpty || mayClaim() else {
                 progress.refused(handler.lane)

@@ -8,7 +8,7 @@ import Logging
 /// What a commit did, counted a batch at a time.
 extension Telemetry {
     func settled(_ settlements: [Settlement], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {
-        gauge(Metric.storeFull, 0)
+        commitFoundRoom()
         record(Metric.storeTransactionDuration, duration.inSeconds)
         record(Metric.settlementBatchSize, Double(settlements.count))
         count(Metric.settlements, by: settlements.count)

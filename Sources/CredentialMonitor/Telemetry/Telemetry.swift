@@ -23,6 +23,8 @@ package struct Telemetry: Sendable {
     let recent = RecentChecks()
     let keysDisbelieved = NIOLockedValueBox<Timestamp?>(nil)
     let outage = StoreOutage()
+    /// Whether the disk of the database has no room for another row, as of the last look.
+    let isDiskFull = NIOLockedValueBox(false)
     let deliveryStates = DeliveryStates()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
@@ -52,9 +54,9 @@ package struct Telemetry: Sendable {
         logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
-    /// A claim shows that there is room again. Another replica may have settled what this process could not.
-    func claimCommitted() {
-        gauge(Metric.storeFull, 0)
+    /// Notes that a commit found room. Now and then a small one does on a full disk.
+    func commitFoundRoom() {
+        if !isDiskFull.withLockedValue({ $0 }) { gauge(Metric.storeFull, 0) }
     }
 
     /// Notes that the database has answered a loop.
@@ -136,7 +138,8 @@ package struct Telemetry: Sendable {
     }
 
     /// - Parameter isFull: whether the disk has no room for another row.
-    package func observe(isStoreFull isFull: Bool) {
+    package func observe(isDiskFull isFull: Bool) {
+        isDiskFull.withLockedValue { $0 = isFull }
         gauge(Metric.storeFull, isFull ? 1 : 0)
     }
 

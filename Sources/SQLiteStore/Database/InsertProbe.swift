@@ -32,23 +32,26 @@ package final class InsertProbe: Sendable {
     /// As `CredentialStore.insertObstacle()`.
     package func obstacle() async throws -> String? {
         if let journal = RollbackJournal.obstacle(at: path) { return journal }
-        if let holder = await fileHolder() { return "\(holder) keeps the file \(path) locked, so that no new connection can open it" }
+        if let holder = await fileHolder() {
+            return "\(holder) keeps the file \(path) locked, so that no new connection can open it\(holder.remedy)"
+        }
         do {
             try await connection.writeWithoutTransaction { db in try db.inTransaction(.immediate) { .rollback } }
             return nil
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-            let holder = KernelLock.write.holder(ofDatabase: path) ?? "a process that the kernel does not name"
-            if holder.hasPrefix("process \(getpid()) ") {
+            let holder = KernelLock.write.holder(ofDatabase: path)
+            if holder?.process == getpid() {
                 return "\(Self.ownSlowness) longer than \(patience.milliseconds) ms: the disk is slow"
             }
-            return "\(holder) has kept the write lock of \(path) for more than \(patience.milliseconds) ms"
+            let name = holder?.description ?? "a process that the kernel does not name"
+            return "\(name) has kept the write lock of \(path) for more than \(patience.milliseconds) ms\(holder?.remedy ?? "")"
         } catch let error as DatabaseError {
             throw StoreError(error)
         }
     }
 
     /// The process that locks the whole file. This process has the file open already, so it would not feel the lock.
-    private func fileHolder() async -> String? {
+    private func fileHolder() async -> LockHolder? {
         guard let holder = KernelLock.file.holder(ofDatabase: path) else { return nil }
         try? await Task.sleep(for: .milliseconds(300))
         return KernelLock.file.holder(ofDatabase: path) == holder ? holder : nil

@@ -18,11 +18,10 @@ package enum KernelLock: Sendable {
     /// Which byte of the shared memory SQLite locks for a writer: `WALINDEX_LOCK_OFFSET` of its wal.c, the first of eight locks.
     private static let writeByte = 120
 
-    /// The process that holds the lock, in words; nil if none does, or if the kernel does not tell. The name of a process may hold any
-    /// characters.
+    /// The process that holds the lock; nil if none does, or if the kernel does not tell.
     ///
     /// Asking the kernel by fcntl(2) would need a descriptor, and closing that would end all locks of SQLite in this process.
-    package func holder(ofDatabase path: String) -> String? {
+    package func holder(ofDatabase path: String) -> LockHolder? {
         var status = stat()
         guard stat(path + suffix, &status) == 0,
             let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8)
@@ -30,7 +29,7 @@ package enum KernelLock: Sendable {
         // Any program may lock a whole file of its own, on another device.
         let (major, minor) = (status.st_dev >> 8 & 0xfff, status.st_dev & 0xff | status.st_dev >> 12 & 0xfff00)
         let device = self == .file ? [major, minor].map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: ":") : nil
-        return holder(ofInode: UInt64(status.st_ino), on: device, in: locks).map(Self.description)
+        return holder(ofInode: UInt64(status.st_ino), on: device, in: locks).map(LockHolder.init)
     }
 
     private var suffix: String {
@@ -66,10 +65,20 @@ package enum KernelLock: Sendable {
         return nil
     }
 
-    private static func description(of process: Int32) -> String {
-        // Zero or less for a process of another namespace.
+}
+
+/// A process that holds a lock.
+package struct LockHolder: Equatable, CustomStringConvertible {
+    /// Zero or less for a process of another namespace.
+    package var process: Int32
+
+    /// The process in words. Its name may hold any characters.
+    package var description: String {
         guard process > 0 else { return "a process outside of this container" }
         let name = (try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8))?.split(separator: "\n").first
         return name.map { "process \(process) (\($0))" } ?? "process \(process)"
     }
+
+    /// The end of a sentence with the command that ends the process; empty if this host cannot.
+    package var remedy: String { process > 0 ? "; sudo kill \(process) rolls its transaction back" : "" }
 }

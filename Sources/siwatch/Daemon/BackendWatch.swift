@@ -45,7 +45,7 @@ struct BackendWatch: Sendable {
         }
         telemetry.observe(insertObstacle: now, before: before.obstacle)
         // While nothing is to be written, no commit fails or succeeds.
-        if isFull != before.isFull { telemetry.observe(isStoreFull: isFull) }
+        if isFull != before.isFull { telemetry.observe(isDiskFull: isFull) }
     }
 
     var service: Recurring {

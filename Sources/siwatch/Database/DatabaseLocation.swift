@@ -48,7 +48,7 @@ enum DatabaseLocation: Sendable {
     private static func insertObstacle(at path: String) -> String? {
         if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first { return obstacle }
         let folder = URL(filePath: path).deletingLastPathComponent().path
-        if DiskSpace(at: folder)?.isFull == true { return "the disk of \(path) is full" }
+        if DiskSpace(at: folder)?.isFull == true { return "\(DiskSpace.fullDisk) \(path) is full" }
         return GroupAccess(path: path).obstacle
     }
 
@@ -242,7 +242,7 @@ extension DatabaseLocation {
     /// The process that works alone on the database, with harmless characters only. Nil if none does, or if the kernel does not tell.
     var lockHolder: String? {
         switch self {
-        case .file(let file): KernelLock.siwatch.holder(ofDatabase: file.path)?.printable
+        case .file(let file): KernelLock.siwatch.holder(ofDatabase: file.path)?.description.printable
         case .server: nil
         }
     }

@@ -14,6 +14,11 @@ struct DiskSpace {
     /// Whether hardly another row fits.
     var isFull: Bool { free < 1 << 20 }
 
+    /// How the obstacle of a full disk begins.
+    static let fullDisk = "the disk of"
+    /// What an operator does about it.
+    static let remedy = "make room with other files; never delete the -wal or the -shm file"
+
     /// A sentence if the room is about to run out.
     var warning: String? {
         guard free < Self.least else { return nil }

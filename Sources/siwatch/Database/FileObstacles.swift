@@ -23,7 +23,7 @@ struct FileObstacles {
     var all: [String] {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard let status = folder.status else {
-            let command = "sudo install -d -o \(Account.user) -g \(Account.group) -m 2770 \(folder.path.shellQuoted)"
+            let command = "sudo install -d -o \(Account.service) -g \(Account.backendGroup) -m 2770 \(folder.path.shellQuoted)"
             return ["\(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
@@ -65,7 +65,7 @@ private struct WritablePath {
     /// Nil if the path can be written, or does not exist.
     var obstacle: String? {
         if let oddity { return oddity }
-        guard let refusal, refusal != ENOENT else { return exposure }
+        guard let refusal, refusal != ENOENT else { return rootsOwn ?? exposure }
         switch refusal {
         case EROFS:
             let name = path.shellQuoted
@@ -92,6 +92,14 @@ private struct WritablePath {
         case S_IFREG: return nil
         default: return "\(path) is no regular file; sudo rm \(path.shellQuoted) removes it"
         }
+    }
+
+    /// Root may write it, and the siwatch that runs as the owner of its folder may not.
+    private var rootsOwn: String? {
+        guard geteuid() == 0, let status, status.st_uid == 0, let folder, folder.st_uid != 0 else { return nil }
+        let owner = Account.name(ofUser: folder.st_uid)
+        let command = "sudo chown -h \(owner):\(Account.name(ofGroup: folder.st_gid)) \(path.shellQuoted)"
+        return "\(path) belongs to root, and the user \(owner), who owns its folder, cannot write it; \(command) gives it back"
     }
 
     /// Everybody on the host may replace the database in its folder, or open a file of it.

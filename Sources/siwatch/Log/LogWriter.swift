@@ -29,7 +29,7 @@ final class LogWriter: Sendable {
             dropped += lines
             untold += lines
             let now = WallClock.system.now
-            lost = LostLines(count: (lost?.count ?? 0) + lines, firstAt: lost?.firstAt ?? now, lastAt: now)
+            lost = LostLines(count: (lost?.count ?? 0) + lines, firstAt: lost?.firstAt ?? now, lastAt: now, isOver: false)
         }
     }
 
@@ -49,7 +49,13 @@ final class LogWriter: Sendable {
     }
 
     /// The lines dropped since the start; nil if none was.
-    var lostLines: LostLines? { state.withLockedValue(\.lost) }
+    var lostLines: LostLines? {
+        state.withLockedValue { state in
+            var lost = state.lost
+            lost?.isOver = state.dropped == 0 && !state.isWriting
+            return lost
+        }
+    }
 
     func write(_ line: String) {
         let isAwaited = state.withLockedValue { state -> Bool in
@@ -130,4 +136,6 @@ struct LostLines: Equatable, Encodable {
     var count: Int
     var firstAt: Timestamp
     var lastAt: Timestamp
+    /// Whether the log has been written again since, and has told of the lost lines.
+    var isOver: Bool
 }

@@ -55,12 +55,11 @@ extension StatusReport {
             )
         }
         if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
-            let severity: Finding.Severity = lost.lastAt > at.advanced(by: .minutes(-15)) ? .degraded : .note
             findings.append(
                 Finding(
-                    severity,
+                    lost.isOver ? .note : .degraded,
                     "the log has lost \(lost.count.counted("line")) since \(lost.firstAt.text), the last \(ago(lost.lastAt))",
-                    remedy: "df shows whether its disk is full",
+                    remedy: lost.isOver ? nil : "df shows whether its disk is full",
                     runbook: "siwatchloglost"
                 )
             )
@@ -97,15 +96,19 @@ extension StatusReport {
 
     private var ofBackends: [Finding] {
         let bug = "SQLite \(sqlite ?? "") has the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0"
-        return (insertObstacle.map { [Finding(.down, "backends cannot insert: \($0)", runbook: runbook(of: $0))] } ?? [])
+        return (insertObstacle.map { [finding(ofInsertObstacle: $0)] } ?? [])
             + (insertWeakness.map { [Finding(.degraded, $0, runbook: "siwatchbackendslockedout")] } ?? [])
             + (hasWALResetBug ? [Finding(.note, bug)] : [])
     }
 
-    private func runbook(of insertObstacle: String) -> String {
-        if space?.isFull == true { return "siwatchstorefull" }
-        if insertObstacle.contains(InsertProbe.ownSlowness) { return "siwatchstoreslow" }
-        return insertObstacle.hasPrefix(StoreError.absence) ? "siwatchnotready" : "siwatchbackendslockedout"
+    private func finding(ofInsertObstacle obstacle: String) -> Finding {
+        let sentence = "backends cannot insert: \(obstacle)"
+        if obstacle.hasPrefix(DiskSpace.fullDisk) {
+            return Finding(.down, sentence, remedy: DiskSpace.remedy, runbook: "siwatchstorefull")
+        }
+        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreslow") }
+        let isAbsent = obstacle.hasPrefix(StoreError.absence)
+        return Finding(.down, sentence, runbook: isAbsent ? "siwatchnotready" : "siwatchbackendslockedout")
     }
 
     private var ofApple: [Finding] {
@@ -113,9 +116,11 @@ extension StatusReport {
         findings += refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
+        // People wait at the sign-in page for these codes.
+        let isWaitedFor = waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
         findings += (daemon?.absences ?? []).map { absence in
             Finding(
-                .degraded,
+                isWaitedFor ? .down : .degraded,
                 "\(absence.app.printable): Apple gives no usable answer since \(absence.since.text): "
                     + "\(absence.kinds.map(\.printable).joined(separator: ", ")), \(absence.failures.counted("request"))",
                 runbook: "siwatchappleerrors"
@@ -280,10 +285,14 @@ extension StatusReport {
                     )
                 )
             }
+            let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
+            if let unverified = unverified[app.app], unverified > 4, unverified * 20 > authorized {
+                let sentence = "\(name): Apple has given no good answer about \(unverified) credentials for three intervals"
+                findings.append(Finding(.degraded, sentence, runbook: "siwatchcredentialsunverified"))
+            }
             if let overdue = overdue[app.app], overdue > 0, app.pausedAt == nil {
                 let more = overdue == mostOverdueCounted ? " or more" : ""
                 let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
-                let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
                 // A moment's backlog of a small app is no trouble.
                 let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)
                 findings.append(Finding(isMuch ? .degraded : .note, sentence, runbook: "siwatchvalidationoverdue"))
@@ -299,7 +308,7 @@ extension StatusReport {
 
     private var ofHost: [Finding] {
         let warning = space?.warning.map { "database.path: \($0)" }
-        var findings = warning.map { [Finding(.degraded, $0, runbook: "siwatchstorefull")] } ?? []
+        var findings = warning.map { [Finding(.degraded, $0, remedy: DiskSpace.remedy, runbook: "siwatchstorefull")] } ?? []
         if let logPinnedSince, logPinnedSince < at.advanced(by: .minutes(-1)) {
             let sentence = "a transaction keeps erased data readable in the database since \(logPinnedSince.text)"
             let isLong = logPinnedSince < at.advanced(by: .minutes(-30))

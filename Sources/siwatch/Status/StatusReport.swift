@@ -31,6 +31,8 @@ struct StatusReport: Encodable {
     var apps: [AppStatus]
     var credentials: [CredentialCount]
     var overdue: [String: Int]
+    /// Credentials with a token and no good answer for three intervals, by app.
+    var unverified: [String: Int]
     var checks: CheckStatus
     var breakers: [BreakerReport]
     /// Clients whose tokens Apple has not accepted within an interval.
@@ -96,6 +98,7 @@ struct StatusReport: Encodable {
         apps = try await store.apps()
         credentials = try await store.credentialCounts()
         overdue = try await store.overdueChecks(at: now)
+        unverified = try await store.unverifiedCredentials()
         checks = try await store.checks()
         breakers = BreakerReport.all(try await store.breakers(), of: apps)
         let watched = configuration.clientIDs
@@ -147,7 +150,7 @@ struct StatusReport: Encodable {
     init(unreadOf configuration: Configuration, at now: Timestamp) throws(CommandFailure) {
         let database = try configuration.namedDatabase()
         (self.database, at, isRunning, isSilent, hasWALResetBug) = (database.name, now, true, false, false)
-        (queues, apps, credentials, overdue, checks, breakers) = ([], [], [], [:], CheckStatus(), [])
+        (queues, apps, credentials, overdue, unverified, checks, breakers) = ([], [], [], [:], [:], CheckStatus(), [])
         (unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams) = ([], [], [], [], [])
         waitingGrants = WaitingGrants(WaitingGrantCounts(), configured: [])
         (waitingRevocations, quarantined, signingKeys, idleClients) = (WaitingRevocationCounts(), [:], 0, [])
@@ -159,7 +162,7 @@ struct StatusReport: Encodable {
     private enum CodingKeys: CodingKey {
         case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, insertWeakness, sqlite, postgresql, hasWALResetBug,
             replicas
-        case queues, apps, credentials, overdue, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
+        case queues, apps, credentials, overdue, unverified, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
         case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
         case newestNotification, freeSpace, lockHolder, daemon
     }

@@ -16,11 +16,25 @@ extension ConfigurationTable {
             table = try TOMLTable(string: text)
         } catch let error as TOMLParseError {
             let start = error.source.begin
-            throw ConfigurationMistake(place: .position(line: start.line, column: start.column), problem: error.description.printable)
+            throw ConfigurationMistake(
+                place: .position(line: start.line, column: start.column),
+                problem: Self.missingQuote(onLine: start.line, of: text) ?? error.description.printable
+            )
         } catch {
             throw ConfigurationMistake(place: .file, problem: "is not TOML")
         }
         self = try ConfigurationTable(table, depth: 0)
+    }
+
+    /// The mistake that people make most, which the parser tells in its own words; nil if it is another one.
+    private static func missingQuote(onLine number: Int, of text: String) -> String? {
+        let lines = text.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        guard lines.indices.contains(number - 1),
+            let line = String(decoding: lines[number - 1], as: UTF8.self).wholeMatch(of: /[ \t]*[\w.\-]+[ \t]*=[ \t]*(.*?)\r?/)?.1,
+            !line.hasPrefix("\"\"\""), !line.hasPrefix("'''")
+        else { return nil }
+        if line.wholeMatch(of: /"(?:\\.|[^"\\])*|'[^']*/) != nil { return "the text has no closing quotation mark" }
+        return line.wholeMatch(of: /[A-Za-z\/.][^"'\[{]*["']?/) != nil ? "text stands between quotation marks" : nil
     }
 
     fileprivate init(_ table: TOMLTable, depth: Int) throws(ConfigurationMistake) {

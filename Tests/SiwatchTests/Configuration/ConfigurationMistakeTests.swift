@@ -277,6 +277,18 @@ struct ConfigurationMistakeTests {
         #expect(error.description.hasPrefix("siwatch.toml: line \(line), column \(column): "))
     }
 
+    @Test(arguments: [
+        ("[log]\nlevel = \"info\nformat = \"text\"\n", 2, "the text has no closing quotation mark"),
+        ("[log]\r\nlevel = 'info # as told\r\n", 2, "the text has no closing quotation mark"),
+        ("[log]\nlevel = info\n", 2, "text stands between quotation marks"),
+        ("[log]\nlevel = info\"\n", 2, "text stands between quotation marks"),
+        ("[database]\npath = /var/lib/siwatch.sqlite\n", 2, "text stands between quotation marks"),
+    ])
+    func aMissingQuotationMarkIsSaid(text: String, line: Int, problem: String) throws {
+        let error = try #require(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "siwatch.toml") }
+        #expect(error.description.hasPrefix("siwatch.toml: line \(line), column ") && error.description.contains(problem), "\(error)")
+    }
+
     /// Characters that end the parser outside of strings and comments are harmless inside.
     @Test func oddStringsAndCommentsAreAccepted() throws {
         let odd = #"""

@@ -105,6 +105,11 @@ struct ObstacleTests {
             #expect(try await !site.folder.run("check").output.joined().contains("sudo -u"))
             try Servant.take(over: site.folder)
             #expect(try await site.folder.run("check").output.joined().contains("run it with sudo -u "))
+            try #require(chown(site.folder.databasePath, 0, 0) == 0)
+            let (status, output) = try await site.folder.run("check")
+            let path = site.folder.databasePath
+            #expect(status == 78 && output.joined().contains("\(path) belongs to root, and the user "), "\(output)")
+            #expect(output.joined().contains("sudo chown -h ") && !output.joined().contains("chown -h root"), "\(output)")
         }
     }
 

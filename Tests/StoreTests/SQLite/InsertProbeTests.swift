@@ -41,7 +41,8 @@ import Testing
         let probe = try InsertProbe(path: file.file.path, patience: .milliseconds(100))
         let obstacle = try await probe.obstacle()
         #expect(
-            obstacle == "process \(shell.identifier) (python3) has kept the write lock of \(file.file.path) for more than 100 ms"
+            obstacle == "process \(shell.identifier) (python3) has kept the write lock of \(file.file.path) for more than 100 ms; "
+                + "sudo kill \(shell.identifier) rolls its transaction back"
         )
         shell.signal(SIGKILL)
         await shell.exit()
