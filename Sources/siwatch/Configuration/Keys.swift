@@ -91,12 +91,12 @@ extension Configuration {
     }
 
     /// In bytes. Apple's key files are 257 bytes long.
-    private static let longestKeyFile = 16_384
+    static let longestKeyFile = 16_384
 }
 
 extension String {
     /// Whether the text looks like one PEM block of a private key. The content is judged when the key is used.
-    fileprivate var isPrivateKey: Bool {
+    var isPrivateKey: Bool {
         let lines = split(whereSeparator: \.isWhitespace).joined(separator: " ")
         guard
             let body = lines.wholeMatch(of: /-----BEGIN PRIVATE KEY----- ([A-Za-z0-9+\/= ]+) -----END PRIVATE KEY-----/)

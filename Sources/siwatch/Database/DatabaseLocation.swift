@@ -121,6 +121,13 @@ enum DatabaseLocation: Sendable {
         }
     }
 
+    /// Inserts into each queue of a file as a backend of this user does, and takes all of it back.
+    ///
+    /// - Throws: `StoreError` if such a backend could not insert.
+    static func tryInserts(at path: String) throws {
+        try SQLiteStore.tryInserts(at: path)
+    }
+
     /// Opens a server over connections of their own for what comes in over HTTP, so that it waits for no settlement. Nil for a file,
     /// which has one writer at a time in any case.
     func openForDoor() throws -> (any CredentialStore)? {

@@ -37,7 +37,7 @@ struct BackendAccess {
             let owner = "\(Account.name(ofUser: folder.st_uid)):\(Account.name(ofGroup: folder.st_gid))"
             return ("\(path) belongs to the group \(group), and not to that of its folder", "sudo chown \(owner) \(path.shellQuoted)")
         }
-        if user != status.st_uid, user != 0, !groups.contains(status.st_gid) {
+        if isStranger(to: path) {
             let restart = "then restart the backend, because a process keeps the groups of its start"
             return ("\(name) is not in the group \(group) of \(path)", "sudo usermod -aG \(group) \(name), \(restart)")
         }
@@ -53,6 +53,12 @@ struct BackendAccess {
             return ("\(name) cannot write \(file), which has mode \(status.modeText)", "sudo chmod g+rw \(file.shellQuoted)")
         }
         return nil
+    }
+
+    /// Whether the user does not belong to the group of a database.
+    func isStranger(to path: String) -> Bool {
+        guard let status = status(of: path) else { return false }
+        return user != status.st_uid && user != 0 && !groups.contains(status.st_gid)
     }
 
     /// - Parameter rights: 4 to read, 2 to write, 1 to enter a folder.

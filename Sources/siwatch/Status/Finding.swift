@@ -19,10 +19,13 @@ struct Finding: Codable, Equatable {
     }
 
     /// Where a runbook stands on this host, or in the repository.
-    static func page(ofRunbook runbook: String) -> String {
+    static func page(ofRunbook runbook: String) -> String { "\(page("alerts.md"))#\(runbook)" }
+
+    /// Where a page stands on this host, or in the repository.
+    static func page(_ name: String) -> String {
         let folders = ["/usr/local/share/doc/siwatch", "/usr/share/doc/siwatch"]
-        let folder = folders.first { FileManager.default.fileExists(atPath: "\($0)/alerts.md") }
-        return "\(folder ?? "docs")/alerts.md#\(runbook)"
+        let folder = folders.first { FileManager.default.fileExists(atPath: "\($0)/\(name)") }
+        return "\(folder ?? "docs")/\(name)"
     }
 
     /// As text, with the advice below.

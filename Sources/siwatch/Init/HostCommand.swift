@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// Another program of this host, run to its end.
+struct HostCommand {
+    /// The program first, by its name.
+    var words: [String]
+
+    /// This program once more, as another user if that is not the caller.
+    static func siwatch(_ arguments: [String], as user: String) -> HostCommand {
+        let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
+        let words = [program] + arguments
+        return HostCommand(words: user == Account.user ? words : ["runuser", "-u", user, "--"] + words)
+    }
+
+    /// As a person writes it into a shell.
+    var text: String { words.map(\.shellQuoted).joined(separator: " ") }
+
+    /// - Returns: the exit code, and all that it printed.
+    func run() throws(CommandFailure) -> (status: Int32, output: String) {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = words
+        var environment = ProcessInfo.processInfo.environment
+        // Those of the administrator are not in everybody's path.
+        environment["PATH"] = (environment["PATH"].map { "\($0):" } ?? "") + "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        process.environment = environment
+        let pipe = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        (process.standardOutput, process.standardError) = (pipe, pipe)
+        do {
+            try process.run()
+            let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
+            process.waitUntilExit()
+            return (process.terminationStatus, String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))
+        } catch {
+            throw .failed("\(text) cannot be run: \(error)")
+        }
+    }
+
+    /// - Throws: what it printed, if its exit code is not 0.
+    func succeed() throws(CommandFailure) -> String {
+        let (status, output) = try run()
+        guard status == 0 else { throw .failed("\(text): \(output.isEmpty ? "exit code \(status)" : output)") }
+        return output
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialMonitor
+import Foundation
+
+/// What a configuration needs to know, each answer checked as it came.
+struct InitAnswers {
+    var key: AppleKeyFile
+    var teamID: String
+    /// The primary App ID first.
+    var clientIDs: [String]
+    var app: String
+    /// A path or a URL.
+    var database: String
+    var passwordFile: String?
+    var backendUser: String?
+    /// Whether a configuration with these answers is there already.
+    var areConfigured = false
+
+    /// Takes the options, asks for the others, and proposes what it can guess.
+    ///
+    /// - Throws: `CommandFailure` with every option that is wrong or missing, if nobody can be asked.
+    init(_ options: InitOptions, asks: Bool) throws(CommandFailure) {
+        var missing: [String] = []
+        func answer<Answer>(
+            _ option: String,
+            _ given: String?,
+            _ question: String,
+            proposal: String? = nil,
+            _ read: (String) throws(CommandFailure) -> Answer
+        ) throws(CommandFailure) -> Answer? {
+            if let given {
+                do { return try read(given) } catch { throw .wrongUsage("\(option): \(error)") }
+            }
+            if asks { return try Terminal.ask(question, proposal: proposal, read) }
+            guard let proposal else {
+                missing.append(option)
+                return nil
+            }
+            return try read(proposal)
+        }
+
+        let proposedKey = asks ? AppleKeyFile.onlyOne(in: FileManager.default.currentDirectoryPath) : nil
+        var key = try answer("--key", options.key, "Apple's key, the .p8 file", proposal: proposedKey) { path throws(CommandFailure) in
+            try AppleKeyFile(path, id: options.keyID)
+        }
+        if key?.id == "" {
+            key?.id =
+                try answer("--key-id", nil, "The key's id, ten characters") { text throws(CommandFailure) in
+                    try Self.appleID(text)
+                } ?? ""
+        }
+        let teamID = try answer("--team-id", options.teamID, "Your Team ID, ten characters") { text throws(CommandFailure) in
+            try Self.appleID(text)
+        }
+        let given = options.clientIDs.isEmpty ? nil : options.clientIDs.joined(separator: " ")
+        let question = "Client ids: the primary App ID, then its Services IDs"
+        let clientIDs = try answer("--client-id", given, question) { text throws(CommandFailure) in
+            try Self.clientIDs(text, teamID: teamID)
+        }
+        let end = clientIDs?.first?.split(separator: ".").last.map(String.init)
+        let app = try answer("--app", options.app, "A short name for this app group", proposal: end ?? "app") {
+            text throws(CommandFailure) in
+            guard ValueRule<String>.isName(text) else { throw .wrongUsage("a name has 1 to 64 characters") }
+            return text
+        }
+        let standard = Configuration.Database().path
+        let database = try answer("--database", options.database, "The database: a file, or postgresql://…", proposal: standard) {
+            text throws(CommandFailure) in try Self.database(text)
+        }
+        let isFile = database.map { !DatabaseLocation.isAddress($0) } ?? false
+        let backendUser: String?? =
+            isFile
+            ? try answer(
+                "--backend-user",
+                options.backendUser,
+                "The user of this host that your backend runs as, if there is one",
+                proposal: ""
+            ) { text throws(CommandFailure) in try Self.user(text) } : .none
+        guard let key, let teamID, let clientIDs, let app, let database, missing.isEmpty else {
+            throw .wrongUsage("\(missing.joined(separator: ", ")) \(missing.count == 1 ? "is" : "are") missing; nothing was changed")
+        }
+        (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
+        passwordFile = options.passwordFile.map { URL(filePath: $0).standardizedFileURL.path }
+        self.backendUser = backendUser ?? nil
+    }
+
+    private init(_ configuration: Configuration) {
+        let app = configuration.apps[0]
+        key = AppleKeyFile(path: app.keys[0].file, id: app.keys[0].id)
+        (teamID, clientIDs, self.app) = (app.teamID, app.clientIDs, app.name)
+        database = configuration.database.url ?? configuration.database.path
+        passwordFile = configuration.database.passwordFile
+        areConfigured = true
+    }
+
+    /// The answers of a configuration that is there; nil if none is.
+    static func existing(at path: String) throws(CommandFailure) -> InitAnswers? {
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        do {
+            return InitAnswers(try Configuration(contentsOf: path))
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    /// The text of `siwatch.toml`.
+    func configuration(keyFile: String) -> String {
+        let isFile = !DatabaseLocation.isAddress(database)
+        let password = passwordFile.map { "password_file = \($0.quotedForTOML)\n" } ?? ""
+        return """
+            # Written by siwatch init. The page of operations and the example siwatch.toml show every other key, with its default.
+
+            [database]
+            \(isFile ? "path" : "url") = \(database.quotedForTOML)
+            \(password)
+            [[app]]
+            name = \(app.quotedForTOML)
+            team_id = \(teamID.quotedForTOML)
+            client_ids = [\(clientIDs.map(\.quotedForTOML).joined(separator: ", "))]
+
+            [[app.key]]
+            id = \(key.id.quotedForTOML)
+            file = \(keyFile.quotedForTOML)
+
+            """
+    }
+}
+
+// MARK: Single answers
+
+extension InitAnswers {
+    static func appleID(_ text: String) throws(CommandFailure) -> String {
+        let isOne = text.utf8.count == 10 && text.utf8.allSatisfy { $0.isDigit || $0.isCapital }
+        guard isOne else { throw .wrongUsage("must be the 10 capital letters and digits that Apple shows") }
+        return text
+    }
+
+    /// - Parameter text: separated by spaces or commas.
+    private static func clientIDs(_ text: String, teamID: String?) throws(CommandFailure) -> [String] {
+        let clientIDs = text.split { $0 == " " || $0 == "," }.map(String.init)
+        for clientID in clientIDs {
+            if let teamID, clientID.hasPrefix("\(teamID).") {
+                throw .wrongUsage("\(clientID.printable): leave out the team, as in \(clientID.dropFirst(11))")
+            }
+            guard clientID.looksLikeClientID, clientID.contains(".") else {
+                throw .wrongUsage("\(clientID.printable) is no App ID or Services ID such as com.example.app")
+            }
+        }
+        guard !clientIDs.isEmpty, Set(clientIDs).count == clientIDs.count else {
+            throw .wrongUsage("one client id at least, and none twice")
+        }
+        return clientIDs
+    }
+
+    private static func database(_ text: String) throws(CommandFailure) -> String {
+        guard DatabaseLocation.isAddress(text) else { return URL(filePath: text).standardizedFileURL.path }
+        if let problem = Configuration.Database.problem(ofURL: text) { throw .wrongUsage(problem) }
+        return text
+    }
+
+    private static func user(_ name: String) throws(CommandFailure) -> String? {
+        if name.isEmpty { return nil }
+        guard getpwnam(name) != nil else { throw .wrongUsage("this host knows no user \(name.printable)") }
+        return name
+    }
+}
+
+/// A `.p8` file, as Apple hands it out once.
+struct AppleKeyFile {
+    var path: String
+    /// Empty if neither the name of the file nor somebody has told it.
+    var id: String
+
+    init(path: String, id: String) {
+        (self.path, self.id) = (path, id)
+    }
+
+    /// - Parameter id: nil to take that of the file's name.
+    /// - Throws: why the file holds no key that Apple's servers take.
+    init(_ path: String, id: String?) throws(CommandFailure) {
+        self.path = URL(filePath: path).standardizedFileURL.path
+        self.id = try id.map { text throws(CommandFailure) in try InitAnswers.appleID(text) } ?? Self.id(inName: self.path) ?? ""
+        _ = try read()
+    }
+
+    /// The text of the file, found to be a private key on P-256.
+    func read() throws(CommandFailure) -> String {
+        let pem: String
+        do {
+            pem = try TextFile.read(path, limit: Configuration.longestKeyFile)
+        } catch {
+            throw .wrongUsage("\(path.printable) \(error)")
+        }
+        if pem.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
+        guard pem.isPrivateKey else { throw .wrongUsage("\(path.printable) is not a private key as Apple hands it out") }
+        do {
+            _ = try ClientSecretKey(id: id, pem: Secret(pem))
+        } catch {
+            throw .wrongUsage("\(path.printable): \(error)")
+        }
+        return pem
+    }
+
+    /// The only key file of a folder; nil if it has none, or several.
+    static func onlyOne(in folder: String) -> String? {
+        let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).filter { id(inName: $0) != nil }
+        return names.count == 1 ? "\(folder)/\(names[0])" : nil
+    }
+
+    private static func id(inName path: String) -> String? {
+        URL(filePath: path).lastPathComponent.wholeMatch(of: /AuthKey_([A-Z0-9]{10})\.p8/).map { String($0.1) }
+    }
+}
+
+extension String {
+    /// As a basic string of TOML, which has all escapes of JSON.
+    fileprivate var quotedForTOML: String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        return String(decoding: (try? encoder.encode(self)) ?? Data(), as: UTF8.self)
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// What `siwatch init` does with the answers, step by step.
+struct SetUp {
+    let answers: InitAnswers
+    let options: InitOptions
+    private let owner: FileOwner
+    private let configurationPath: String
+    private let keyPath: String
+
+    /// - Throws: `CommandFailure` if the host is not ready for it, or a file stands in the way. Nothing is changed then.
+    init(_ answers: InitAnswers, _ options: InitOptions) throws(CommandFailure) {
+        (self.answers, self.options) = (answers, options)
+        let user = options.serviceUser ?? (geteuid() == 0 ? "siwatch" : Account.user)
+        guard let owner = FileOwner(user) else {
+            throw .unusable([
+                "this host knows no user \(user.printable); the package makes it, and so does sudo systemd-sysusers siwatch.conf"
+            ])
+        }
+        self.owner = owner
+        configurationPath = options.configurationPath
+        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
+        keyPath = answers.areConfigured ? answers.key.path : "\(folder)/AuthKey_\(answers.key.id).p8"
+        guard !answers.areConfigured else { return }
+        if keyPath != answers.key.path, let there = FileManager.default.contents(atPath: keyPath),
+            there != Data(try answers.key.read().utf8)
+        {
+            throw .failed("\(keyPath) is there already, and is another key; nothing was changed")
+        }
+        // The answers were checked one by one. This asks whether the whole is a configuration.
+        do {
+            let table = try TOMLParser().parse(answers.configuration(keyFile: keyPath))
+            _ = try Configuration(table, from: configurationPath)
+        } catch let error as InvalidConfiguration {
+            throw CommandFailure(error)
+        } catch {
+            throw .failed("\(error)")
+        }
+    }
+
+    /// What would be done.
+    var plan: Plan {
+        Plan(
+            configuration: configurationPath,
+            text: answers.areConfigured ? "\(configurationPath) is there, and stays as it is." : answers.configuration(keyFile: keyPath),
+            steps: steps.map(\.name)
+        )
+    }
+
+    struct Plan: Encodable {
+        var configuration: String
+        /// Of the configuration.
+        var text: String
+        var steps: [String]
+
+        var description: String { ([text] + steps.map { "- \($0)" }).joined(separator: "\n") }
+    }
+
+    /// What was done.
+    struct Report: Encodable {
+        var configuration: String
+        var steps: [Done] = []
+        /// What is left to a person.
+        var next: [String] = []
+
+        struct Done: Encodable {
+            var name: String
+            /// What a program has said. Empty if there is nothing to say.
+            var detail: String
+
+            var text: String { detail.isEmpty ? name : "\(name)\n    \(detail.replacing("\n", with: "\n    "))" }
+        }
+    }
+
+    private struct Step {
+        var name: String
+        /// - Returns: what to say of it.
+        var carryOut: () throws(CommandFailure) -> String
+    }
+
+    /// - Parameter tell: is told of each step that has succeeded.
+    /// - Throws: `CommandFailure` of the first step that fails. Files of this run are gone if Apple has refused the answers.
+    func carryOut(telling tell: (Report.Done) -> Void) throws(CommandFailure) -> Report {
+        var report = Report(configuration: configurationPath)
+        for step in steps {
+            let done = Report.Done(name: step.name, detail: try step.carryOut())
+            tell(done)
+            report.steps.append(done)
+        }
+        report.next = next
+        return report
+    }
+
+    private var steps: [Step] {
+        var steps: [Step] = []
+        if !answers.areConfigured {
+            steps.append(Step(name: "Write \(configurationPath) and \(keyPath)", carryOut: writeFiles))
+        }
+        let proof = options.offline ? "Check the configuration" : "Ask Apple whether key, team and clients belong together"
+        steps.append(Step(name: proof, carryOut: check))
+        if DatabaseLocation.isAddress(answers.database) {
+            steps.append(Step(name: "Make the tables on the server, and the sealing key", carryOut: migrate))
+        } else {
+            steps.append(Step(name: "Make the database \(answers.database), and the sealing key", carryOut: migrate))
+            if let user = answers.backendUser ?? options.backendUser {
+                steps.append(Step(name: "Let \(user) insert", carryOut: { () throws(CommandFailure) in try admit(user) }))
+            }
+        }
+        if isInstalled {
+            steps.append(Step(name: "Start siwatch, now and at each boot", carryOut: start))
+        }
+        return steps
+    }
+
+    // MARK: The steps
+
+    private func writeFiles() throws(CommandFailure) -> String {
+        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
+        try owner.makeFolder(folder, mode: 0o750)
+        let isOwnKey = keyPath == answers.key.path
+        if !isOwnKey, !FileManager.default.fileExists(atPath: keyPath) { try owner.write(try answers.key.read(), to: keyPath) }
+        do {
+            try owner.write(answers.configuration(keyFile: keyPath), to: configurationPath)
+        } catch {
+            if !isOwnKey { unlink(keyPath) }
+            throw error
+        }
+        return isOwnKey ? "" : "\(answers.key.path) is no longer needed here. Keep a copy: Apple hands it out only once."
+    }
+
+    /// Takes back what this run has written if the answers are wrong, so that the next run asks again.
+    private func check() throws(CommandFailure) -> String {
+        let arguments = ["check", "--config", configurationPath] + (options.offline ? [] : ["--online"])
+        let (status, output) = try HostCommand.siwatch(arguments, as: owner.user).run()
+        guard status == 78 else {
+            // Apple may be away: the daemon says so too.
+            return status == 0 ? output : "not proved: \(output)"
+        }
+        guard !answers.areConfigured else { throw .unusable([output]) }
+        unlink(configurationPath)
+        if keyPath != answers.key.path { unlink(keyPath) }
+        throw .unusable([output, "so siwatch init has removed what it wrote; run it again with other answers"])
+    }
+
+    private func migrate() throws(CommandFailure) -> String {
+        if !DatabaseLocation.isAddress(answers.database) {
+            try owner.inBackendGroup.makeFolder(URL(filePath: answers.database).deletingLastPathComponent().path, mode: 0o2770)
+        }
+        return try HostCommand.siwatch(["migrate", "--config", configurationPath], as: owner.user).succeed()
+    }
+
+    /// Lets a backend's user into the group of the database, and tries what its backend will do.
+    private func admit(_ user: String) throws(CommandFailure) -> String {
+        var detail = ""
+        var status = stat()
+        if geteuid() == 0, let access = BackendAccess(user: user), access.isStranger(to: answers.database),
+            stat(answers.database, &status) == 0
+        {
+            let group = Account.name(ofGroup: status.st_gid)
+            _ = try HostCommand(words: ["usermod", "-aG", group, user]).succeed()
+            detail = "\(user) is now in the group \(group). Restart its backend, because a process keeps the groups of its start."
+        }
+        _ = try HostCommand.siwatch(["try-insert", answers.database], as: user).succeed()
+        return detail
+    }
+
+    /// Whether systemd runs here and knows a unit for this configuration.
+    private var isInstalled: Bool {
+        guard geteuid() == 0, configurationPath == InitOptions.standardPath, FileManager.default.fileExists(atPath: "/run/systemd/system")
+        else { return false }
+        return (try? HostCommand(words: ["systemctl", "cat", "siwatch.service"]).run().status) == 0
+    }
+
+    private func start() throws(CommandFailure) -> String {
+        _ = try HostCommand(words: ["systemctl", "enable", "--now", "siwatch.service"]).succeed()
+        return ""
+    }
+
+    private var next: [String] {
+        let run =
+            isInstalled
+            ? "siwatch works: http://127.0.0.1:9464/ says how" : "siwatch run --config \(configurationPath.shellQuoted) starts it"
+        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
+        return [
+            "Copy \(folder)/\(Configuration.Encryption().keyFile) to a safe place now: it opens the tokens, and nobody can make it again.",
+            "\(run); siwatch status says the same.",
+            "Register https://YOUR-HOST/apple/notifications at Apple, and connect your backend: \(Finding.page("quickstart.md")).",
+        ]
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Crypto
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// `siwatch init`, as a newcomer runs it. Apple is not asked here: `--offline`.
+struct InitTests {
+    /// An empty folder, with Apple's key beside it as a browser has left it.
+    private struct Newcomer {
+        let folder: WatchedFolder
+        let pem = P256.Signing.PrivateKey().pemRepresentation
+        var configuration: URL { folder.url.appending(path: "etc/siwatch.toml") }
+        var database: URL { folder.url.appending(path: "data/siwatch.sqlite") }
+        var key: URL { folder.url.appending(path: "AuthKey_ABC123DEFG.p8") }
+
+        init() throws {
+            folder = try WatchedFolder()
+            try pem.write(to: key, atomically: true, encoding: .utf8)
+        }
+
+        func run(_ more: [String]) async throws -> (status: Int32, output: [String]) {
+            let process = try ChildProcess("siwatch", ["init", "--config", configuration.path, "--service-user", Account.user] + more)
+            let status = await process.exit()
+            return (status, process.output)
+        }
+
+        var answers: [String] {
+            [
+                "--yes", "--offline", "--key", key.path, "--team-id", "A1B2C3D4E5", "--client-id", "com.example.app", "--client-id",
+                "com.example.web", "--database", database.path,
+            ]
+        }
+
+        /// The names of all files and folders that are there.
+        var files: Set<String> {
+            get throws { Set(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path)) }
+        }
+
+        func mode(_ path: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        }
+    }
+
+    @Test func answersBecomeAConfigurationAKeyAndADatabase() async throws {
+        let newcomer = try Newcomer()
+        let (status, output) = try await newcomer.run(newcomer.answers + ["--backend-user", Account.user])
+        try #require(status == 0, "\(output)")
+        let configuration = try Configuration(contentsOf: newcomer.configuration.path)
+        let app = configuration.apps[0]
+        #expect(configuration.database.path == newcomer.database.path && configuration.apps.count == 1)
+        #expect(app.name == "app" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])
+        #expect(app.keys[0].id == "ABC123DEFG")
+        let copy = newcomer.folder.url.appending(path: "etc/AuthKey_ABC123DEFG.p8").path
+        #expect(try String(contentsOfFile: copy, encoding: .utf8) == newcomer.pem)
+        for path in [copy, newcomer.configuration.path] { #expect(try newcomer.mode(path) == 0o600) }
+        #expect(try newcomer.mode(newcomer.folder.url.appending(path: "data").path) == 0o2770)
+        #expect(output.contains { $0.contains("siwatch.key to a safe place now") }, "\(output)")
+        let backend = try Backend(databasePath: newcomer.database.path)
+        for queue in ["notification_queue", "grant_queue", "revocation_queue"] {
+            #expect(try await backend.int("SELECT COUNT(*) FROM \(queue)") == 0, "the try of an insert leaves nothing in \(queue)")
+        }
+        try backend.close()
+    }
+
+    @Test func aSecondRunChangesNothing() async throws {
+        let newcomer = try Newcomer()
+        try #require(try await newcomer.run(newcomer.answers).status == 0)
+        let before = try Data(contentsOf: newcomer.configuration)
+        let again = try await newcomer.run(["--yes", "--offline"])
+        #expect(again.status == 0, "\(again.output)")
+        let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
+        #expect(other.status == 1 && other.output.contains { $0.contains("has A1B2C3D4E5, and not ZZZZZZZZZZ") }, "\(other.output)")
+        #expect(try Data(contentsOf: newcomer.configuration) == before)
+    }
+
+    @Test func everyMissingAnswerIsNamedAndNothingIsWritten() async throws {
+        let newcomer = try Newcomer()
+        let before = try newcomer.files
+        let (status, output) = try await newcomer.run(["--yes", "--offline"])
+        #expect(status == 64 && output.joined().contains("--key, --team-id, --client-id are missing"), "\(output)")
+        #expect(try newcomer.files == before)
+    }
+
+    @Test func aDryRunPrintsTheConfigurationAndWritesNothing() async throws {
+        let newcomer = try Newcomer()
+        let before = try newcomer.files
+        let (status, output) = try await newcomer.run(newcomer.answers + ["--dry-run"])
+        #expect(status == 0 && output.contains("team_id = \"A1B2C3D4E5\""), "\(output)")
+        #expect(try newcomer.files == before)
+    }
+
+    @Test(arguments: [
+        ("--team-id", "a1b2c3d4e5", "must be the 10 capital letters and digits"),
+        ("--client-id", "A1B2C3D4E5.com.example.app", "leave out the team"),
+        ("--client-id", "example", "is no App ID or Services ID"),
+        ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
+        ("--backend-user", "nobody-has-this-name", "this host knows no user"),
+        ("--key", "certificate.p8", "is a certificate, and no key"),
+        ("--key", "rsa.p8", "is not a private key"),
+        ("--key", "nothing.p8", "cannot be read: No such file or directory"),
+    ])
+    func aWrongAnswerIsSaidAndNothingIsWritten(option: String, value: String, sentence: String) async throws {
+        let newcomer = try Newcomer()
+        let body = String(repeating: "QUJD", count: 40)
+        for (name, kind) in [("certificate.p8", "CERTIFICATE"), ("rsa.p8", "RSA PRIVATE KEY")] {
+            try "-----BEGIN \(kind)-----\n\(body)\n-----END \(kind)-----\n"
+                .write(to: newcomer.folder.url.appending(path: name), atomically: true, encoding: .utf8)
+        }
+        let before = try newcomer.files
+        var answers = newcomer.answers
+        let given = option == "--key" ? newcomer.folder.url.appending(path: value).path : value
+        if let index = answers.firstIndex(of: option) { answers[index + 1] = given } else { answers += [option, given] }
+        let (status, output) = try await newcomer.run(answers)
+        #expect(status == 64 && output.joined().contains(sentence), "\(output)")
+        #expect(!output.joined().contains("secret"))
+        #expect(try newcomer.files == before)
+    }
+
+    @Test func anotherKeyIsNotOverwritten() async throws {
+        let newcomer = try Newcomer()
+        let folder = newcomer.folder.url.appending(path: "etc")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let other = P256.Signing.PrivateKey().pemRepresentation
+        try other.write(to: folder.appending(path: "AuthKey_ABC123DEFG.p8"), atomically: true, encoding: .utf8)
+        let before = try newcomer.files
+        let (status, output) = try await newcomer.run(newcomer.answers)
+        #expect(status == 1 && output.joined().contains("is there already, and is another key"), "\(output)")
+        #expect(try newcomer.files == before)
+        #expect(try String(contentsOf: folder.appending(path: "AuthKey_ABC123DEFG.p8"), encoding: .utf8) == other)
+    }
+
+    /// On a terminal, with two answers that are none, the proposals taken by an empty line, and an end in the middle.
+    @Test(arguments: [true, false]) func aPersonIsAskedAndHalfAnAnswerLeavesNothing(isWhole: Bool) async throws {
+        let newcomer = try Newcomer()
+        let before = try newcomer.files
+        let script = """
+            import os, pty, sys
+            words, answers = sys.argv[2:], sys.argv[1].split("|")
+            child, terminal = pty.fork()
+            if child == 0:
+                os.execvp(words[0], words)
+            text = ""
+            while True:
+                try:
+                    piece = os.read(terminal, 4096).decode()
+                except OSError:
+                    break
+                if not piece:
+                    break
+                text += piece
+                sys.stdout.write(piece)
+                while answers and text.rstrip(" ").endswith(":"):
+                    text = ""
+                    answer = answers.pop(0)
+                    os.write(terminal, b"\\x04" if answer == "END" else answer.encode() + b"\\n")
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            """
+        let answers = [
+            newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "", newcomer.database.path, "",
+        ]
+        let process = try ChildProcess(
+            URL(filePath: "/usr/bin/env"),
+            [
+                "python3", "-c", script, (isWhole ? answers : answers.prefix(3) + ["END"]).joined(separator: "|"),
+                try ChildProcess.program("siwatch").path, "init", "--offline", "--config", newcomer.configuration.path, "--service-user",
+                Account.user,
+            ]
+        )
+        let status = await process.exit()
+        if isWhole {
+            #expect(status == 0, "\(process.output)")
+            #expect(try Configuration(contentsOf: newcomer.configuration.path).apps[0].clientIDs == ["com.example.app", "com.example.web"])
+        } else {
+            #expect(status == 64 && process.output.joined().contains("nothing was changed"), "\(process.output)")
+            #expect(try newcomer.files == before)
+        }
+    }
+
+    /// The page and the command give an administrator the same statements.
+    @Test func theRolesAreThoseOfThePage() throws {
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/postgresql.md"), encoding: .utf8)
+        let lines = page.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+        for line in ServerRoles.script.split(separator: "\n") { #expect(lines.contains(String(line)), "\(line)") }
+    }
+}
