@@ -5,9 +5,14 @@ import Foundation
 
 /// 32 random bytes as a text, for a file or for the terminal.
 struct NewSecret {
-    private let text: String
+    let text: String
 
-    init(prefix: String = "", isURLSafe: Bool) {
+    /// For an `[[http.client]]`.
+    static var httpToken: NewSecret { NewSecret(isURLSafe: true) }
+    /// For a `[[delivery]]`, as Standard Webhooks writes it.
+    static var webhookSecret: NewSecret { NewSecret(prefix: "whsec_", isURLSafe: false) }
+
+    private init(prefix: String = "", isURLSafe: Bool) {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
         let base64 = Data(bytes).base64EncodedString()

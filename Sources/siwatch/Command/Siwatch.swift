@@ -11,11 +11,13 @@ struct Siwatch: AsyncParsableCommand {
         abstract: "Keeps the state of Sign in with Apple credentials in a database that backends query.",
         version: Version.current,
         subcommands: [
-            Init.self, Run.self, Check.self, Migrate.self, Status.self, ShowHealth.self, Doctor.self, Explain.self, Receipt.self, Export.self,
+            Init.self, Run.self, Check.self, Migrate.self, Status.self, ShowHealth.self, Doctor.self, Explain.self, Receipt.self,
+            Export.self,
             Forget.self,
             Unverified.self,
             Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self, Quarantine.self, Enqueue.self, Backup.self, Move.self,
-            App.self, Key.self, HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, ParseTOML.self, TryInsert.self,
+            App.self, Key.self, HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, ParseTOML.self,
+            TryInsert.self,
         ]
     )
 

@@ -109,7 +109,7 @@ extension DeliveryCommand {
         var file: String?
 
         func run() throws {
-            try NewSecret(prefix: "whsec_", isURLSafe: false).hand(out: file)
+            try NewSecret.webhookSecret.hand(out: file)
         }
     }
 }

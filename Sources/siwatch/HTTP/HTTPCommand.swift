@@ -25,7 +25,7 @@ extension HTTPCommand {
         var file: String?
 
         func run() throws {
-            try NewSecret(isURLSafe: true).hand(out: file)
+            try NewSecret.httpToken.hand(out: file)
         }
     }
 }

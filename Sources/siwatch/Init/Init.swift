@@ -89,6 +89,14 @@ struct InitOptions: ParsableArguments {
     var database: String?
     @Option(help: ArgumentHelp("A file with the password of that URL.", valueName: "file"), completion: .file())
     var passwordFile: String?
+    @Option(
+        help: ArgumentHelp(
+            "Where the HTTP door listens for the backend; none if it uses SQL. 127.0.0.1:9465 by default.",
+            valueName: "host:port"
+        )
+    )
+    var http: String?
+    @Option(help: ArgumentHelp("The URL of the backend that takes webhooks.", valueName: "URL")) var webhook: String?
     @Option(help: ArgumentHelp("The user of this host that the backend runs as. It joins the group of the database.", valueName: "user"))
     var backendUser: String?
     @Option(help: ArgumentHelp("The user that siwatch runs as: siwatch for root, else the caller.", valueName: "user"))

@@ -16,6 +16,11 @@ struct InitAnswers {
     /// A path or a URL.
     var database: String
     var passwordFile: String?
+    /// Where the HTTP door listens; empty for none.
+    var http = ""
+    /// Where webhooks go; empty for none.
+    var webhook = ""
+    /// Who opens the file of the database; nil for nobody but siwatch.
     var backendUser: String?
     /// Whether a configuration with these answers is there already.
     var areConfigured = false
@@ -71,19 +76,29 @@ struct InitAnswers {
         let database = try answer("--database", options.database, "The database: a file, or postgresql://…", proposal: standard) {
             text throws(CommandFailure) in try Self.database(text)
         }
+        let http = try answer(
+            "--http",
+            options.http,
+            "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
+            proposal: "127.0.0.1:9465"
+        ) { text throws(CommandFailure) in text == "none" ? "" : text }
+        let webhook = try answer("--webhook", options.webhook, "The URL of your backend that takes webhooks, if it has one", proposal: "") {
+            text throws(CommandFailure) in text
+        }
         let isFile = database.map { !DatabaseLocation.isAddress($0) } ?? false
         let backendUser: String?? =
             isFile
             ? try answer(
                 "--backend-user",
                 options.backendUser,
-                "The user of this host that your backend runs as, if there is one",
+                "The user of this host that your backend runs as, if it opens that file",
                 proposal: ""
             ) { text throws(CommandFailure) in try Self.user(text) } : .none
         guard let key, let teamID, let clientIDs, let app, let database, missing.isEmpty else {
             throw .wrongUsage("\(missing.joined(separator: ", ")) \(missing.count == 1 ? "is" : "are") missing; nothing was changed")
         }
         (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
+        (self.http, self.webhook) = (http ?? "", webhook ?? "")
         passwordFile = options.passwordFile.map { URL(filePath: $0).standardizedFileURL.path }
         self.backendUser = backendUser ?? nil
     }
@@ -125,6 +140,38 @@ struct InitAnswers {
             [[app.key]]
             id = \(key.id.quotedForTOML)
             file = \(keyFile.quotedForTOML)
+
+            """ + door + delivery
+    }
+
+    static let tokenFile = "backend.token"
+    static let webhookSecretFile = "backend.whsec"
+
+    private var door: String {
+        http.isEmpty
+            ? ""
+            : """
+
+            [http]
+            listen = \(http.quotedForTOML)
+
+            [[http.client]]
+            name = "backend"
+            token_files = [\(Self.tokenFile.quotedForTOML)]
+            may = ["sign_in", "delete", "read"]
+
+            """
+    }
+
+    private var delivery: String {
+        webhook.isEmpty
+            ? ""
+            : """
+
+            [[delivery]]
+            name = "backend"
+            url = \(webhook.quotedForTOML)
+            secret_files = [\(Self.webhookSecretFile.quotedForTOML)]
 
             """
     }

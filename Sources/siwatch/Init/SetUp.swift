@@ -5,11 +5,12 @@ import Foundation
 
 /// What `siwatch init` does with the answers, step by step.
 struct SetUp {
-    let answers: InitAnswers
-    let options: InitOptions
+    private let answers: InitAnswers
+    private let options: InitOptions
     private let owner: FileOwner
-    private let configurationPath: String
-    private let keyPath: String
+    private let folder: String
+    /// What this run writes, the configuration last.
+    private let files: [(path: String, text: String)]
 
     /// - Throws: `CommandFailure` if the host is not ready for it, or a file stands in the way. Nothing is changed then.
     init(_ answers: InitAnswers, _ options: InitOptions) throws(CommandFailure) {
@@ -21,19 +22,30 @@ struct SetUp {
             ])
         }
         self.owner = owner
-        configurationPath = options.configurationPath
-        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
-        keyPath = answers.areConfigured ? answers.key.path : "\(folder)/AuthKey_\(answers.key.id).p8"
-        guard !answers.areConfigured else { return }
-        if keyPath != answers.key.path, let there = FileManager.default.contents(atPath: keyPath),
-            there != Data(try answers.key.read().utf8)
-        {
-            throw .failed("\(keyPath) is there already, and is another key; nothing was changed")
+        let folder = URL(filePath: options.configurationPath).deletingLastPathComponent().path
+        self.folder = folder
+        guard !answers.areConfigured else {
+            files = []
+            return
         }
+        var files = [(path: "\(folder)/AuthKey_\(answers.key.id).p8", text: try answers.key.read())]
+        let configuration = answers.configuration(keyFile: files[0].path)
+        if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.httpToken.text + "\n")) }
+        if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhookSecret.text + "\n")) }
+        files.append((options.configurationPath, configuration))
+        let inTheWay = files.filter { file in
+            FileManager.default.fileExists(atPath: file.path) && file.path != answers.key.path
+                && FileManager.default.contents(atPath: file.path) != Data(file.text.utf8)
+        }
+        guard inTheWay.isEmpty else {
+            let names = inTheWay.map(\.path.printable).joined(separator: ", ")
+            throw .failed("\(names): there already, with something else in it; siwatch init overwrites nothing")
+        }
+        self.files = files.filter { !FileManager.default.fileExists(atPath: $0.path) }
         // The answers were checked one by one. This asks whether the whole is a configuration.
         do {
-            let table = try TOMLParser().parse(answers.configuration(keyFile: keyPath))
-            _ = try Configuration(table, from: configurationPath)
+            let table = try TOMLParser().parse(configuration)
+            _ = try Configuration(table, from: options.configurationPath)
         } catch let error as InvalidConfiguration {
             throw CommandFailure(error)
         } catch {
@@ -44,8 +56,8 @@ struct SetUp {
     /// What would be done.
     var plan: Plan {
         Plan(
-            configuration: configurationPath,
-            text: answers.areConfigured ? "\(configurationPath) is there, and stays as it is." : answers.configuration(keyFile: keyPath),
+            configuration: options.configurationPath,
+            text: files.last?.text ?? "# \(options.configurationPath) is there, and stays as it is.",
             steps: steps.map(\.name)
         )
     }
@@ -84,7 +96,7 @@ struct SetUp {
     /// - Parameter tell: is told of each step that has succeeded.
     /// - Throws: `CommandFailure` of the first step that fails. Files of this run are gone if Apple has refused the answers.
     func carryOut(telling tell: (Report.Done) -> Void) throws(CommandFailure) -> Report {
-        var report = Report(configuration: configurationPath)
+        var report = Report(configuration: options.configurationPath)
         for step in steps {
             let done = Report.Done(name: step.name, detail: try step.carryOut())
             tell(done)
@@ -96,9 +108,7 @@ struct SetUp {
 
     private var steps: [Step] {
         var steps: [Step] = []
-        if !answers.areConfigured {
-            steps.append(Step(name: "Write \(configurationPath) and \(keyPath)", carryOut: writeFiles))
-        }
+        if !files.isEmpty { steps.append(Step(name: "Write \(files.map(\.path).joined(separator: ", "))", carryOut: writeFiles)) }
         let proof = options.offline ? "Check the configuration" : "Ask Apple whether key, team and clients belong together"
         steps.append(Step(name: proof, carryOut: check))
         if DatabaseLocation.isAddress(answers.database) {
@@ -118,38 +128,41 @@ struct SetUp {
     // MARK: The steps
 
     private func writeFiles() throws(CommandFailure) -> String {
-        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
         try owner.makeFolder(folder, mode: 0o750)
-        let isOwnKey = keyPath == answers.key.path
-        if !isOwnKey, !FileManager.default.fileExists(atPath: keyPath) { try owner.write(try answers.key.read(), to: keyPath) }
         do {
-            try owner.write(answers.configuration(keyFile: keyPath), to: configurationPath)
+            for file in files { try owner.write(file.text, to: file.path) }
         } catch {
-            if !isOwnKey { unlink(keyPath) }
+            removeFiles()
             throw error
         }
-        return isOwnKey ? "" : "\(answers.key.path) is no longer needed here. Keep a copy: Apple hands it out only once."
+        let isCopied = files.contains { $0.path.hasSuffix(".p8") }
+        return isCopied ? "\(answers.key.path) is no longer needed here. Keep a copy: Apple hands it out only once." : ""
+    }
+
+    private func removeFiles() {
+        for file in files { unlink(file.path) }
     }
 
     /// Takes back what this run has written if the answers are wrong, so that the next run asks again.
     private func check() throws(CommandFailure) -> String {
-        let arguments = ["check", "--config", configurationPath] + (options.offline ? [] : ["--online"])
+        let arguments = ["check", "--config", options.configurationPath] + (options.offline ? [] : ["--online"])
         let (status, output) = try HostCommand.siwatch(arguments, as: owner.user).run()
-        guard status == 78 else {
-            // Apple may be away: the daemon says so too.
-            return status == 0 ? output : "not proved: \(output)"
+        switch status {
+        case 0: return output
+        case 78 where files.isEmpty: throw .unusable([output])
+        case 78:
+            removeFiles()
+            throw .unusable([output, "siwatch init has removed what it wrote; run it again with other answers"])
+        // Apple may be away. The daemon asks again, and says so.
+        default: return "not proved yet: \(output)"
         }
-        guard !answers.areConfigured else { throw .unusable([output]) }
-        unlink(configurationPath)
-        if keyPath != answers.key.path { unlink(keyPath) }
-        throw .unusable([output, "so siwatch init has removed what it wrote; run it again with other answers"])
     }
 
     private func migrate() throws(CommandFailure) -> String {
         if !DatabaseLocation.isAddress(answers.database) {
             try owner.inBackendGroup.makeFolder(URL(filePath: answers.database).deletingLastPathComponent().path, mode: 0o2770)
         }
-        return try HostCommand.siwatch(["migrate", "--config", configurationPath], as: owner.user).succeed()
+        return try HostCommand.siwatch(["migrate", "--config", options.configurationPath], as: owner.user).succeed()
     }
 
     /// Lets a backend's user into the group of the database, and tries what its backend will do.
@@ -169,7 +182,8 @@ struct SetUp {
 
     /// Whether systemd runs here and knows a unit for this configuration.
     private var isInstalled: Bool {
-        guard geteuid() == 0, configurationPath == InitOptions.standardPath, FileManager.default.fileExists(atPath: "/run/systemd/system")
+        guard geteuid() == 0, options.configurationPath == InitOptions.standardPath,
+            FileManager.default.fileExists(atPath: "/run/systemd/system")
         else { return false }
         return (try? HostCommand(words: ["systemctl", "cat", "siwatch.service"]).run().status) == 0
     }
@@ -180,14 +194,13 @@ struct SetUp {
     }
 
     private var next: [String] {
-        let run =
-            isInstalled
-            ? "siwatch works: http://127.0.0.1:9464/ says how" : "siwatch run --config \(configurationPath.shellQuoted) starts it"
-        let folder = URL(filePath: configurationPath).deletingLastPathComponent().path
+        let start = "siwatch run --config \(options.configurationPath.shellQuoted) starts it; then"
+        let secrets = [(answers.http, InitAnswers.tokenFile, "token"), (answers.webhook, InitAnswers.webhookSecretFile, "webhook secret")]
+            .filter { !$0.0.isEmpty }.map { "\(folder)/\($0.1) is the backend's \($0.2)." }
         return [
             "Copy \(folder)/\(Configuration.Encryption().keyFile) to a safe place now: it opens the tokens, and nobody can make it again.",
-            "\(run); siwatch status says the same.",
-            "Register https://YOUR-HOST/apple/notifications at Apple, and connect your backend: \(Finding.page("quickstart.md")).",
+            "\(isInstalled ? "siwatch works:" : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
+            (secrets + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
         ]
     }
 }

@@ -3,7 +3,6 @@
 
 import ArgumentParser
 
-
 /// What a backend does first, run by `siwatch init` as the backend's user. It needs no configuration, which that user may not read.
 struct TryInsert: ParsableCommand {
     static let configuration = CommandConfiguration(
