@@ -162,7 +162,8 @@ struct StatusReport: Encodable {
     private enum CodingKeys: CodingKey {
         case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, insertWeakness, sqlite, postgresql, hasWALResetBug,
             replicas
-        case queues, apps, credentials, overdue, unverified, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
+        case queues, apps, credentials, overdue, unverified, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries,
+            otherTeams
         case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
         case newestNotification, freeSpace, lockHolder, daemon
     }

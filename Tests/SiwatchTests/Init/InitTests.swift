@@ -57,7 +57,9 @@ struct InitTests {
         #expect(app.keys[0].id == "ABC123DEFG")
         let copy = newcomer.folder.url.appending(path: "etc/AuthKey_ABC123DEFG.p8").path
         #expect(try String(contentsOfFile: copy, encoding: .utf8) == newcomer.pem)
-        for path in [copy, newcomer.configuration.path] { #expect(try newcomer.mode(path) == 0o600) }
+        let token = newcomer.folder.url.appending(path: "etc/backend.token").path
+        #expect(configuration.http.clients.map(\.tokenFiles) == [[token]] && configuration.deliveries.isEmpty)
+        for path in [copy, token, newcomer.configuration.path] { #expect(try newcomer.mode(path) == 0o600) }
         #expect(try newcomer.mode(newcomer.folder.url.appending(path: "data").path) == 0o2770)
         #expect(output.contains { $0.contains("siwatch.key to a safe place now") }, "\(output)")
         let backend = try Backend(databasePath: newcomer.database.path)
@@ -161,7 +163,8 @@ struct InitTests {
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             """
         let answers = [
-            newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "", newcomer.database.path, "",
+            newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "", newcomer.database.path, "none",
+            "https://example.com/siwatch", "",
         ]
         let process = try ChildProcess(
             URL(filePath: "/usr/bin/env"),
@@ -174,7 +177,11 @@ struct InitTests {
         let status = await process.exit()
         if isWhole {
             #expect(status == 0, "\(process.output)")
-            #expect(try Configuration(contentsOf: newcomer.configuration.path).apps[0].clientIDs == ["com.example.app", "com.example.web"])
+            let configuration = try Configuration(contentsOf: newcomer.configuration.path)
+            #expect(configuration.apps[0].clientIDs == ["com.example.app", "com.example.web"])
+            #expect(
+                configuration.http.listen == nil && configuration.deliveries.map(\.url.absoluteString) == ["https://example.com/siwatch"]
+            )
         } else {
             #expect(status == 64 && process.output.joined().contains("nothing was changed"), "\(process.output)")
             #expect(try newcomer.files == before)
