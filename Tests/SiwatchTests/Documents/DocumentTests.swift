@@ -22,6 +22,17 @@ struct DocumentTests {
         #expect(number > 200)
     }
 
+    /// A reader knows from the first sentence whether to go on.
+    @Test func everyPageSaysForWhomItIsAndHowLongItTakes() throws {
+        let folder = Checkout.root.appending(path: "docs")
+        let pages = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".md") }
+        #expect(pages.count >= 10)
+        for page in pages {
+            let text = try String(contentsOf: folder.appending(path: page), encoding: .utf8)
+            #expect(text.wholeMatch(of: /# [^\n]+\n\nFor (?s:.{1,200}?)minutes\b(?s:.*)/) != nil, "\(page)")
+        }
+    }
+
     @Test func everyModuleStandsInTheTable() throws {
         let package = try String(contentsOf: Checkout.root.appending(path: "Package.swift"), encoding: .utf8)
         let architecture = try String(contentsOf: Checkout.root.appending(path: "docs/architecture.md"), encoding: .utf8)
