@@ -86,6 +86,7 @@ test-http: setup ## Ask the HTTP door whatever its OpenAPI document allows, and 
 test-examples: setup ## Sign in to each backend of Examples/ as a user does: ARGS="fastapi go", or ARGS="--serve go" to try one by hand
 	swift build --product siwatch
 	swift build --product apple-simulator
+	swift build --product hummingbird-backend
 	@scripts/test_examples.py .build/debug/siwatch .build/debug/apple-simulator $(ARGS)
 
 .PHONY: walk-runbooks

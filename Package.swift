@@ -186,6 +186,12 @@ let package = Package(
             path: "Instruments/siwatch-bench",
             swiftSettings: strict
         ),
+        // An example, built here so that make test-examples can use it.
+        .executableTarget(
+            name: "hummingbird-backend",
+            dependencies: ["SiwatchClient", ahc, httpTypes, hummingbird, nioCore],
+            path: "Examples/hummingbird/Sources/Backend"
+        ),
         // The next release's migration, for tests that kill it.
         .executableTarget(
             name: "siwatch-next",

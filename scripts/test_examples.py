@@ -403,8 +403,8 @@ needs_fastapi = python_has("fastapi", "uvicorn", "httpx", install="fastapi uvico
 needs_django = python_has(("django.db.models.fields.composite", "Django 5.2 or newer"), install="'Django>=5.2'")
 
 
-def tested():
-    """The examples by name."""
+def tested(programs):
+    """The examples by name. `programs` is the folder of those that SwiftPM has built."""
     uvicorn = ["{python}", "-m", "uvicorn", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning"]
     return {
         "fastapi": Example("fastapi", [*uvicorn, "app:app"], needs_fastapi),
@@ -420,6 +420,8 @@ def tested():
                             run_first(["ruby", "by_sql_test.rb"]), "sqlite"),
         "go": Example("go", ["{folder}/example-go"], has("go", "go is not installed: apt-get install golang"),
                       run_first(["go", "build", "-o", "{folder}/example-go", "."])),
+        "hummingbird": Example("hummingbird", [str(programs / "hummingbird-backend")], has(
+            programs / "hummingbird-backend", "it is not built: swift build --product hummingbird-backend")),
     }
 
 
@@ -658,7 +660,7 @@ def main():
     if options.serve and len(options.names) != 1:
         parser.error("--serve takes one NAME")
     PYTHON = options.python
-    examples = tested()
+    examples = tested(options.siwatch.resolve().parent)
     if unknown := set(options.names) - set(examples):
         sys.exit(f"no example is called {', '.join(sorted(unknown))}: there are {', '.join(examples)}")
     passed, failed, skipped = [], [], []
