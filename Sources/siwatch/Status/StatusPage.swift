@@ -87,6 +87,9 @@ struct StatusPage {
         if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
         lines.append("last verified notification  \(ago(report.newestNotification))")
         guard let daemon = report.daemon else { return lines }
+        lines += daemon.clientProofs.map { proof in
+            "client \(proof.clientID.printable) \(proof.verdict.rawValue) with the key \(proof.keyID.printable), asked \(ago(proof.askedAt))"
+        }
         lines += [""] + (daemon.answers.isEmpty ? ["Apple has not answered since the start"] : ["Apple's last answers"])
         return lines
             + daemon.answers.map { answer in

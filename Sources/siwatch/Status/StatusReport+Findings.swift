@@ -113,6 +113,7 @@ extension StatusReport {
         findings += refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
+        findings += ofProofs
         findings += (daemon?.absences ?? []).map { absence in
             Finding(
                 .degraded,
@@ -150,6 +151,20 @@ extension StatusReport {
             findings.append(Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted"))
         }
         return findings + ofChecks
+    }
+
+    /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
+    private var ofProofs: [Finding] {
+        (daemon?.clientProofs ?? []).filter { $0.verdict == .refused }.compactMap { proof in
+            guard !refusedClients.contains(where: { $0.clientID == proof.clientID }) else { return nil }
+            let isContradicted = (acceptedAt[proof.clientID] ?? .earliest) > proof.since
+            return Finding(
+                isContradicted ? .note : .degraded,
+                isContradicted ? "\(proof.sentence), and has accepted a token of it since" : proof.sentence,
+                remedy: ClientProof.remedy,
+                runbook: "siwatchapppaused"
+            )
+        }
     }
 
     private var ofChecks: [Finding] {
