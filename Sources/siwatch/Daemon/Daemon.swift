@@ -12,7 +12,7 @@ struct Daemon {
     let writer: SettlementWriter
     let apps: [WatchedApp]
     let queues: QueueHandlers
-    let clientProofs: ClientProofs
+    let keyTrials: KeyTrials
     let erasureBlocker: ErasureBlocker
     /// Nil if the configuration has no door.
     let door: HTTPDoor?
@@ -34,7 +34,7 @@ struct Daemon {
             WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
         }
         queues = QueueHandlers(apps, apple, writer, signInRush, context)
-        clientProofs = ClientProofs(apps, context)
+        keyTrials = KeyTrials(apps, context)
         door = try Self.door(keys.http, apple, context)
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)

@@ -13,7 +13,7 @@ import PrometheusMetrics
 actor StatusDesk {
     private let context: DaemonContext
     private let appleClock: AppleClock
-    private let clientProofs: ClientProofs
+    private let keyTrials: KeyTrials
     private let health: HealthReports
     private let rounds: CheckRounds
     /// As the last reload left it.
@@ -41,7 +41,7 @@ actor StatusDesk {
     init(of daemon: Daemon, _ health: HealthReports) {
         context = daemon.context
         appleClock = daemon.apple.clock
-        clientProofs = daemon.clientProofs
+        keyTrials = daemon.keyTrials
         self.health = health
         rounds = CheckRounds(daemon.context.store)
         refresh = daemon.refresh
@@ -84,7 +84,7 @@ actor StatusDesk {
             reload: reload.withLockedValue { $0 },
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
-            clientProofs: clientProofs.all,
+            keyTrials: keyTrials.all,
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
             checks: context.telemetry.recentChecks(at: context.clock.now),

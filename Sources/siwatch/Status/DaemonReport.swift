@@ -26,7 +26,7 @@ struct DaemonReport: Encodable {
     /// Whether nothing is deleted by age, because the clock cannot be trusted.
     var isClockHeld: Bool
     /// What Apple said of each client when siwatch asked about its key.
-    var clientProofs: [ClientProof]
+    var keyTrials: [KeyTrial]
     var answers: [LaneAnswer]
     var absences: [AppAbsence]
     /// What became of the latest checks.

@@ -113,7 +113,7 @@ extension StatusReport {
         findings += refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
-        findings += ofProofs
+        findings += ofTrials
         findings += (daemon?.absences ?? []).map { absence in
             Finding(
                 .degraded,
@@ -154,14 +154,14 @@ extension StatusReport {
     }
 
     /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
-    private var ofProofs: [Finding] {
-        (daemon?.clientProofs ?? []).filter { $0.verdict == .refused }.compactMap { proof in
-            guard !refusedClients.contains(where: { $0.clientID == proof.clientID }) else { return nil }
-            let isContradicted = (acceptedAt[proof.clientID] ?? .earliest) > proof.since
+    private var ofTrials: [Finding] {
+        (daemon?.keyTrials ?? []).filter { $0.verdict == .refused }.compactMap { trial in
+            guard !refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
+            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since
             return Finding(
                 isContradicted ? .note : .degraded,
-                isContradicted ? "\(proof.sentence), and has accepted a token of it since" : proof.sentence,
-                remedy: ClientProof.remedy,
+                isContradicted ? "\(trial.sentence), and has accepted a token of it since" : trial.sentence,
+                remedy: KeyTrial.remedy,
                 runbook: "siwatchapppaused"
             )
         }

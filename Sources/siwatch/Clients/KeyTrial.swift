@@ -5,7 +5,7 @@ import AppleIdentity
 import CredentialCore
 
 /// Apple's last answer to whether the key, the team and the id of a client belong together.
-struct ClientProof: Encodable, Equatable {
+struct KeyTrial: Encodable, Equatable {
     var app: String
     var clientID: String
     var teamID: String
@@ -34,7 +34,7 @@ struct ClientProof: Encodable, Equatable {
 }
 
 extension EndpointAnswer<ClientNews> {
-    var verdict: (verdict: ClientProof.Verdict, words: String?) {
+    var verdict: (verdict: KeyTrial.Verdict, words: String?) {
         switch self {
         case .news(.accepted): (.accepted, nil)
         case .misconfigured(let words): (.refused, words)

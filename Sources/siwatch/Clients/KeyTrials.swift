@@ -12,7 +12,7 @@ import NIOConcurrencyHelpers
 /// The answers are for people. They move no state, no breaker, no pause and no proof of a rejection, because nobody has published how this
 /// grant and the others hang together. They are kept in memory only: one request for each client and start costs less than a table, and a
 /// key that was revoked at Apple meanwhile is seen too.
-final class ClientProofs: Sendable {
+final class KeyTrials: Sendable {
     private let apps: [WatchedApp]
     private let clock: WallClock
     private let logger: Logger
@@ -21,7 +21,7 @@ final class ClientProofs: Sendable {
 
     private struct Known {
         var identity: ClientIdentity
-        var proof: ClientProof
+        var trial: KeyTrial
         var askedAt: ContinuousClock.Instant
     }
 
@@ -35,8 +35,8 @@ final class ClientProofs: Sendable {
     }
 
     /// The last answers, by app and client. Another replica has those of the apps that it owns.
-    var all: [ClientProof] {
-        known.withLockedValue { $0.values.map(\.proof) }.sorted { ($0.app, $0.clientID) < ($1.app, $1.clientID) }
+    var all: [KeyTrial] {
+        known.withLockedValue { $0.values.map(\.trial) }.sorted { ($0.app, $0.clientID) < ($1.app, $1.clientID) }
     }
 
     /// Asks about one client at a time, within the limits of its app.
@@ -55,7 +55,7 @@ final class ClientProofs: Sendable {
 
     private func isDue(_ clientID: String, of app: WatchedApp) -> Bool {
         guard let last = known.withLockedValue({ $0[clientID] }), last.identity == app.identity(of: clientID) else { return true }
-        return last.proof.verdict != .accepted && ContinuousClock.now - last.askedAt >= Self.patience
+        return last.trial.verdict != .accepted && ContinuousClock.now - last.askedAt >= Self.patience
     }
 
     private func ask(_ clientID: String, of app: WatchedApp) async {
@@ -66,9 +66,9 @@ final class ClientProofs: Sendable {
         let (verdict, words) = response.answer.verdict
         let identity = response.identity
         let isNews = known.withLockedValue { known in
-            let earlier = known[clientID].flatMap { $0.identity == identity ? $0.proof : nil }
+            let earlier = known[clientID].flatMap { $0.identity == identity ? $0.trial : nil }
             let isNews = earlier?.verdict != verdict
-            let proof = ClientProof(
+            let trial = KeyTrial(
                 app: app.atWork.name,
                 clientID: clientID,
                 teamID: identity.teamID ?? "",
@@ -78,13 +78,13 @@ final class ClientProofs: Sendable {
                 since: isNews ? start : earlier?.since ?? start,
                 askedAt: start
             )
-            known[clientID] = Known(identity: identity, proof: proof, askedAt: .now)
+            known[clientID] = Known(identity: identity, trial: trial, askedAt: .now)
             return isNews
         }
         if isNews { log(verdict, words, clientID, of: app) }
     }
 
-    private func log(_ verdict: ClientProof.Verdict, _ words: String?, _ clientID: String, of app: WatchedApp) {
+    private func log(_ verdict: KeyTrial.Verdict, _ words: String?, _ clientID: String, of app: WatchedApp) {
         let metadata: Logger.Metadata = ["app": "\(app.atWork.name)", "client_id": "\(clientID)"]
         switch verdict {
         case .accepted: logger.log(.clientAccepted, metadata)

@@ -8,16 +8,16 @@ import Foundation
 import Testing
 
 /// The daemon asks Apple about its keys at a start, and only tells of the answer.
-struct ClientProofTests {
+struct KeyTrialTests {
     @Test(arguments: SiteDatabase.allCases) func eachClientIsAskedAboutOnceAtAStart(on database: SiteDatabase) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0") { site in
             for starts in 1...2 {
                 try await site.daemon { daemon in
                     let pages = try await OperationsPages(of: daemon)
-                    let document = try await Self.document(pages) { $0.health == "healthy" && $0.proofs.count == 2 }
+                    let document = try await Self.document(pages) { $0.health == "healthy" && $0.trials.count == 2 }
                     #expect(document.health == "healthy")
-                    #expect(document.proofs.map(\.clientID) == SimulatedApple.clientIDs)
-                    #expect(document.proofs.allSatisfy { $0.verdict == "accepted" && $0.keyID == SimulatedApple.keyID && $0.words == nil })
+                    #expect(document.trials.map(\.clientID) == SimulatedApple.clientIDs)
+                    #expect(document.trials.allSatisfy { $0.verdict == "accepted" && $0.keyID == SimulatedApple.keyID && $0.words == nil })
                     let words = "client com.example.web accepted with the key ABC123DEFG, asked "
                     #expect(try await pages.get("").contains(words))
                     #expect(await daemon.line(containing: #""event":"client_accepted""#) != nil)
@@ -35,9 +35,9 @@ struct ClientProofTests {
             try Data(P256.Signing.PrivateKey().pemRepresentation.utf8).write(to: file)
             try await site.daemon { daemon in
                 let pages = try await OperationsPages(of: daemon)
-                let document = try await Self.document(pages) { $0.health == "degraded" && $0.proofs.count == 2 }
+                let document = try await Self.document(pages) { $0.health == "degraded" && $0.trials.count == 2 }
                 #expect(document.health == "degraded")
-                #expect(document.proofs.allSatisfy { $0.verdict == "refused" && $0.words == "invalid_client" })
+                #expect(document.trials.allSatisfy { $0.verdict == "refused" && $0.words == "invalid_client" })
                 let findings = document.findings.filter { $0.sentence.contains("Apple refuses the client") }
                 #expect(findings.count == 2 && findings.allSatisfy { $0.severity == "degraded" && $0.runbook == "siwatchapppaused" })
                 #expect(await daemon.line(containing: #""event":"client_refused""#)?.contains("invalid_client") == true)
@@ -49,9 +49,9 @@ struct ClientProofTests {
                 try right.write(to: file)
                 daemon.signal(SIGHUP)
                 let after = try await Self.document(pages) {
-                    $0.health == "healthy" && $0.proofs.allSatisfy { $0.verdict == "accepted" }
+                    $0.health == "healthy" && $0.trials.allSatisfy { $0.verdict == "accepted" }
                 }
-                #expect(after.health == "healthy" && after.proofs.count == 2)
+                #expect(after.health == "healthy" && after.trials.count == 2)
             }
             #expect(try await site.apple.send(ReadCounters()).clientCredentials == ["400": 2, "200": 2])
         }
@@ -62,10 +62,10 @@ struct ClientProofTests {
             try await site.apple.script(.answer(503).ofClientCredentials)
             try await site.daemon { daemon in
                 let document = try await Self.document(try await OperationsPages(of: daemon)) {
-                    $0.health == "healthy" && $0.proofs.count == 2
+                    $0.health == "healthy" && $0.trials.count == 2
                 }
                 #expect(document.health == "healthy")
-                #expect(document.proofs.allSatisfy { $0.verdict == "unanswered" && $0.words == "status 503" })
+                #expect(document.trials.allSatisfy { $0.verdict == "unanswered" && $0.words == "status 503" })
             }
             #expect(try await site.apple.send(ReadCounters()).clientCredentials == ["503": 2], "the next question is ten minutes away")
         }
@@ -82,7 +82,7 @@ struct ClientProofTests {
         var findings: [Finding]
         var daemon: Daemon
 
-        var proofs: [Proof] { daemon.clientProofs }
+        var trials: [Trial] { daemon.keyTrials }
 
         struct Finding: Decodable {
             var severity: String
@@ -91,10 +91,10 @@ struct ClientProofTests {
         }
 
         struct Daemon: Decodable {
-            var clientProofs: [Proof]
+            var keyTrials: [Trial]
         }
 
-        struct Proof: Decodable {
+        struct Trial: Decodable {
             var clientID: String
             var keyID: String
             var verdict: String
