@@ -26,7 +26,7 @@ struct KeyTrial: Encodable, Equatable {
 
     /// For an operator, if Apple refuses the client.
     var sentence: String {
-        let refused = "\(app.printable): Apple refuses the client \(clientID.printable) with the key \(keyID) of the team \(teamID)"
+        let refused = "\(app.printable): Apple does not accept \(clientID.printable) with the key \(keyID) of the team \(teamID)"
         return "\(refused) since \(since.text) (\((words ?? "").printable))"
     }
 

@@ -38,7 +38,7 @@ struct KeyTrialTests {
                 let document = try await Self.document(pages) { $0.health == "degraded" && $0.trials.count == 2 }
                 #expect(document.health == "degraded")
                 #expect(document.trials.allSatisfy { $0.verdict == "refused" && $0.words == "invalid_client" })
-                let findings = document.findings.filter { $0.sentence.contains("Apple refuses the client") }
+                let findings = document.findings.filter { $0.sentence.contains(": Apple does not accept com.example.") }
                 #expect(findings.count == 2 && findings.allSatisfy { $0.severity == "degraded" && $0.runbook == "siwatchapppaused" })
                 #expect(await daemon.line(containing: #""event":"client_refused""#)?.contains("invalid_client") == true)
 
