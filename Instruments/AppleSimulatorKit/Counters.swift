@@ -5,6 +5,8 @@
 package struct Counters: Sendable, Codable, Equatable {
     /// Requests by endpoint and outcome: a status, or `cut`, `reset`, `hang` or `failed`.
     package internal(set) var requests: [Endpoint: [String: Int]] = [:]
+    /// Requests of `client_credentials` by their outcome. ``requests`` does not have them.
+    package internal(set) var clientCredentials: [String: Int] = [:]
     /// Genuine 400s by their `error`.
     package internal(set) var errors: [String: Int] = [:]
     /// Flaws of client secrets, which Apple never tells. Requests to `/auth/revoke` count too, although their answer is 200.
@@ -27,6 +29,7 @@ package struct Counters: Sendable, Codable, Equatable {
 
     enum CodingKeys: String, CodingKey {
         case requests
+        case clientCredentials = "client_credentials"
         case errors
         case clientSecretFlaws = "client_secret_flaws"
         case codes
@@ -79,9 +82,13 @@ extension Counters {
         peakInFlight = max(peakInFlight, inFlight)
     }
 
-    mutating func end(_ endpoint: Endpoint, _ outcome: ExchangeOutcome) {
+    mutating func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) {
         inFlight -= 1
-        requests[endpoint, default: [:]][outcome.label, default: 0] += 1
+        if arrival.subject.isClient {
+            clientCredentials[outcome.label, default: 0] += 1
+        } else {
+            requests[arrival.endpoint, default: [:]][outcome.label, default: 0] += 1
+        }
     }
 
     mutating func count(_ error: TokenError) {
@@ -98,7 +105,7 @@ extension Counters {
             case .usedCode: .used
             case .clientMismatch: .clientMismatch
             case .redirectMismatch: .redirectMismatch
-            case .deadToken, .unsupportedGrantType: nil
+            case .deadToken, .unsupportedGrantType, .invalidScope: nil
             }
         if let refusal { codes.refused[refusal, default: 0] += 1 }
     }

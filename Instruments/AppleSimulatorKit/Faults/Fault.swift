@@ -5,7 +5,7 @@
 package struct Fault: Sendable, Codable, Equatable {
     /// The endpoint that it hits; all of them, if absent.
     package var endpoint: Endpoint?
-    /// Only requests to the token endpoint with this `grant_type`.
+    /// Only requests to the token endpoint with this `grant_type`. A fault without it hits every other grant than `client_credentials`.
     package var grantType: String?
     /// Only requests with a token or code of these users.
     package var userIDs: Set<String>?
@@ -115,6 +115,13 @@ extension Fault {
     package func at(_ endpoint: Endpoint) -> Fault {
         var fault = self
         fault.endpoint = endpoint
+        return fault
+    }
+
+    /// The same fault, for requests that prove a client.
+    package var ofClientCredentials: Fault {
+        var fault = at(.token)
+        fault.grantType = TokenRequest.clientCredentials
         return fault
     }
 

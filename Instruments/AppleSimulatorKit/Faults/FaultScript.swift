@@ -57,7 +57,8 @@ extension Fault {
     fileprivate func meets(_ request: FaultTarget) -> Bool {
         if let endpoint, endpoint != request.endpoint { return false }
         if idToken != nil, request.endpoint != .token { return false }
-        if let grantType, grantType != request.grantType { return false }
+        // siwatch proves its clients at a time of its own, so only a fault that means these requests hits them.
+        if grantType != request.grantType, grantType != nil || request.grantType == TokenRequest.clientCredentials { return false }
         if let clientID, clientID != request.clientID { return false }
         if let userIDs {
             guard let userID = request.userID, userIDs.contains(userID) else { return false }

@@ -23,6 +23,13 @@ struct TokenAnswer: Encodable {
     }
 }
 
+extension TokenAnswer {
+    /// A new answer to `client_credentials`: an access token and nothing else.
+    static var migration: ByteBuffer {
+        ByteBuffer(bytes: JSONText.encode(TokenAnswer(accessToken: Invented.accessToken(), refreshToken: nil, idToken: nil)))
+    }
+}
+
 /// An answer of the token endpoint before its id_token is signed. The world drafts it under the lock, and the simulator signs it outside.
 struct TokenAnswerDraft: Sendable {
     let grant: Int
@@ -55,8 +62,10 @@ struct TokenAnswerDraft: Sendable {
 package enum TokenError: Error, Equatable {
     /// A parameter is missing, occurs twice or does not decode.
     case invalidRequest
-    /// A grant that this endpoint does not know. `client_credentials`, which serves team transfers, is not simulated.
+    /// A grant that this endpoint does not know.
     case unsupportedGrantType
+    /// Another scope than `user.migration`, the only one that Apple documents for `client_credentials`.
+    case invalidScope
     /// The client secret is bad. Apple never says why; the counters of the simulator do.
     case invalidClient(ClientSecretFlaw)
     /// The refresh token is dead, unknown, of another client, or no refresh token.
@@ -72,6 +81,7 @@ package enum TokenError: Error, Equatable {
         switch self {
         case .invalidRequest: "invalid_request"
         case .unsupportedGrantType: "unsupported_grant_type"
+        case .invalidScope: "invalid_scope"
         case .invalidClient: "invalid_client"
         case .deadToken, .deadCode, .usedCode, .clientMismatch, .redirectMismatch: "invalid_grant"
         }
@@ -79,7 +89,7 @@ package enum TokenError: Error, Equatable {
 
     private var text: String? {
         switch self {
-        case .invalidRequest, .unsupportedGrantType, .invalidClient: nil
+        case .invalidRequest, .unsupportedGrantType, .invalidScope, .invalidClient: nil
         case .deadToken: "The token has expired or has been revoked."
         case .deadCode: "The code has expired or has been revoked."
         case .usedCode: "The code has already been used."

@@ -6,11 +6,16 @@ struct TokenRequest: Sendable {
     enum Grant: Sendable {
         case code(String, redirectURI: String?)
         case refreshToken(String)
+        /// Asks for an access token that moves users to another team. It names no user.
+        case clientCredentials
     }
 
     let clientID: String
     let clientSecret: String
     let grant: Grant
+
+    /// The `grant_type` that is about a client alone.
+    static let clientCredentials = "client_credentials"
 
     init(_ form: FormBody) throws(TokenError) {
         guard let grantType = form["grant_type"], let clientID = form["client_id"], let clientSecret = form["client_secret"] else {
@@ -24,6 +29,10 @@ struct TokenRequest: Sendable {
         case "refresh_token":
             guard let token = form["refresh_token"] else { throw .invalidRequest }
             grant = .refreshToken(token)
+        case Self.clientCredentials:
+            guard let scope = form["scope"] else { throw .invalidRequest }
+            guard scope == "user.migration" else { throw .invalidScope }
+            grant = .clientCredentials
         default:
             throw .unsupportedGrantType
         }

@@ -24,14 +24,16 @@ extension AppleWorld {
         } catch {
             throw .invalidClient(error)
         }
-        switch request.grant {
-        case .code: return .draft(redeemCode(of: grant, style, now: now))
-        case .refreshToken: return refresh(grant, style, now: now)
-        }
+        // Only `client_credentials` is about no sign-in. Nobody can use its access token here, so the world does not remember it.
+        guard let grant else { return .ready(TokenAnswer.migration) }
+        if case .code = request.grant { return .draft(redeemCode(of: grant, style, now: now)) }
+        return refresh(grant, style, now: now)
     }
 
-    private func grant(for request: TokenRequest, now: Moment) throws(TokenError) -> Int {
+    /// - Returns: nil if the request is about no sign-in.
+    private func grant(for request: TokenRequest, now: Moment) throws(TokenError) -> Int? {
         switch request.grant {
+        case .clientCredentials: return nil
         case .refreshToken(let token):
             guard let index = grant(of: token, .refresh), grants[index].isAlive, grants[index].clientID == request.clientID else {
                 throw .deadToken

@@ -12,6 +12,14 @@ struct Arrival: Sendable {
         case exchange(Int)
         case refresh(Int)
         case revocation(Int)
+        /// A client and its secret, and no sign-in.
+        case client
+    }
+}
+
+extension Arrival.Subject? {
+    var isClient: Bool {
+        if case .client = self { true } else { false }
     }
 }
 
@@ -36,30 +44,33 @@ extension AppleWorld {
         )
         let fault = faults.next(for: target)
         counters.begin()
-        if endpoint != .keys {
+        let subject = subject(of: endpoint, form)
+        // siwatch proves each client once, at a time of its own. The order and the pace of its work do not show it.
+        if endpoint != .keys, !subject.isClient {
             counters.traffic.record(isCode: form?["grant_type"] == "authorization_code", of: caller, at: now)
         }
         if fault != nil { counters.faults += 1 }
         if !hasUserAgent { counters.anonymousRequests += 1 }
-        return Arrival(endpoint: endpoint, subject: subject(of: endpoint, form), fault: fault)
+        return Arrival(endpoint: endpoint, subject: subject, fault: fault)
     }
 
     private func subject(of endpoint: Endpoint, _ form: FormBody?) -> Arrival.Subject? {
         switch (endpoint, form?["grant_type"]) {
         case (.token, "authorization_code"): form?["code"].flatMap { grant(of: $0, .code) }.map { .exchange($0) }
         case (.token, "refresh_token"): form?["refresh_token"].flatMap { grant(of: $0, .refresh) }.map { .refresh($0) }
+        case (.token, TokenRequest.clientCredentials): .client
         case (.revoke, _): form?["token"].flatMap { grant(of: $0, .refresh, .access) }.map { .revocation($0) }
         case (.token, _), (.keys, _): nil
         }
     }
 
     mutating func end(_ arrival: Arrival, _ outcome: ExchangeOutcome, now: Moment) {
-        counters.end(arrival.endpoint, outcome)
+        counters.end(arrival, outcome)
         switch arrival.subject {
         case .exchange(let grant): grants[grant].exchanges += 1
         case .refresh(let grant): grants[grant].refreshes.record(isAnswer: outcome.isVerdict, at: now)
         case .revocation(let grant): grants[grant].revocations += 1
-        case nil: break
+        case .client, nil: break
         }
     }
 }

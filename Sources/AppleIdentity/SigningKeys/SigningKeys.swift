@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import BoundedHTTP
 package import CredentialCore
 import NIOConcurrencyHelpers
 
@@ -128,7 +127,7 @@ extension SigningKeys {
         let start = clock.now
         guard state.withLockedValue({ $0.schedule.begin(at: start, isUrgent: tellsTime) }) else { return .notDue }
         do {
-            let set = try await fetch()
+            let set = try await SigningKeySet(from: url, over: transport)
             let (new, retired) = state.withLockedValue { $0.take(set, fetchedAt: start) }
             if !new.isEmpty { tell(.new, new) }
             if !retired.isEmpty { tell(.retired, retired) }
@@ -137,13 +136,6 @@ extension SigningKeys {
             state.withLockedValue { $0.schedule.end(succeeded: false) }
             return .failed("\(error)")
         }
-    }
-
-    private func fetch() async throws -> SigningKeySet {
-        let response = try await transport.send(AppleRequest(.keys, url: url))
-        guard response.status == 200 else { throw UnusableKeySet("status \(response.status)") }
-        guard let body = response.body else { throw UnusableKeySet("larger than 64 KiB") }
-        return try SigningKeySet(body)
     }
 
     /// Stores the keys only once they are in use here, because that wakes the notifications that waited for them.

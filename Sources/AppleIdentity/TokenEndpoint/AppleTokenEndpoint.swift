@@ -53,6 +53,20 @@ package struct AppleTokenEndpoint: TokenEndpoint {
         }
     }
 
+    /// Asks whether Apple accepts the client with the key and the team that sign now.
+    ///
+    /// The grant is for moving users to another team. It names no user and changes nothing at Apple. siwatch drops the access token.
+    package func prove(_ clientID: String) async -> EndpointResponse<ClientNews> {
+        await ask(
+            .token,
+            of: clientID,
+            ["grant_type": Secret("client_credentials"), "scope": Secret("user.migration")],
+            secrets: []
+        ) {
+            $0.clientAnswer
+        }
+    }
+
     /// - Parameter sent: secrets that no text of ours may repeat, besides the client secret.
     private func ask<News>(
         _ endpoint: AppleEndpoint,

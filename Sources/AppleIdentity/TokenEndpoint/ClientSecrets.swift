@@ -35,7 +35,9 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// Apple allows six months. A leaked secret is useful for at most an hour.
+    /// The longest life that Apple allows, by its own clock: about six months.
+    package static let longestLifetime = Duration.seconds(15_777_000)
+    /// A leaked secret is useful for at most an hour.
     package static let lifetime = Duration.hours(1)
     /// How far `iat` lies in the past, because Apple answers `invalid_client` to a token from the future.
     package static let backdating = Duration.minutes(1)
@@ -70,19 +72,33 @@ package final class ClientSecrets: Sendable {
         let now = clock.now
         let (kept, key, identity) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.identity(of: clientID)) }
         if let kept, kept.isFresh(at: now) { return (kept.secret, identity) }
-        let new = Minted(secret: try await mint(for: clientID, with: key, at: now), at: now)
+        let new = Minted(secret: try await mint(for: clientID, with: key, at: now, lasting: Self.lifetime), at: now)
         state.withLockedValue { state in
             if state.load == identity.load { state.minted[clientID] = new }
         }
         return (new.secret, identity)
     }
 
-    private func mint(for clientID: String, with key: ClientSecretKey, at now: Timestamp) async throws -> Secret {
+    /// A new secret for another program. It is not kept here.
+    ///
+    /// - Parameter lifetime: at most `longestLifetime`.
+    package func secret(for clientID: String, lasting lifetime: Duration) async throws -> (secret: Secret, end: Timestamp) {
+        let now = clock.now
+        let secret = try await mint(for: clientID, with: state.withLockedValue(\.key), at: now, lasting: lifetime)
+        return (secret, now.advanced(by: lifetime))
+    }
+
+    private func mint(
+        for clientID: String,
+        with key: ClientSecretKey,
+        at now: Timestamp,
+        lasting lifetime: Duration
+    ) async throws -> Secret {
         let keys = await JWTKeyCollection().add(ecdsa: key.privateKey)
         let claims = ClientSecretClaims(
             iss: teamID,
             iat: now.advanced(by: .zero - Self.backdating).milliseconds / 1000,
-            exp: now.advanced(by: Self.lifetime).milliseconds / 1000,
+            exp: now.advanced(by: lifetime).milliseconds / 1000,
             aud: Self.audience,
             sub: clientID
         )

@@ -69,6 +69,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case revocationRejected = "revocation_rejected"
     case revocationsBraked = "revocations_braked"
     case tokenUnreadable = "token_unreadable"
+    case clientAccepted = "client_accepted"
+    case clientRefused = "client_refused"
     case appPaused = "app_paused"
     case appResumed = "app_resumed"
     case checksDoNotFit = "checks_do_not_fit"
@@ -155,6 +157,9 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .revocationsBraked:
             (.error, "Too many requests to revoke in an hour; the others wait for siwatch revocations confirm or drop")
         case .tokenUnreadable: (.error, "A stored token cannot be opened; check the sealing key")
+        case .clientAccepted: (.info, "Apple accepts the client with this key and team, asked without a user")
+        case .clientRefused:
+            (.warning, "Apple refuses the client with this key and team, asked without a user; siwatch goes on and asks again")
         case .appPaused:
             (.error, "Apple refuses the client: check key, team, client and clock. siwatch pauses the client's checks and revocations")
         case .appResumed: (.notice, "Apple accepts the client again; its checks and revocations go on")

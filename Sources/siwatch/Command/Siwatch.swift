@@ -16,8 +16,8 @@ struct Siwatch: AsyncParsableCommand {
             Forget.self,
             Unverified.self,
             Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self, Quarantine.self, Enqueue.self, Backup.self, Move.self,
-            App.self, Key.self, HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, ParseTOML.self,
-            TryInsert.self,
+            App.self, Key.self, ClientSecretCommand.self, HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self,
+            ParseTOML.self, TryInsert.self,
         ]
     )
 

@@ -11,10 +11,15 @@ import Logging
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Checks the configuration, the keys and the database, and changes nothing in them.",
-        discussion: "Exits with 78 and one line for each mistake, or with 0."
+        discussion: """
+            Exits with 78 and one line for each mistake, or with 0. With --online it also looks at the way to Apple, at the clock, and asks Apple \
+            about each client: whether its id, the team and the key belong together. That touches no user. It exits with 78 if Apple refuses a \
+            client, and with 69 if Apple gives no usable answer.
+            """
     )
 
     @OptionGroup var options: CommonOptions
+    @Flag(help: "Ask Apple, too, whether each client id, the team and the key belong together.") var online = false
 
     func run() async throws {
         let configuration = try options.readConfiguration(opensDatabase: false)
@@ -88,6 +93,7 @@ struct Check: AsyncParsableCommand {
         if let keys, keys.ring == nil {
             try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it")
         }
+        if online { try await OnlineCheck.run(configuration, keys) }
     }
 
     private func warn(_ text: String) {

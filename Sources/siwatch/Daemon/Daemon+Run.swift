@@ -56,7 +56,7 @@ extension Daemon {
         services += servers(health, desk)
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
-            apple.keyRefresh, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,
+            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,
             desk.service, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.

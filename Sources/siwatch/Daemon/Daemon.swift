@@ -12,6 +12,7 @@ struct Daemon {
     let writer: SettlementWriter
     let apps: [WatchedApp]
     let queues: QueueHandlers
+    let keyTrials: KeyTrials
     let erasureBlocker: ErasureBlocker
     /// Nil if the configuration has no door.
     let door: HTTPDoor?
@@ -33,6 +34,7 @@ struct Daemon {
             WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
         }
         queues = QueueHandlers(apps, apple, writer, signInRush, context)
+        keyTrials = KeyTrials(apps, context)
         door = try Self.door(keys.http, apple, context)
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)

@@ -13,6 +13,7 @@ import PrometheusMetrics
 actor StatusDesk {
     private let context: DaemonContext
     private let appleClock: AppleClock
+    private let keyTrials: KeyTrials
     private let health: HealthReports
     private let rounds: CheckRounds
     /// As the last reload left it.
@@ -40,6 +41,7 @@ actor StatusDesk {
     init(of daemon: Daemon, _ health: HealthReports) {
         context = daemon.context
         appleClock = daemon.apple.clock
+        keyTrials = daemon.keyTrials
         self.health = health
         rounds = CheckRounds(daemon.context.store)
         refresh = daemon.refresh
@@ -82,6 +84,7 @@ actor StatusDesk {
             reload: reload.withLockedValue { $0 },
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
+            keyTrials: keyTrials.all,
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
             checks: context.telemetry.recentChecks(at: context.clock.now),

@@ -14,6 +14,7 @@ struct WatchedApp {
     let wakeups: Wakeups
     private let teamID: String
     private let secrets: ClientSecrets
+    private let endpoint: AppleTokenEndpoint
 
     init(
         _ app: Configuration.App,
@@ -27,18 +28,19 @@ struct WatchedApp {
         self.wakeups = wakeups
         teamID = app.teamID
         secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
+        endpoint = AppleTokenEndpoint(
+            url: configuration.apple.tokenEndpoint.absoluteString,
+            revocationURL: configuration.apple.revocationEndpoint.absoluteString,
+            secrets: secrets,
+            transport: apple.transport,
+            clock: clock,
+            mayAsk: membership.mayAsk(for: app.name)
+        )
         let lease = membership.lease(of: .app(app.name))
         atWork = AppAtWork(
             name: app.name,
             clientIDs: Set(app.clientIDs),
-            endpoint: AppleTokenEndpoint(
-                url: configuration.apple.tokenEndpoint.absoluteString,
-                revocationURL: configuration.apple.revocationEndpoint.absoluteString,
-                secrets: secrets,
-                transport: apple.transport,
-                clock: clock,
-                mayAsk: membership.mayAsk(for: app.name)
-            ),
+            endpoint: endpoint,
             budget: RequestBudget(configuration.refresh.limits, lease: lease),
             codeBudget: CodeHandler.budget(configuration.refresh.limits, lease: lease),
             canaries: Set(app.canaries),
@@ -54,6 +56,12 @@ struct WatchedApp {
             telemetry: context.telemetry
         )
     }
+
+    /// As whom Apple is asked about a client now.
+    func identity(of clientID: String) -> ClientIdentity { secrets.identity(of: clientID) }
+
+    /// Asks Apple whether it accepts the client with the key that signs now.
+    func prove(_ clientID: String) async -> EndpointResponse<ClientNews> { await endpoint.prove(clientID) }
 
     /// Applies the limits of a reload.
     func use(_ limits: RequestLimits) {

@@ -124,6 +124,9 @@ struct PageSections {
         let refused = report.refusedClients.filter { $0.app == app.app }.map { client -> HTML in
             "\(HTML.mark(.down))Apple refuses \(HTML.code(client.clientID)) with \(HTML.code(client.refusal.word)) since \(time(client.refusal.since))."
         }
+        let trials = (daemon?.keyTrials ?? []).filter { $0.app == app.app }.map { trial -> HTML in
+            "\(HTML.code(trial.clientID)) \(trial.verdict.rawValue) with the key \(HTML.code(trial.keyID)), asked \(ago(trial.askedAt))"
+        }
         let pause = app.pausedAt.map { "\(HTML.mark(.degraded))An operator has paused it since \(time($0))." as HTML }
         let breaker = report.breakers.first { $0.app == app.app }
         let brake = app.revocationsBrakedAt.map {
@@ -135,6 +138,7 @@ struct PageSections {
             \(HTML.table("Apple’s last answer in each lane of \(app.app)", columns, [HTML.Group(rows: lanes)]))
             \(HTML.pairs([
                 ("clients", refused.isEmpty ? "Apple refuses no client." : refused.joined(separator: "<br>")),
+                ("key", trials.isEmpty ? "Apple has not been asked about the key yet." : trials.joined(separator: "<br>")),
                 ("operator", pause ?? "No operator has paused it."),
                 ("breaker", breaker.map(text(of:)) ?? "–"),
                 ("brake", brake ?? "Not set: it holds no request to revoke."),

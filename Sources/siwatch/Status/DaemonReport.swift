@@ -25,6 +25,8 @@ struct DaemonReport: Encodable {
     var appleClockSkew: Int64?
     /// Whether nothing is deleted by age, because the clock cannot be trusted.
     var isClockHeld: Bool
+    /// What Apple said of each client when siwatch asked about its key.
+    var keyTrials: [KeyTrial]
     var answers: [LaneAnswer]
     var absences: [AppAbsence]
     /// What became of the latest checks.

@@ -87,6 +87,9 @@ struct StatusPage {
         if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
         lines.append("last verified notification  \(ago(report.newestNotification))")
         guard let daemon = report.daemon else { return lines }
+        lines += daemon.keyTrials.map { trial in
+            "client \(trial.clientID.printable) \(trial.verdict.rawValue) with the key \(trial.keyID.printable), asked \(ago(trial.askedAt))"
+        }
         lines += [""] + (daemon.answers.isEmpty ? ["Apple has not answered since the start"] : ["Apple's last answers"])
         return lines
             + daemon.answers.map { answer in

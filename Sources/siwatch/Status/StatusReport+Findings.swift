@@ -116,6 +116,7 @@ extension StatusReport {
         findings += refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
+        findings += ofTrials
         // People wait at the sign-in page for these codes.
         let isWaitedFor = waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
         findings += (daemon?.absences ?? []).map { absence in
@@ -155,6 +156,20 @@ extension StatusReport {
             findings.append(Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted"))
         }
         return findings + ofChecks
+    }
+
+    /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
+    private var ofTrials: [Finding] {
+        (daemon?.keyTrials ?? []).filter { $0.verdict == .refused }.compactMap { trial in
+            guard !refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
+            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since
+            return Finding(
+                isContradicted ? .note : .degraded,
+                isContradicted ? "\(trial.sentence), and has accepted a token of it since" : trial.sentence,
+                remedy: KeyTrial.remedy,
+                runbook: "siwatchapppaused"
+            )
+        }
     }
 
     private var ofChecks: [Finding] {

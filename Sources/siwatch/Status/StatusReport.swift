@@ -104,9 +104,9 @@ struct StatusReport: Encodable {
         let watched = configuration.clientIDs
         // A check may come somewhat later, and an hour late.
         let longest = configuration.refreshPolicy.longestInterval + .hours(1)
-        let unproven = try await store.clients().filter { client in
-            watched.contains(client.clientID) && client.validAt.map { $0.advanced(by: longest) < now } ?? true
-        }
+        let clients = try await store.clients().filter { watched.contains($0.clientID) }
+        acceptedAt = Dictionary(clients.compactMap { client in client.validAt.map { (client.clientID, $0) } }, uniquingKeysWith: max)
+        let unproven = clients.filter { client in client.validAt.map { $0.advanced(by: longest) < now } ?? true }
         idleClients = known?.idleClients ?? []
         unprovenClients = []
         for client in unproven where !idleClients.contains(client.clientID) {
@@ -155,6 +155,9 @@ struct StatusReport: Encodable {
         waitingGrants = WaitingGrants(WaitingGrantCounts(), configured: [])
         (waitingRevocations, quarantined, signingKeys, idleClients) = (WaitingRevocationCounts(), [:], 0, [])
     }
+
+    /// When Apple last accepted a token or a code, by client. It is not in the document.
+    private(set) var acceptedAt: [String: Timestamp] = [:]
 
     /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
     private var idleClients: Set<String>

@@ -72,6 +72,39 @@ import Testing
         #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
     }
 
+    // MARK: The client alone
+
+    @Test func provesAClientAsAppleDocuments() async throws {
+        let transport = ScriptedTransport(status: 200, #"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#)
+        let response = await endpoint(transport).prove("com.example.app")
+        #expect(response.answer == .news(.accepted) && response.identity == identity)
+        let request = try #require(transport.requests.first)
+        #expect(request.endpoint == .token)
+        #expect(request.url == "https://appleid.apple.com/auth/token")
+        let form = try #require(request.form)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "scope"])
+        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&grant_type=client_credentials&scope=user.migration"))
+    }
+
+    /// Only `invalid_client` blames key, team or client id.
+    @Test(
+        arguments: [
+            (400, #"{"error":"invalid_client"}"#, .misconfigured("invalid_client")),
+            (400, #"{"error":"unauthorized_client"}"#, .unavailable("unauthorized_client")),
+            (400, #"{"error":"invalid_scope"}"#, .unavailable("invalid_scope")),
+            (400, #"{"error":"unsupported_grant_type"}"#, .unavailable("unsupported_grant_type")),
+            (400, "<html>", .unavailable("400 without JSON")),
+            (200, "{}", .unavailable("200 without access_token")),
+            (200, #"{"access_token":""}"#, .unavailable("200 without access_token")),
+            (401, #"{"error":"invalid_client"}"#, .unavailable("status 401")),
+            (429, "", .throttled(retryAfter: nil)),
+            (503, "", .unavailable("status 503")),
+        ] as [(Int, String, EndpointAnswer<ClientNews>)]
+    )
+    func readsTheAnswerAboutAClient(status: Int, body: String, answer: EndpointAnswer<ClientNews>) async {
+        #expect(await endpoint(ScriptedTransport(status: status, body)).prove("com.example.app").answer == answer)
+    }
+
     // MARK: Codes and revocations
 
     private static let tokens = #"{"refresh_token":"r"}"#

@@ -59,6 +59,15 @@ import Testing
         #expect(try await keys.verify(secret, as: Claims.self).sub == "com.example.app")
     }
 
+    @Test func oneForAnotherProgramLastsAsLongAsItIsAsked() async throws {
+        let secrets = try makeSecrets()
+        let (secret, end) = try await secrets.secret(for: "com.example.web", lasting: .days(180))
+        #expect(end == clock.now.advanced(by: .days(180)))
+        let claims = try JSON(Base64URL.decode(secret.reveal.split(separator: ".")[1].utf8)!).object
+        #expect(claims?["exp"] == .integer(end.milliseconds / 1000) && claims?["sub"] == .string("com.example.web"))
+        #expect(try await secrets.secret(for: "com.example.web").secret != secret, "siwatch itself uses none that lasts so long")
+    }
+
     @Test func isKeptForHalfItsLife() async throws {
         let secrets = try makeSecrets()
         let first = try await secrets.secret(for: "com.example.app").secret

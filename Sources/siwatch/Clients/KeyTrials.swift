@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialMonitor
+import Logging
+import NIOConcurrencyHelpers
+
+/// Asks Apple about each client of the running siwatch: once after the start, and once after a reload with another key.
+///
+/// The answers are for people. They move no state, no breaker, no pause and no proof of a rejection, because nobody has published how this
+/// grant and the others hang together. They are kept in memory only: one request for each client and start costs less than a table, and a
+/// key that was revoked at Apple meanwhile is seen too.
+final class KeyTrials: Sendable {
+    private let apps: [WatchedApp]
+    private let clock: WallClock
+    private let logger: Logger
+    /// By client id.
+    private let known = NIOLockedValueBox<[String: Known]>([:])
+
+    private struct Known {
+        var identity: ClientIdentity
+        var trial: KeyTrial
+        var askedAt: ContinuousClock.Instant
+    }
+
+    /// How soon to ask again about a client that Apple has not accepted.
+    private static let patience = Duration.minutes(10)
+
+    init(_ apps: [WatchedApp], _ context: DaemonContext) {
+        self.apps = apps
+        clock = context.clock
+        logger = context.logger
+    }
+
+    /// The last answers, by app and client. Another replica has those of the apps that it owns.
+    var all: [KeyTrial] {
+        known.withLockedValue { $0.values.map(\.trial) }.sorted { ($0.app, $0.clientID) < ($1.app, $1.clientID) }
+    }
+
+    /// Asks about one client at a time, within the limits of its app.
+    var service: Recurring {
+        Recurring(every: .seconds(1), onFailure: { _ in }) { await self.askWhatIsDue() }
+    }
+
+    private func askWhatIsDue() async {
+        for app in apps {
+            for clientID in app.atWork.clientIDs.sorted() where isDue(clientID, of: app) {
+                guard !Task.isCancelled, app.atWork.budget.take(upTo: 1, at: clock.now) == 1 else { break }
+                await ask(clientID, of: app)
+            }
+        }
+    }
+
+    private func isDue(_ clientID: String, of app: WatchedApp) -> Bool {
+        guard let last = known.withLockedValue({ $0[clientID] }), last.identity == app.identity(of: clientID) else { return true }
+        return last.trial.verdict != .accepted && ContinuousClock.now - last.askedAt >= Self.patience
+    }
+
+    private func ask(_ clientID: String, of app: WatchedApp) async {
+        let start = clock.now
+        let response = await app.prove(clientID)
+        // A question that the end of the process cuts short says nothing of Apple.
+        guard !Task.isCancelled else { return }
+        let (verdict, words) = response.answer.verdict
+        let identity = response.identity
+        let isNews = known.withLockedValue { known in
+            let earlier = known[clientID].flatMap { $0.identity == identity ? $0.trial : nil }
+            let isNews = earlier?.verdict != verdict
+            let trial = KeyTrial(
+                app: app.atWork.name,
+                clientID: clientID,
+                teamID: identity.teamID ?? "",
+                keyID: identity.plainKeyID,
+                verdict: verdict,
+                words: words,
+                since: isNews ? start : earlier?.since ?? start,
+                askedAt: start
+            )
+            known[clientID] = Known(identity: identity, trial: trial, askedAt: .now)
+            return isNews
+        }
+        if isNews { log(verdict, words, clientID, of: app) }
+    }
+
+    private func log(_ verdict: KeyTrial.Verdict, _ words: String?, _ clientID: String, of app: WatchedApp) {
+        let metadata: Logger.Metadata = ["app": "\(app.atWork.name)", "client_id": "\(clientID)"]
+        switch verdict {
+        case .accepted: logger.log(.clientAccepted, metadata)
+        case .refused: logger.log(.clientRefused, metadata.merging(["error": "\(words ?? "")"]) { $1 })
+        // Checks and sign-ins tell of an Apple that does not answer.
+        case .unanswered: break
+        }
+    }
+}
+
+extension ClientIdentity {
+    /// The key's id at Apple, without the fingerprint of its content.
+    fileprivate var plainKeyID: String { String(keyID.prefix { $0 != " " }) }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import AsyncHTTPClient
+import BoundedHTTP
+import CredentialCore
+import Foundation
+import NIOConcurrencyHelpers
+import Webhooks
+
+/// `check --online`: what Apple itself says of the configuration, without a user.
+struct OnlineCheck {
+    private let configuration: Configuration
+    private let transport: ObservedTransport
+    private let clock = WallClock.system
+    private let skew: NIOLockedValueBox<Int64?>
+    private var symptoms: [Symptom] = []
+    private var unanswered = 0
+
+    private init(_ configuration: Configuration, _ client: HTTPClient) {
+        let skew = NIOLockedValueBox<Int64?>(nil)
+        self.configuration = configuration
+        self.skew = skew
+        transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) { exchange in
+            // A slow answer was on its way for nobody knows how long. Apple's date is cut to the second.
+            guard let date = exchange.date, exchange.duration <= .seconds(2) else { return }
+            let ahead = WallClock.system.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
+            skew.withLockedValue { $0 = ahead }
+        }
+    }
+
+    /// Prints what is proved, what is wrong, and what only a sign-in proves.
+    ///
+    /// - Parameter keys: nil if this process cannot read them.
+    /// - Throws: `CommandFailure`: unusable if Apple refuses a client, else unavailable if Apple gave no usable answer.
+    static func run(_ configuration: Configuration, _ keys: Keys?) async throws {
+        let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
+        var check = OnlineCheck(configuration, client)
+        await check.lookAtApple()
+        if check.unanswered == 0 {
+            if let keys {
+                await check.prove(keys)
+            } else {
+                check.symptoms.append(Symptom(.warning, "systemd hides the keys from this command, so no client was asked about"))
+            }
+        }
+        try? await client.shutdown()
+        try check.conclude()
+    }
+
+    // MARK: Apple
+
+    private mutating func lookAtApple() async {
+        let endpoint = configuration.apple.keysEndpoint
+        let host = endpoint.host() ?? ""
+        do {
+            let addresses = try HostAddress.addresses(of: host)
+            symptoms.append(Symptom(.ok, "\(host.printable) is \(addresses.map(\.printable).joined(separator: ", "))"))
+        } catch {
+            unanswered += 1
+            symptoms.append(Symptom(.warning, "\(host.printable): \(error)", "this host needs DNS"))
+            return
+        }
+        do {
+            let keys = try await SigningKeySet(from: endpoint.absoluteString, over: transport)
+            if endpoint.scheme == "https" { symptoms.append(Symptom(.ok, "TLS: the certificate of \(host.printable) is valid")) }
+            symptoms.append(Symptom(.ok, "Apple publishes \(keys.count.counted("signing key"))"))
+        } catch {
+            unanswered += 1
+            symptoms.append(Self.symptom(of: error, host))
+            return
+        }
+        symptoms.append(ofClock)
+    }
+
+    private static func symptom(of error: any Error, _ host: String) -> Symptom {
+        guard let failure = error as? TransportFailure else { return Symptom(.warning, "Apple publishes no usable signing keys: \(error)") }
+        return switch failure {
+        case .tls:
+            Symptom(
+                .warning,
+                "no TLS 1.2 connection to \(host.printable) with a valid certificate: CA certificates are missing, or a proxy answers",
+                "openssl s_client -connect \(host.shellQuoted):443 -servername \(host.shellQuoted) shows the chain"
+            )
+        case .timeout, .dns, .refused, .reset, .descriptors, .withheld, .other:
+            Symptom(.warning, "no answer came from \(host.printable): \(failure.rawValue)", "siwatch needs port 443 outwards")
+        }
+    }
+
+    private var ofClock: Symptom {
+        guard let skew = skew.withLockedValue({ $0 }) else {
+            return Symptom(.warning, "Apple's answer did not tell the time, so this clock was not compared")
+        }
+        let sentence = StatusReport.sentence(skew: skew)
+        return abs(skew) <= 30_000 ? Symptom(.ok, sentence) : Symptom(.warning, sentence, "put NTP right")
+    }
+
+    // MARK: Clients
+
+    /// Asks about every client, one after the other, with the key that signs.
+    private mutating func prove(_ keys: Keys) async {
+        var verdicts: [(app: Configuration.App, answers: [(clientID: String, answer: EndpointAnswer<ClientNews>)])] = []
+        for app in configuration.apps {
+            var answers: [(clientID: String, answer: EndpointAnswer<ClientNews>)] = []
+            for clientID in app.clientIDs {
+                answers.append((clientID, await ask(clientID, of: app.teamID, with: keys.clientSecretKeys[app.name]![0])))
+            }
+            verdicts.append((app, answers))
+        }
+        for (app, answers) in verdicts {
+            let accepted = answers.first { $0.answer.verdict.verdict == .accepted }?.clientID
+            for (clientID, answer) in answers {
+                let (verdict, words) = answer.verdict
+                let signed = "the key \(app.keys[0].id) of the team \(app.teamID)"
+                switch verdict {
+                case .accepted: symptoms.append(Symptom(.ok, "Apple accepts \(clientID.printable) with \(signed)"))
+                case .unanswered:
+                    unanswered += 1
+                    let sentence = "Apple gave no usable answer about \(clientID.printable): \((words ?? "").printable)"
+                    symptoms.append(Symptom(.warning, sentence, "ask again later"))
+                case .refused:
+                    let diagnosis = ClientDiagnosis(
+                        app: app,
+                        clientID: clientID,
+                        words: words ?? "",
+                        accepted: accepted,
+                        elsewhere: await elsewhere(clientID, of: app, isKeyProved: accepted != nil, keys),
+                        skew: skew.withLockedValue { $0 }
+                    )
+                    symptoms.append(diagnosis.symptom)
+                }
+            }
+        }
+    }
+
+    /// Whether Apple accepts a refused client with the key of another app, or the key with another app's client.
+    private func elsewhere(
+        _ clientID: String,
+        of app: Configuration.App,
+        isKeyProved: Bool,
+        _ keys: Keys
+    ) async -> ClientDiagnosis.Elsewhere? {
+        for other in configuration.apps where other.name != app.name {
+            let otherKey = keys.clientSecretKeys[other.name]![0]
+            let answer = await ask(clientID, of: other.teamID, with: otherKey)
+            if answer.verdict.verdict == .accepted { return .client(app: other.name, teamID: other.teamID, keyID: otherKey.id) }
+            guard !isKeyProved, let known = other.clientIDs.first else { continue }
+            let keyAnswer = await ask(known, of: other.teamID, with: keys.clientSecretKeys[app.name]![0])
+            if keyAnswer.verdict.verdict == .accepted { return .key(app: other.name, teamID: other.teamID, clientID: known) }
+        }
+        return nil
+    }
+
+    private func ask(_ clientID: String, of teamID: String, with key: ClientSecretKey) async -> EndpointAnswer<ClientNews> {
+        let endpoint = AppleTokenEndpoint(
+            url: configuration.apple.tokenEndpoint.absoluteString,
+            revocationURL: configuration.apple.revocationEndpoint.absoluteString,
+            secrets: ClientSecrets(teamID: teamID, key: key, clock: clock),
+            transport: transport,
+            clock: clock
+        )
+        return await endpoint.prove(clientID).answer
+    }
+
+    // MARK: The end
+
+    private func conclude() throws(CommandFailure) {
+        try printOutput((["At Apple, without a user:"] + symptoms.map(\.text) + Self.leftToSignIns).joined(separator: "\n"))
+        let wrong = symptoms.filter { $0.verdict == .wrong }.count
+        if wrong > 0 { throw .unusable(["Apple refuses \(wrong.counted("client")) of this configuration"]) }
+        if unanswered > 0 { throw .unavailable("Apple gave no usable answer, so nothing is proved wrong; ask again later") }
+    }
+
+    private static let leftToSignIns = [
+        "Only a sign-in proves that",
+        "  each client id is the right one of the two: an app's code belongs to its bundle id, a website's or Android's to the Services ID",
+        "  redirect_uri is registered at Apple",
+        "  Apple accepts the refresh tokens of the client",
+        "Only a notification proves that Apple's come through; siwatch intake test URL looks at the way.",
+    ]
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Crypto
+import DaemonHarness
+import Foundation
+import Testing
+
+/// The daemon asks Apple about its keys at a start, and only tells of the answer.
+struct KeyTrialTests {
+    @Test(arguments: SiteDatabase.allCases) func eachClientIsAskedAboutOnceAtAStart(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0") { site in
+            for starts in 1...2 {
+                try await site.daemon { daemon in
+                    let pages = try await OperationsPages(of: daemon)
+                    let document = try await Self.document(pages) { $0.health == "healthy" && $0.trials.count == 2 }
+                    #expect(document.health == "healthy")
+                    #expect(document.trials.map(\.clientID) == SimulatedApple.clientIDs)
+                    #expect(document.trials.allSatisfy { $0.verdict == "accepted" && $0.keyID == SimulatedApple.keyID && $0.words == nil })
+                    let words = "client com.example.web accepted with the key ABC123DEFG, asked "
+                    #expect(try await pages.get("").contains(words))
+                    #expect(await daemon.line(containing: #""event":"client_accepted""#) != nil)
+                    #expect(try await site.apple.send(ReadCounters()).clientCredentials == ["200": 2 * starts])
+                }
+            }
+        }
+    }
+
+    /// No state, no breaker and no pause follows from the answer. A reload with the right key asks at once.
+    @Test func aRefusalIsAFindingAndMovesNothing() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            let file = site.folder.url.appending(path: SimulatedApple.keyFile)
+            let right = try Data(contentsOf: file)
+            try Data(P256.Signing.PrivateKey().pemRepresentation.utf8).write(to: file)
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                let document = try await Self.document(pages) { $0.health == "degraded" && $0.trials.count == 2 }
+                #expect(document.health == "degraded")
+                #expect(document.trials.allSatisfy { $0.verdict == "refused" && $0.words == "invalid_client" })
+                let findings = document.findings.filter { $0.sentence.contains(": Apple does not accept com.example.") }
+                #expect(findings.count == 2 && findings.allSatisfy { $0.severity == "degraded" && $0.runbook == "siwatchapppaused" })
+                #expect(await daemon.line(containing: #""event":"client_refused""#)?.contains("invalid_client") == true)
+
+                #expect(try await site.folder.run("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"])
+                #expect(try await !pages.get("metrics").contains("siwatch_app_paused{app=\"example\"} 1"))
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change") == 0)
+
+                try right.write(to: file)
+                daemon.signal(SIGHUP)
+                let after = try await Self.document(pages) {
+                    $0.health == "healthy" && $0.trials.allSatisfy { $0.verdict == "accepted" }
+                }
+                #expect(after.health == "healthy" && after.trials.count == 2)
+            }
+            #expect(try await site.apple.send(ReadCounters()).clientCredentials == ["400": 2, "200": 2])
+        }
+    }
+
+    @Test func anAppleWithoutAnAnswerIsNoFinding() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.apple.script(.answer(503).ofClientCredentials)
+            try await site.daemon { daemon in
+                let document = try await Self.document(try await OperationsPages(of: daemon)) {
+                    $0.health == "healthy" && $0.trials.count == 2
+                }
+                #expect(document.health == "healthy")
+                #expect(document.trials.allSatisfy { $0.verdict == "unanswered" && $0.words == "status 503" })
+            }
+            #expect(try await site.apple.send(ReadCounters()).clientCredentials == ["503": 2], "the next question is ten minutes away")
+        }
+    }
+
+    private static func document(_ pages: OperationsPages, until isMet: (Document) -> Bool) async throws -> Document {
+        func parse(_ text: String) -> Document? { try? JSONDecoder().decode(Document.self, from: Data(text.utf8)) }
+        let text = try await pages.get("status.json", within: .seconds(60)) { parse($0).map(isMet) ?? false }
+        return try #require(parse(text), "\(text)")
+    }
+
+    private struct Document: Decodable {
+        var health: String
+        var findings: [Finding]
+        var daemon: Daemon
+
+        var trials: [Trial] { daemon.keyTrials }
+
+        struct Finding: Decodable {
+            var severity: String
+            var sentence: String
+            var runbook: String?
+        }
+
+        struct Daemon: Decodable {
+            var keyTrials: [Trial]
+        }
+
+        struct Trial: Decodable {
+            var clientID: String
+            var keyID: String
+            var verdict: String
+            var words: String?
+        }
+    }
+}
