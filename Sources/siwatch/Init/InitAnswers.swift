@@ -86,14 +86,14 @@ struct InitAnswers {
             text throws(CommandFailure) in text
         }
         let isFile = database.map { !DatabaseLocation.isAddress($0) } ?? false
-        let backendUser: String?? =
-            isFile
-            ? try answer(
+        let backendUser =
+            try isFile
+            ? answer(
                 "--backend-user",
                 options.backendUser,
                 "The user of this host that your backend runs as, if it opens that file",
                 proposal: ""
-            ) { text throws(CommandFailure) in try Self.user(text) } : .none
+            ) { text throws(CommandFailure) in try Self.user(text) } : nil
         guard let key, let teamID, let clientIDs, let app, let database, missing.isEmpty else {
             throw .wrongUsage("\(missing.joined(separator: ", ")) \(missing.count == 1 ? "is" : "are") missing; nothing was changed")
         }
