@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// All that a store has to do, whatever it is made of.
-package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, DeliveryDesk, SigningKeyStore, OperatorDesk, StoreUpkeep,
-    Registrar,
+package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, ImportDesk, DeliveryDesk, SigningKeyStore, OperatorDesk,
+    StoreUpkeep, Registrar,
     CommitWatch
 {
     /// The version of the library or of the server that keeps the tables.

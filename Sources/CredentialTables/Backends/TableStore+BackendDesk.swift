@@ -85,7 +85,7 @@ extension TableStore {
 }
 
 /// Another replica has just used the key.
-private struct KeyTaken: Error {}
+struct KeyTaken: Error {}
 
 extension TableConnection {
     fileprivate func append(_ request: BackendRequest, at now: Timestamp) throws -> AppendedRequest {

@@ -4,6 +4,7 @@
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
+import Foundation
 
 /// Why a command ends early: sentences for people, and an exit code for programs.
 struct CommandFailure: Error {
@@ -21,6 +22,14 @@ struct CommandFailure: Error {
     static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
     /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart siwatch after it.
     static func unusable(_ messages: [String]) -> CommandFailure { CommandFailure(code: ExitCode(78), messages: messages) }
+}
+
+extension CommandFailure {
+    /// Says why, and ends the process.
+    func exit() -> Never {
+        for message in messages { printError("siwatch: \(message)") }
+        Foundation.exit(code.rawValue)
+    }
 }
 
 extension CommandFailure: CustomStringConvertible {
@@ -122,7 +131,7 @@ extension CommandFailure {
         case .brakeNotSet:
             self = .wrongUsage("the brake of \((request.app ?? "").printable) is not set: no request to revoke waits for you")
         case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .revocationsReleased, .rechecking, .recheckingApp, .quarantine,
-            .forgotten:
+            .forgotten, .importUndone:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
     }

@@ -12,14 +12,24 @@ struct Siwatch: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             Init.self, Run.self, Check.self, Migrate.self, Status.self, ShowHealth.self, Doctor.self, Explain.self, Receipt.self,
-            Export.self,
-            Forget.self,
-            Unverified.self,
-            Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self, Quarantine.self, Enqueue.self, Backup.self, Move.self,
-            App.self, Key.self, ClientSecretCommand.self, HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self,
-            ParseTOML.self, TryInsert.self,
+            Export.self, Forget.self, Unverified.self, Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self,
+            Quarantine.self, Enqueue.self, Import.self, Backup.self, Move.self, App.self, Key.self, ClientSecretCommand.self,
+            HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, ParseTOML.self, TryInsert.self,
         ]
     )
+
+    /// What `siwatch` alone says.
+    func run() async throws {
+        try printOutput(
+            """
+            Three commands to begin with:
+              siwatch init      writes a configuration, makes the tables and checks both
+              siwatch status    says whether all is well, and what to do if it is not
+              siwatch doctor    looks for the reason if nothing appears, or nothing of one user
+            siwatch --help lists all commands, siwatch help COMMAND explains one.
+            """
+        )
+    }
 
     /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
@@ -32,9 +42,9 @@ struct Siwatch: AsyncParsableCommand {
                 try command.run()
             }
         } catch let failure as CommandFailure {
-            for message in failure.messages { printError("siwatch: \(message)") }
-            Foundation.exit(failure.code.rawValue)
+            failure.exit()
         } catch {
+            if let unknown = UnknownCommand(in: CommandLine.arguments.dropFirst(), of: Siwatch.self) { unknown.failure.exit() }
             exit(withError: error)
         }
     }

@@ -68,7 +68,11 @@ struct TableReader {
 
     /// All mistakes, including unknown keys.
     consuming func finish() -> [ConfigurationMistake] {
-        mistakes + table.keys.filter { !known.contains($0) }.map { .at(place(of: $0), "is not a key that siwatch knows") }
+        mistakes
+            + table.keys.filter { !known.contains($0) }.map { key -> ConfigurationMistake in
+                let near = key.nearest(among: known.subtracting(table.keys)).map { "; did you mean \($0)?" } ?? ""
+                return .at(place(of: key), "is not a key that siwatch knows\(near)")
+            }
     }
 
     private mutating func value(of key: String) -> ConfigurationValue? {

@@ -20,6 +20,7 @@ struct Backup: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var progress: ProgressOptions
     @Option(help: ArgumentHelp("Write into a folder, under a name with the time, and keep so many such copies.", valueName: "number"))
     var keep: Int?
     @Argument(help: "The file to write; it must not exist yet. With --keep, the folder.", completion: .file()) var file: String
@@ -43,8 +44,15 @@ struct Backup: AsyncParsableCommand {
         do {
             let reader = try SQLiteStore.openForReading(database)
             defer { try? reader.close() }
-            try await reader.backUp(to: file)
-            try SQLiteStore.verify(copy: file)
+            let line = progress.line(json: output.json)
+            try await line.follow(
+                "copying",
+                of: Self.size(of: database.path),
+                "bytes",
+                measure: { Self.size(of: file) },
+                while: { try await reader.backUp(to: file) }
+            )
+            try await line.time("verifying") { try SQLiteStore.verify(copy: file) }
             let writer = try SQLiteStore.openBeside(database)
             defer { try? writer.close() }
             try await writer.noteBackup(at: now)
@@ -54,12 +62,17 @@ struct Backup: AsyncParsableCommand {
             throw CommandFailure(database: error)
         }
         let removed = try folder?.removeOld() ?? []
-        let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? 0
+        let size = Self.size(of: file) ?? 0
         let old = removed.map { "\n\($0.printable): removed." }.joined()
         try output.print(
             Report(file: file, bytes: size, removed: removed, keyFile: configuration.encryption.keyFile),
             "\(file.printable): \(size) bytes, verified.\(old)\n\(keepTheKey(of: configuration))"
         )
+    }
+
+    /// In bytes. Nil if the file is not there.
+    private static func size(of file: String) -> Int? {
+        (try? FileManager.default.attributesOfItem(atPath: file))?[.size] as? Int
     }
 
     /// Prints the server's own commands for a backup, after a check that this user may read every table.

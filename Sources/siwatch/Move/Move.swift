@@ -22,6 +22,7 @@ struct Move: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var progress: ProgressOptions
     @Option(help: ArgumentHelp("What is left: a file, or postgresql://user@host/database.", valueName: "file-or-url"), completion: .file())
     var from: String?
     @Option(help: ArgumentHelp("Where to: postgresql://user@host/database, or a file.", valueName: "file-or-url"), completion: .file())
@@ -42,8 +43,7 @@ struct Move: AsyncParsableCommand {
         do {
             let ends = (from: try location(from, "--from"), to: try location(to, "--to"))
             try await withStores(ends.from, ends.to) { source, destination in
-                let isSeen = !output.json && isatty(STDERR_FILENO) != 0
-                let move = StoreMove(source: source, destination: destination, progress: isSeen ? ProgressBar() : SilentProgress())
+                let move = StoreMove(source: source, destination: destination, progress: progress.line(json: output.json))
                 var report = Report(from: source.place, to: destination.place)
                 if let departure = source.departure {
                     guard departure.destination == destination.place else { throw MoveRefusal.elsewhere(source.place, departure) }
@@ -82,7 +82,7 @@ extension Move {
             guard let proof else { return "\(from.printable) had moved to \(to.printable) before, and is now marked as moved. \(next)" }
             let rows = proof.tables.reduce(0) { $0 + $1.source.rows }
             let time = String(format: "%.1f s", seconds)
-            let head = "\(from.printable) has moved to \(to.printable): \(MoveProof.text(rows)) rows in \(time), read back from both:"
+            let head = "\(from.printable) has moved to \(to.printable): \(rows.grouped) rows in \(time), read back from both:"
             return ([head, ""] + proof.lines + ["", next]).joined(separator: "\n")
         }
     }

@@ -35,7 +35,7 @@ struct MoveProof: Encodable {
 
     var holds: Bool { tables.allSatisfy(\.isEqual) && states.different == 0 }
 
-    init(of source: any StoreContents, and destination: any StoreContents, progress: any MoveProgress) async throws {
+    init(of source: any StoreContents, and destination: any StoreContents, progress: ProgressLine) async throws {
         states = States(count: 0, different: 0)
         for table in StoredTable.all + StoredTable.views {
             // Each store reads by itself, so neither waits for the other.
@@ -49,14 +49,14 @@ struct MoveProof: Encodable {
         states = States(count: audit.count, different: audit.different)
     }
 
-    private static func side(_ table: StoredTable, of store: any StoreContents, _ progress: any MoveProgress) async throws -> Side {
+    private static func side(_ table: StoredTable, of store: any StoreContents, _ progress: ProgressLine) async throws -> Side {
         var side = Side()
         var digest = SHA256()
         try await store.beginReading(table)
         while let rows = try await store.read() {
             rows.bytes.withUnsafeBytes { digest.update(bufferPointer: $0) }
             side.rows += rows.count
-            if table.kind != .view { progress.add(rows: rows.count, to: .proving) }
+            if table.kind != .view { progress.add(rows.count) }
         }
         side.sha256 = digest.finalize().map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         if table.remembersGreatestID { side.greatestID = try await store.greatestID(of: table) }
@@ -69,29 +69,19 @@ extension MoveProof {
     var lines: [String] {
         let shown = tables.filter { $0.source.rows + $0.destination.rows > 0 || !$0.isEqual }
         let width = shown.map(\.name.count).max() ?? 0
-        let rows = shown.map { Self.text($0.source.rows).count }.max() ?? 0
+        let rows = shown.map { $0.source.rows.grouped.count }.max() ?? 0
         var lines = shown.map { table in
             let name = table.name.padding(to: width)
-            let count = Self.text(table.source.rows)
+            let count = table.source.rows.grouped
             let gap = String(repeating: " ", count: rows - count.count)
             return "  \(name)  \(gap)\(count)  \(table.difference ?? String(table.source.sha256.prefix(16)))"
         }
         let equal = tables.count { $0.isEqual }
         lines.append("  \(equal) of \(tables.count) tables and views are equal, row by row, by SHA-256 of all that is in them.")
         lines.append(
-            "  \(Self.text(states.count - states.different)) of \(Self.text(states.count)) states were derived again from what is stored, and are equal."
+            "  \((states.count - states.different).grouped) of \(states.count.grouped) states were derived again from what is stored, and are equal."
         )
         return lines
-    }
-
-    static func text(_ number: Int) -> String {
-        var digits = Substring(String(number))
-        var groups: [Substring] = []
-        while digits.count > 3 {
-            groups.insert(digits.suffix(3), at: 0)
-            digits = digits.dropLast(3)
-        }
-        return ([digits] + groups).joined(separator: ",")
     }
 }
 
@@ -99,7 +89,7 @@ extension MoveProof.Table {
     /// Nil if the two sides are equal.
     fileprivate var difference: String? {
         if isEqual { return nil }
-        if source.rows != destination.rows { return "DIFFERENT: \(MoveProof.text(destination.rows)) rows in the destination" }
+        if source.rows != destination.rows { return "DIFFERENT: \(destination.rows.grouped) rows in the destination" }
         return source.sha256 != destination.sha256 ? "DIFFERENT" : "DIFFERENT: the next ids are not the same"
     }
 }

@@ -11,7 +11,7 @@ import CredentialTables
 struct StoreMove {
     let source: any DepartingStore
     let destination: any ArrivingStore
-    let progress: any MoveProgress
+    let progress: ProgressLine
 
     /// Failures of a move other than errors of a store.
     enum Failure: Error {
@@ -44,7 +44,7 @@ struct StoreMove {
         try await destination.clear()
         var count = 0
         for table in StoredTable.all { count += try await source.count(of: table) }
-        progress.begin(rows: count)
+        progress.begin("copying", of: count)
         var greatestIDs: [String: Int64] = [:]
         for table in StoredTable.all {
             try await copy(table)
@@ -60,7 +60,7 @@ struct StoreMove {
         while let rows = portion {
             async let next = source.read()
             try await destination.write(rows)
-            progress.add(rows: rows.count, to: .copying)
+            progress.add(rows.count)
             portion = try await next
         }
         try await destination.endWriting()
@@ -68,6 +68,8 @@ struct StoreMove {
 
     /// - Throws: `Failure.notProved`
     func prove() async throws -> MoveProof {
+        // On both sides.
+        progress.next("proving", passes: 2)
         let proof = try await MoveProof(of: source, and: destination, progress: progress)
         guard proof.holds else { throw Failure.notProved(proof) }
         return proof

@@ -18,14 +18,18 @@ struct Forget: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var progress: ProgressOptions
     @Argument(help: "Apple's `sub` of the user.") var user: String
     @Option(help: ArgumentHelp("Only in this app.", valueName: "name")) var app: String?
     @Flag(help: "Also a user who is signed in. A token is then lost without being revoked at Apple.") var evenIfAuthorized = false
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        let (data, pseudonym) = try await configuration.withStore { store in
-            (try await store.personalData(of: user, in: app), try configuration.sealer(of: store).pseudonym(of: user))
+        let (data, pseudonym) = try await configuration.withStore { store -> (PersonalData, String) in
+            let data = try await progress.line(json: output.json).time("searching the logs") {
+                try await store.personalData(of: user, in: app)
+            }
+            return (data, try configuration.sealer(of: store).pseudonym(of: user))
         }
         let request = OperatorRequest.forget(
             ErasureRequest(of: user, in: app, as: pseudonym, evenIfAuthorized: evenIfAuthorized, found: data)

@@ -11,21 +11,26 @@ extension OperatorRequest {
 
     /// Asks the running daemon to carry the request out. If none runs, takes the lock and carries it out here.
     ///
+    /// - Parameter progress: shows a long request that goes on here.
     /// - Throws: if the request was not carried out, and will not be later. If the connection was lost, nobody knows.
-    func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
+    func carryOut(in configuration: Configuration, _ progress: ProgressLine = .silent) async throws(CommandFailure) -> OperatorAnswer {
         do {
             let database = try configuration.existingDatabase()
             switch database {
             // Running replicas see the change, because all of it is in the tables.
-            case .server: return try await database.openBeside().closing { try await carryOut(on: $0, configuration) }
-            case .file: return try await carryOut(inFile: database, configuration)
+            case .server: return try await database.openBeside().closing { try await carryOut(on: $0, configuration, progress) }
+            case .file: return try await carryOut(inFile: database, configuration, progress)
             }
         } catch {
             throw CommandFailure(database: error)
         }
     }
 
-    private func carryOut(inFile database: DatabaseLocation, _ configuration: Configuration) async throws -> OperatorAnswer {
+    private func carryOut(
+        inFile database: DatabaseLocation,
+        _ configuration: Configuration,
+        _ progress: ProgressLine
+    ) async throws -> OperatorAnswer {
         // The holder of the lock may be gone by the time a request is left: a daemon that stops, or a probe of `siwatch status`.
         for _ in 1...100 {
             let lock: DatabaseLock
@@ -37,13 +42,17 @@ extension OperatorRequest {
             }
             defer { lock.release() }
             return try await database.open(retention: configuration.retention).closing { store in
-                try await carryOut(on: store, configuration)
+                try await carryOut(on: store, configuration, progress)
             }
         }
         throw CommandFailure.unavailable("the lock on \(database.name) changes hands all the time; try again")
     }
 
-    private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
+    private func carryOut(
+        on store: any CredentialStore,
+        _ configuration: Configuration,
+        _ progress: ProgressLine
+    ) async throws -> OperatorAnswer {
         let clock = try await FleetMembership.clock(of: store)
         let rules = configuration.refresh.recheckRules
         let id = try await store.submit(self, at: clock.now)
@@ -51,7 +60,15 @@ extension OperatorRequest {
             let end = ContinuousClock.now + Self.timeout
             while true {
                 if let answer = try await store.answer(to: id) {
-                    if try await mustFinish(on: store) { while try await store.handleNextRequest(under: rules, at: clock.now) != nil {} }
+                    if try await mustFinish(on: store) {
+                        if case .recheckingApp(let credentials, _, _, _) = answer {
+                            progress.begin("scheduling", of: credentials, "checks")
+                        }
+                        defer { progress.end() }
+                        while try await store.handleNextRequest(under: rules, at: clock.now) != nil {
+                            progress.add(RecheckPosition.portion)
+                        }
+                    }
                     return answer
                 }
                 if .now >= end, try await store.withdraw(id) { throw Self.noAnswer }
@@ -69,7 +86,8 @@ extension OperatorRequest {
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         switch self {
         case .recheckApp, .confirmRevocations, .dropRevocations: try await store.fleet?.isAtWork != true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget: false
+        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget, .undoImport:
+            false
         }
     }
 

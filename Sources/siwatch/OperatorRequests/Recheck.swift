@@ -18,6 +18,7 @@ struct Recheck: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var progress: ProgressOptions
     @Argument(help: "Apple's `sub` of the user.") var user: String?
     @Option(help: ArgumentHelp("All users of this app instead.", valueName: "name")) var app: String?
 
@@ -28,7 +29,7 @@ struct Recheck: AsyncParsableCommand {
     func run() async throws {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
-        let answer = try await request.carryOut(in: configuration)
+        let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
         let probed = try await configuration.withStore { try await $0.breakers() }.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
@@ -44,7 +45,7 @@ struct Recheck: AsyncParsableCommand {
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
-            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .stillAuthorized, .stillWaiting:
+            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .importUndone, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }
     }

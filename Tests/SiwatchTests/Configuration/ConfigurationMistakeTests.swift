@@ -43,9 +43,9 @@ struct ConfigurationMistakeTests {
     static let clients = "client_ids = [\"com.example.app\", \"com.example.web\"]"
 
     static let unknownKeys = [
-        Case("[databse]", "databse", unknown),
+        Case("[databse]", "databse", unknown + "; did you mean database?"),
         Case("verbose = true", "verbose", unknown),
-        Case("[database]\npaht = 1", "database.paht", unknown),
+        Case("[database]\npaht = 1", "database.paht", unknown + "; did you mean path?"),
         Case("[refresh]\n\"max requests\" = 1", "refresh.\"max requests\"", unknown),
         Case("[log]\n\"\" = 1", "log.\"\"", unknown),
         Case("[log]\n\"a\\u001bb\" = 1", "log.\"a\\u{1B}b\"", unknown),

@@ -220,13 +220,6 @@ import Testing
         #expect(status == 69 && !output.joined().contains(Self.password), "\(output)")
     }
 
-    @Test func theBarFillsOnce() {
-        #expect(ProgressBar.line(.copying, rows: 0, of: 1_000).hasPrefix("copying  ░░"))
-        #expect(ProgressBar.line(.copying, rows: 500, of: 1_000).hasSuffix("░   50 %  500 rows"))
-        // `move` proves each row twice.
-        #expect(ProgressBar.line(.proving, rows: 4_000_000, of: 4_000_000).hasSuffix("█  100 %  2,000,000 rows"))
-    }
-
     @Test(
         arguments: [
             ("postgresql://db/app", "postgresql://db/app, schema s"), ("postgres://db/app", "postgresql://db/app, schema s"),

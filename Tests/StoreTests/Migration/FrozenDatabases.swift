@@ -49,7 +49,7 @@ enum FrozenDatabases {
         let full = try await FullFile()
         let address = try PostgresUnderTest.address()
         _ = try PostgresStore.open(address)
-        _ = try await StoreMove(source: try full.contents(), destination: PostgresContents(address), progress: SilentProgress())
+        _ = try await StoreMove(source: try full.contents(), destination: PostgresContents(address), progress: ProgressLine.silent)
             .run(id: "1", at: .start)
         let door = PostgresDoor(address)
         // Only a move makes it.

@@ -11,7 +11,7 @@ import Testing
 
 /// Moves every row from a file to PostgreSQL and back, with a proof. At no moment do two databases accept work.
 @Suite(.timeLimit(.minutes(10))) struct MoveTests {
-    private static let silent = SilentProgress()
+    private static let silent = ProgressLine.silent
 
     private func schema() throws -> PostgresAddress {
         let address = try PostgresUnderTest.address()

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// A record of a CSV file: the fields of one line, or of several lines if a quoted field holds line breaks.
+struct CSVRecord: Sendable, Equatable {
+    /// The line on which the record begins, from 1.
+    var line: Int
+    var fields: [[UInt8]]
+
+    /// Whether the line holds nothing at all.
+    var isBlank: Bool { fields == [[]] }
+}
+
+/// Reads a CSV file record by record, by RFC 4180: quoted fields, doubled quotes, line breaks in quotes, LF or CRLF, a byte order mark.
+///
+/// It exists because SwiftCSV takes the whole text as one `String`, and an export may have 10 GB. It holds a quarter of a mebibyte, and one
+/// record. A comma separates the fields; a semicolon or a tab does so in a file whose first line has no comma.
+struct CSVReader {
+    private let descriptor: Int32
+    private let name: String
+    private var buffer: [UInt8] = []
+    private var position = 0
+    private var separator = UInt8(ascii: ",")
+    private var line = 1
+    /// How much of the file was read, in bytes.
+    private(set) var offset = 0
+    /// The first bytes of the file, at most 64 KiB.
+    let beginning: [UInt8]
+
+    /// A longer record is no record: somewhere before it, a quote opens and never closes.
+    static let longestRecord = 1 << 20
+    private static let beginningLength = 65_536
+
+    private enum Place {
+        case plain, quoted
+        /// After a quote in quotes, which ends them or is the first of two.
+        case afterQuote
+    }
+
+    /// - Parameter name: names the file in messages.
+    /// - Throws: if the file cannot be read or is no text.
+    init(descriptor: Int32, name: String) throws(CommandFailure) {
+        var first: [UInt8] = []
+        while first.count < Self.beginningLength {
+            let more = try Self.read(descriptor, name)
+            if more.isEmpty { break }
+            first += more
+        }
+        guard !first.starts(with: [0xff, 0xfe]), !first.starts(with: [0xfe, 0xff]) else {
+            throw .wrongUsage("\(name) is UTF-16: save it as UTF-8")
+        }
+        self.descriptor = descriptor
+        self.name = name
+        beginning = Array(first.prefix(Self.beginningLength))
+        buffer = first
+        offset = first.count
+        if first.starts(with: [0xef, 0xbb, 0xbf]) { position = 3 }
+        let header = first.prefix { $0 != UInt8(ascii: "\n") }
+        separator = [",", "\t", ";"].map { UInt8(ascii: $0) }.first { header.contains($0) } ?? separator
+    }
+
+    /// The next record that is not blank; nil at the end of the file.
+    mutating func next() throws(CommandFailure) -> CSVRecord? {
+        while let record = try anyRecord() {
+            if !record.isBlank { return record }
+        }
+        return nil
+    }
+
+    private mutating func anyRecord() throws(CommandFailure) -> CSVRecord? {
+        let start = line
+        var fields: [[UInt8]] = []
+        var field: [UInt8] = []
+        var place = Place.plain
+        var (isEmpty, wasQuoted, endsInReturn) = (true, false, false)
+        var size = 0
+        while let byte = try nextByte() {
+            isEmpty = false
+            size += 1
+            guard size <= Self.longestRecord else { throw endless(start) }
+            if byte == UInt8(ascii: "\n") { line += 1 }
+            if place == .quoted {
+                if byte == UInt8(ascii: "\"") { place = .afterQuote } else { field.append(byte) }
+                continue
+            }
+            if place == .afterQuote, byte == UInt8(ascii: "\"") {
+                field.append(byte)
+                place = .quoted
+                continue
+            }
+            place = .plain
+            switch byte {
+            case UInt8(ascii: "\"") where field.isEmpty && !wasQuoted: (place, wasQuoted) = (.quoted, true)
+            case separator:
+                fields.append(field)
+                (field, wasQuoted) = ([], false)
+            case UInt8(ascii: "\n"):
+                if endsInReturn { field.removeLast() }
+                return CSVRecord(line: start, fields: fields + [field])
+            default: field.append(byte)
+            }
+            endsInReturn = byte == UInt8(ascii: "\r")
+        }
+        guard place != .quoted else { throw endless(start) }
+        return isEmpty ? nil : CSVRecord(line: start, fields: fields + [field])
+    }
+
+    private func endless(_ line: Int) -> CommandFailure {
+        .failed("\(name), line \(line): a quote opens and does not close; nothing from this line on can be read")
+    }
+
+    private mutating func nextByte() throws(CommandFailure) -> UInt8? {
+        if position == buffer.count {
+            buffer = try Self.read(descriptor, name)
+            position = 0
+            offset += buffer.count
+            if buffer.isEmpty { return nil }
+        }
+        defer { position += 1 }
+        return buffer[position]
+    }
+
+    /// Empty at the end of the file.
+    private static func read(_ descriptor: Int32, _ name: String) throws(CommandFailure) -> [UInt8] {
+        var chunk = [UInt8](repeating: 0, count: 262_144)
+        while true {
+            let count = Foundation.read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
+            chunk.removeLast(chunk.count - count)
+            return chunk
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Asks Apple about a few tokens of an import before the others are told.
+///
+/// The daemon asks, and it alone: the command makes the checks of these users due, and reads the answers.
+struct ImportTrial {
+    let configuration: Configuration
+    let store: any CredentialStore
+    let samples: [ToldSignIn]
+
+    private static let patience = Duration.seconds(180)
+    /// How long Apple may refuse the client, or not be reached, before the trial ends.
+    private static let patienceWithFailures = Duration.seconds(30)
+    private static let pollInterval = Duration.milliseconds(250)
+
+    /// What Apple says of the samples.
+    struct Result: Encodable {
+        var samples = 0
+        var accepted = 0
+        /// Ended, or issued to another client, or no token.
+        var rejected = 0
+        var ofAnotherUser = 0
+        /// Refused for another reason, such as the name of the client.
+        var unclear = 0
+        var unanswered = 0
+        /// A sign-in with another token is newer.
+        var outdated = 0
+
+        /// Whether the import may go on without a question.
+        var isGood: Bool { accepted * 2 >= samples - outdated && unanswered * 2 <= samples - outdated }
+
+        var text: String {
+            let parts = [
+                (accepted, "accepted"), (rejected, "rejected as ended or never issued to this client"),
+                (ofAnotherUser, "another user's"), (unclear, "refused in words that say nothing of the token"),
+                (unanswered, "not answered"),
+                (outdated, "older than the token that siwatch has"),
+            ]
+            let list = parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+            return "Apple was asked about \(samples.counted("sample")): \(list)."
+        }
+    }
+
+    /// The rows of the samples are settled.
+    func run(_ progress: ProgressLine) async throws -> Result {
+        for user in Set(samples.compactMap(\.userID)).sorted() {
+            let answer = try await OperatorRequest.recheckUser(user).carryOut(in: configuration)
+            guard case .rechecking(let recheck) = answer, let app = recheck.pausedApps.first else { continue }
+            throw CommandFailure.unavailable(
+                "the app \(app.printable) is paused, so siwatch asks Apple about no sample: siwatch resume first"
+            )
+        }
+        progress.begin("asking Apple", of: samples.count, "samples")
+        defer { progress.end() }
+        let start = ContinuousClock.now
+        while true {
+            let tokens = try await store.importedTokens(
+                of: samples.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") }
+            )
+            let result = judge(tokens)
+            progress.set(result.samples - result.unanswered)
+            let hasFailed = result.accepted == 0 && tokens.contains { $0?.hasFailed ?? false }
+            if result.unanswered == 0 || ContinuousClock.now - start > (hasFailed ? Self.patienceWithFailures : Self.patience) {
+                return result
+            }
+            try await Task.sleep(for: Self.pollInterval)
+        }
+    }
+
+    private func judge(_ tokens: [ImportedToken?]) -> Result {
+        var result = Result(samples: samples.count)
+        for (signIn, token) in zip(samples, tokens) {
+            guard let token, token.grantedAt == signIn.signedInAt else {
+                result.outdated += 1
+                continue
+            }
+            switch token.answer {
+            case .valid: result.accepted += 1
+            case .rejected: result.rejected += 1
+            case .anotherUser: result.ofAnotherUser += 1
+            case .unclear: result.unclear += 1
+            case nil: result.unanswered += 1
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+import Foundation
+
+/// Tells sign-ins in batches, and never more than the daemon takes within seconds.
+///
+/// So tokens stand in clear in the queue for seconds only, and a sign-in of today waits behind few others.
+struct ImportWriter {
+    private let store: any CredentialStore
+    private let importID: String
+    /// Whether to wait for the daemon.
+    private let waits: Bool
+    private let clock: WallClock
+    private var batch: [ToldSignIn] = []
+    /// A row of each of the last batches.
+    private var window: ArraySlice<Int64> = []
+    private(set) var told = 0
+    /// Told by an earlier run.
+    private(set) var known = 0
+
+    private static let longestWindow = 20
+    private static let patience = Duration.seconds(60)
+    private static let pollInterval = Duration.milliseconds(20)
+
+    init(_ store: any CredentialStore, importID: String, waits: Bool, clock: WallClock) {
+        self.store = store
+        self.importID = importID
+        self.waits = waits
+        self.clock = clock
+    }
+
+    mutating func add(_ signIn: ToldSignIn) async throws {
+        batch.append(signIn)
+        if batch.count == ImportBatch.size { _ = try await flush() }
+    }
+
+    /// Tells what was added.
+    ///
+    /// - Returns: its rows.
+    mutating func flush() async throws -> [Int64] {
+        guard !batch.isEmpty else { return [] }
+        let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), signIns: self.batch)
+        let answer = try await store.append(batch, at: clock.now)
+        if answer.isKnown { known += answer.rows.count } else { told += answer.rows.count }
+        self.batch = []
+        guard waits, !answer.isKnown, let last = answer.rows.max() else { return answer.rows }
+        window.append(last)
+        if window.count > Self.longestWindow, let first = window.popFirst() { try await waitUntilSettled([first]) }
+        return answer.rows
+    }
+
+    /// Waits until the daemon has settled these rows.
+    func waitUntilSettled(_ rows: [Int64]) async throws {
+        let end = ContinuousClock.now + Self.patience
+        while try await store.signInOutcomes(rows).values.contains(where: { $0.outcome == "waiting" }) {
+            guard .now < end else {
+                throw CommandFailure.unavailable(
+                    """
+                    siwatch has not taken the rows of the import within \(Self.patience.text): does it run? siwatch status says so. Repeat the \
+                    command, and it goes on; with --no-wait it asks nobody
+                    """
+                )
+            }
+            try await Task.sleep(for: Self.pollInterval)
+        }
+    }
+
+    private static func key(of batch: [ToldSignIn]) -> String {
+        var digest = SHA256()
+        for signIn in batch {
+            var token = ""
+            if case .refreshToken(let secret) = signIn.proof { token = secret.reveal }
+            let isPrivate = signIn.address?.isPrivate.map { $0 ? "1" : "0" } ?? ""
+            let time = signIn.signedInAt.map { "\($0.milliseconds)" } ?? ""
+            let fields = [signIn.clientID, signIn.userID ?? "", token, time, signIn.address?.text ?? "", isPrivate]
+            digest.update(data: Data((fields.joined(separator: "\0") + "\0").utf8))
+        }
+        return digest.finalize().map(\.hexadecimal).joined()
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import Testing
+
+/// `siwatch import` as a process, beside a daemon and without one.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ImportCommandTests {
+    private static let header = "user_id,client_id,refresh_token,granted_at\n"
+
+    private func write(_ text: String, in site: Site) throws -> String {
+        let path = site.folder.url.appending(path: "users.csv").path
+        try Data(text.utf8).write(to: URL(filePath: path))
+        return path
+    }
+
+    private func lines(_ signIns: [SignIn]) -> String {
+        signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\r\n" }.joined()
+    }
+
+    /// Lines with tokens that Apple never issued.
+    private func strangers(_ count: Int) -> String {
+        (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
+    }
+
+    private func id(in output: [String]) throws -> String {
+        let match = output.compactMap { $0.firstMatch(of: /Import ([0-9a-f]{12})[.:]/) }.first
+        return String(try #require(match).1)
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func anImportIsTriedAndToldAndDoublesNothing(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = try write("\u{FEFF}" + Self.header + lines(try await site.apple.signIn(100)), in: site)
+            try await site.daemon { _ in
+                let (status, output) = try await site.folder.run("import", path, "--yes")
+                #expect(status == 0, "\(output)")
+                #expect(output.contains("Apple was asked about 40 samples: 40 accepted."), "\(output)")
+                #expect(output.contains { $0.contains("100 sign-ins told.") }, "\(output)")
+                #expect(!output.joined().contains("\r") && !output.joined().contains("\u{1B}"), "progress in a pipe")
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'", is: 100)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") >= 40)
+                let again = try await site.folder.run("import", path, "--yes")
+                #expect(again.status == 0 && again.output.contains { $0.contains("0 sign-ins told, and 100 before.") }, "\(again.output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 100)
+            }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func aWrongImportEndsAfterItsSamplesAndIsUndone(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = try write(Self.header + strangers(200), in: site)
+            try await site.daemon { _ in
+                let (status, output) = try await site.folder.run("import", path, "--yes")
+                #expect(status == 1, "\(output)")
+                let verdict = "Apple was asked about 40 samples: 40 rejected as ended or never issued to this client."
+                #expect(output.contains(verdict) && output.contains { $0.contains("The other lines were not told.") }, "\(output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
+                let undone = try await site.folder.run("import", "--undo", try id(in: output))
+                #expect(undone.status == 0, "\(undone.output)")
+                #expect(undone.output.joined().contains("40 credentials came from this import alone"), "\(undone.output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 0)
+                let again = try await site.folder.run("import", "--undo", try id(in: output))
+                #expect(again.status == 1 && again.output.joined().contains("siwatch knows no import"), "\(again.output)")
+            }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func badLinesAreNamedAndTheOthersAreTold(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let bad = (1...30).map { _ in "only,three,fields\n" }.joined()
+            let path = try write(Self.header + strangers(600) + bad + ",com.example.app,secret.token,1700000000\n", in: site)
+            let errors = site.folder.url.appending(path: "errors.txt").path
+            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-wait", "--errors", errors)
+            #expect(status == 1, "\(output)")
+            #expect(output.contains { $0.contains("600 sign-ins told.") } && output.contains("siwatch: 31 lines left out"), "\(output)")
+            #expect(output.contains("siwatch: line 602: 3 fields, where the first line has 4"), "\(output)")
+            #expect(output.contains("siwatch: and 11 more lines"), "\(output)")
+            let all = try String(contentsOfFile: errors, encoding: .utf8)
+            #expect(all.split(separator: "\n").count == 31 && all.hasSuffix("line 632: user_id is empty\n"))
+            #expect(!all.contains("secret.token") && !output.joined().contains("secret.token"))
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 600)
+            let undone = try await site.folder.run("import", "--undo", try id(in: output), "--json")
+            #expect(undone.status == 0 && undone.output.contains("  \"removed\" : 600,"), "\(undone.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func aKilledImportGoesOn(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = try write(Self.header + strangers(20_000), in: site)
+            let first = try site.folder.start("import", path, "--yes", "--no-wait")
+            try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 > 0 }
+            first.signal(SIGKILL)
+            await first.exit()
+            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-wait")
+            #expect(status == 0, "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 20_000)
+            #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM grant_queue") == 20_000)
+        }
+    }
+
+    @Test func nothingIsWrittenWithoutAYes() async throws {
+        try await Site.with { site in
+            let path = try write(Self.header + strangers(20), in: site)
+            let (status, output) = try await site.folder.run("import", path, "--no-wait")
+            #expect(status == 64 && output.last == "siwatch: nothing was written; repeat the command with --yes", "\(output)")
+            #expect(output.contains("Used columns: user_id, client_id, refresh_token, granted_at."), "\(output)")
+            #expect(output.contains("granted_at is in seconds.") && !output.joined().contains("r.never"), "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
+    @Test func anotherCompanysFileIsRefused() async throws {
+        try await Site.with { site in
+            let path = try write("id;name;plan\n1;Ann;gold\n", in: site)
+            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-wait")
+            #expect(status == 64 && output.joined().contains("It names: id, name, plan"), "\(output)")
+            let (none, words) = try await site.folder.run("import", "/nowhere.csv", "--yes")
+            #expect(none == 1 && words == ["siwatch: /nowhere.csv cannot be read: No such file or directory"], "\(words)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
+    /// It cannot be read twice.
+    @Test func aPipeIsReadOnce() async throws {
+        try await Site.with { site in
+            let path = site.folder.url.appending(path: "pipe").path
+            #expect(mkfifo(path, 0o600) == 0)
+            let text = "sub,refresh_token\n" + (1...3000).map { "u\($0),r.\($0)\n" }.joined()
+            let process = try site.folder.start("import", path, "--client-id", "com.example.web", "--yes", "--no-wait")
+            Thread.detachNewThread {
+                let end = FileHandle(forWritingAtPath: path)
+                try? end?.write(contentsOf: Data(text.utf8))
+                try? end?.close()
+            }
+            #expect(await process.exit() == 0, "\(process.output)")
+            #expect(process.output.contains { $0.contains("3,000 sign-ins told.") }, "\(process.output)")
+            // Of an unknown time, so that they outdate nothing.
+            let oldest = "SELECT COUNT(*) FROM grant_queue WHERE granted_at = 1546300800000"
+            #expect(try await site.backend.int(oldest) == 3000)
+        }
+    }
+}
