@@ -428,7 +428,7 @@ import Testing
             let wait = "sign-ins wait a week for an app of the configuration to name their client: "
             #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
             #expect(page.contains("2 sign-ins are dated ahead of the clock and wait for their time"), "\(page)")
-            #expect(page.contains { $0.hasPrefix("1 sign-ins wait for Apple to exchange their code, the oldest for ") }, "\(page)")
+            #expect(page.contains { $0.hasPrefix("1 sign-in waits for Apple to exchange their code, the oldest for ") }, "\(page)")
             #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 0 tokens at work, the oldest for ") }, "\(page)")
 
             // The configuration names the client by now, and no siwatch has started with it.
