@@ -276,7 +276,8 @@ let package = Package(
                 // The programs that they run are built with them.
                 "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
                 "PostgresStore", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
-                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL, serviceLifecycle,
+                ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
+                serviceLifecycle,
             ],
             swiftSettings: strict
         ),

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import BoundedHTTP
-package import CredentialCore
+import CredentialCore
 
 /// What Apple can say to a `client_credentials` grant, apart from its blame of the client.
 package enum ClientNews: EndpointNews {

@@ -109,12 +109,3 @@ extension Finding.Severity {
         }
     }
 }
-
-extension Int {
-    /// With a comma between thousands.
-    var grouped: String {
-        let digits = Array("\(magnitude)")
-        let groups = stride(from: digits.count, to: 0, by: -3).reversed().map { String(digits[Swift.max($0 - 3, 0)..<$0]) }
-        return (self < 0 ? "-" : "") + groups.joined(separator: ",")
-    }
-}
