@@ -22,9 +22,8 @@ struct FileOwner {
         return owner
     }
 
-    /// Makes a folder, unless it is there.
+    /// Makes a new folder.
     func makeFolder(_ path: String, mode: mode_t) throws(CommandFailure) {
-        if FileManager.default.fileExists(atPath: path) { return }
         guard mkdir(path, 0o700) == 0, chown(path, userID, groupID) == 0, chmod(path, mode) == 0 else {
             throw .failed("the folder \(path.printable) cannot be made: \(systemError())")
         }

@@ -34,7 +34,9 @@ struct HostCommand {
             try process.run()
             let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
             process.waitUntilExit()
-            return (process.terminationStatus, String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))
+            // siwatch's own name stands before what this command says.
+            let lines = String(decoding: output, as: UTF8.self).split(separator: "\n").map { $0.trimmingPrefix("siwatch: ") }
+            return (process.terminationStatus, lines.joined(separator: "\n"))
         } catch {
             throw .failed("\(text) cannot be run: \(error)")
         }

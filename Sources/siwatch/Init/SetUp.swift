@@ -11,6 +11,8 @@ struct SetUp {
     private let folder: String
     /// What this run writes, the configuration last.
     private let files: [(path: String, text: String)]
+    /// Folders that this run makes.
+    private let folders: [String]
 
     /// - Throws: `CommandFailure` if the host is not ready for it, or a file stands in the way. Nothing is changed then.
     init(_ answers: InitAnswers, _ options: InitOptions) throws(CommandFailure) {
@@ -24,6 +26,10 @@ struct SetUp {
         self.owner = owner
         let folder = URL(filePath: options.configurationPath).deletingLastPathComponent().path
         self.folder = folder
+        let ofDatabase =
+            DatabaseLocation.isAddress(answers.database)
+            ? [] : [URL(filePath: answers.database).deletingLastPathComponent().path]
+        folders = ([folder] + ofDatabase).filter { !FileManager.default.fileExists(atPath: $0) }
         guard !answers.areConfigured else {
             files = []
             return
@@ -108,7 +114,10 @@ struct SetUp {
 
     private var steps: [Step] {
         var steps: [Step] = []
-        if !files.isEmpty { steps.append(Step(name: "Write \(files.map(\.path).joined(separator: ", "))", carryOut: writeFiles)) }
+        if !files.isEmpty || !folders.isEmpty {
+            let names = (folders + files.map(\.path)).joined(separator: ", ")
+            steps.append(Step(name: "Write \(names)", carryOut: writeFiles))
+        }
         let proof = options.offline ? "Check the configuration" : "Ask Apple whether key, team and clients belong together"
         steps.append(Step(name: proof, carryOut: check))
         if DatabaseLocation.isAddress(answers.database) {
@@ -128,8 +137,14 @@ struct SetUp {
     // MARK: The steps
 
     private func writeFiles() throws(CommandFailure) -> String {
-        try owner.makeFolder(folder, mode: 0o750)
         do {
+            for path in folders {
+                if path == folder {
+                    try owner.makeFolder(path, mode: 0o750)
+                } else {
+                    try owner.inBackendGroup.makeFolder(path, mode: 0o2770)
+                }
+            }
             for file in files { try owner.write(file.text, to: file.path) }
         } catch {
             removeFiles()
@@ -141,6 +156,8 @@ struct SetUp {
 
     private func removeFiles() {
         for file in files { unlink(file.path) }
+        // A folder that holds something stays.
+        for path in folders { rmdir(path) }
     }
 
     /// Takes back what this run has written if the answers are wrong, so that the next run asks again.
@@ -159,10 +176,7 @@ struct SetUp {
     }
 
     private func migrate() throws(CommandFailure) -> String {
-        if !DatabaseLocation.isAddress(answers.database) {
-            try owner.inBackendGroup.makeFolder(URL(filePath: answers.database).deletingLastPathComponent().path, mode: 0o2770)
-        }
-        return try HostCommand.siwatch(["migrate", "--config", options.configurationPath], as: owner.user).succeed()
+        try HostCommand.siwatch(["migrate", "--config", options.configurationPath], as: owner.user).succeed()
     }
 
     /// Lets a backend's user into the group of the database, and tries what its backend will do.
