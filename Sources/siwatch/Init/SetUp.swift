@@ -211,8 +211,8 @@ struct SetUp {
         let start = "siwatch run --config \(options.configurationPath.shellQuoted) starts it; then"
         let secrets = [(answers.http, InitAnswers.tokenFile, "token"), (answers.webhook, InitAnswers.webhookSecretFile, "webhook secret")]
             .filter { !$0.0.isEmpty }.map { "\(folder)/\($0.1) is the backend's \($0.2)." }
-        return [
-            "Copy \(folder)/\(Configuration.Encryption().keyFile) to a safe place now: it opens the tokens, and nobody can make it again.",
+        let key = "\(folder)/\(Configuration.Encryption().keyFile)"
+        return (answers.areConfigured ? [] : ["Copy \(key) to a safe place now: it opens the tokens, and nobody can make it again."]) + [
             "\(isInstalled ? "siwatch works:" : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
             (secrets + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
         ]

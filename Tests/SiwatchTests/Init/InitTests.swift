@@ -36,6 +36,13 @@ struct InitTests {
             ]
         }
 
+        /// The configuration that init has written.
+        var written: Configuration {
+            get throws {
+                try Configuration(parsing: String(contentsOf: configuration, encoding: .utf8), from: configuration.path)
+            }
+        }
+
         /// The names of all files and folders that are there.
         var files: Set<String> {
             get throws { Set(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path)) }
@@ -50,7 +57,7 @@ struct InitTests {
         let newcomer = try Newcomer()
         let (status, output) = try await newcomer.run(newcomer.answers + ["--backend-user", Account.user])
         try #require(status == 0, "\(output)")
-        let configuration = try Configuration(contentsOf: newcomer.configuration.path)
+        let configuration = try newcomer.written
         let app = configuration.apps[0]
         #expect(configuration.database.path == newcomer.database.path && configuration.apps.count == 1)
         #expect(app.name == "app" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])
@@ -177,7 +184,7 @@ struct InitTests {
         let status = await process.exit()
         if isWhole {
             #expect(status == 0, "\(process.output)")
-            let configuration = try Configuration(contentsOf: newcomer.configuration.path)
+            let configuration = try newcomer.written
             #expect(configuration.apps[0].clientIDs == ["com.example.app", "com.example.web"])
             #expect(
                 configuration.http.listen == nil && configuration.deliveries.map(\.url.absoluteString) == ["https://example.com/siwatch"]
