@@ -45,7 +45,7 @@ find usr/share -mindepth 1 -maxdepth 1 ! -name doc -exec rm -rf {} +
 find usr/share/doc ! -type d ! -name copyright -delete
 find usr/share/doc -mindepth 1 -type d -empty -delete
 rm -rf usr/lib/*/gconv usr/lib/*/audit usr/lib/tmpfiles.d usr/lib/sysusers.d usr/lib/systemd etc/ca-certificates* etc/init.d etc/default
-for name in sh cat df id kill ls mkdir ps stat top; do ln -s busybox usr/bin/$name; done
+for name in sh cat df id kill ls mkdir ps stat tar top; do ln -s busybox usr/bin/$name; done
 
 cp -L /etc/os-release etc/os-release
 printf '%s\n' 'passwd: files' 'group: files' 'hosts: files dns' >etc/nsswitch.conf

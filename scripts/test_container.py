@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: The siwatch authors
 """Runs siwatch as the files of packaging/ say, in containers of crun against a simulated Apple, on loopback of its own.
 
-    scripts/test_container.py SIWATCH APPLE-SIMULATOR
+    scripts/test_container.py SIWATCH APPLE-SIMULATOR [compose] [sqlite] [postgresql]
 
 For root on Debian, with crun, PyYAML, openssl and PostgreSQL's server. No image is built and no engine runs: scripts/container_root.sh makes
 the root of the image, and this script does what Compose, the kubelet and the scheduler would do with the volumes, the secrets, the users and
@@ -11,7 +11,7 @@ the probes of the files. Where check-jsonschema and kubernetes-validate are on t
 
 Prints a line for each sentence that holds or does not. Ends with the number of the latter.
 """
-import contextlib, json, os, pathlib, re, shutil, subprocess, sys, tempfile, time, urllib.error, urllib.request
+import contextlib, json, os, pathlib, re, shutil, signal, subprocess, sys, tempfile, time, urllib.error, urllib.request
 
 import yaml
 
@@ -175,6 +175,13 @@ class Container:
         return [c for c in children if pathlib.Path(f"/proc/{c}/stat").read_text().rpartition(")")[2].split()[0] == "Z"]
 
 
+def catches(process, number):
+    """Whether a process has a handler for a signal. The kernel withholds every other signal from the first process of a container."""
+    with contextlib.suppress(OSError):
+        caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process}/status").read_text())[1]
+        return bool(int(caught, 16) >> number - 1 & 1)
+
+
 def bind(source, destination, *options):
     return {"destination": destination, "type": "bind", "source": str(source), "options": ["bind", *options]}
 
@@ -228,7 +235,7 @@ class Site:
     def certificate(self, name):
         """A certificate of a CA of its own for a name: the CA, the chain and the key."""
         folder = self.work / f"certificate-{name}"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for subject, more in (("ca", ["-x509", "-addext", "basicConstraints=critical,CA:TRUE"]), (name, [])):
             run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={subject}", *more,
                 "-keyout", folder / f"{subject}.key", "-out", folder / f"{subject}.pem")
@@ -295,14 +302,14 @@ class Postgres:
 class Pod:
     """The pod of a manifest, and its volumes."""
 
-    def __init__(self, site, name, file, secrets, change=lambda toml: toml):
-        documents = list(yaml.safe_load_all((PACKAGING / f"kubernetes/{file}.yaml").read_text()))
+    def __init__(self, site, name, secrets):
+        documents = list(yaml.safe_load_all((PACKAGING / f"kubernetes/{name}.yaml").read_text()))
         self.site, self.name, self.secrets, self.runs = site, name, secrets, 0
         self.maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
         for data in self.maps.values():
-            data["siwatch.toml"] = site.simulated(change(data["siwatch.toml"]))
-        workload = next(d for d in documents if d["kind"] in ("StatefulSet", "Deployment", "Job"))
-        self.spec, self.workload = workload["spec"]["template"]["spec"], workload
+            data["siwatch.toml"] = site.simulated(data["siwatch.toml"])
+        workload = next(d for d in documents if d["kind"] in ("StatefulSet", "Deployment"))
+        self.spec = workload["spec"]["template"]["spec"]
         self.folders = {}
         for claim in workload["spec"].get("volumeClaimTemplates", []):
             self.folders[claim["metadata"]["name"]] = folder = site.work / f"volume-{name}"
@@ -318,11 +325,6 @@ class Pod:
             else:
                 os.chown(folder, 0, self.spec["securityContext"]["fsGroup"])
                 folder.chmod(0o2777)
-
-    def share(self, other):
-        """Takes over the maps of another manifest."""
-        self.maps.update(other.maps)
-        return self
 
     def project(self, volume, folder):
         """Writes files of root that the group may read, behind links, as the kubelet does to replace all at once."""
@@ -423,9 +425,13 @@ def live(what, site, start, is_ready, door, grace):
     holds(f"{what}: a stop of the third", container.end(grace)[0] == 0, container.log.read_text())
 
     container = start()
-    until(lambda: container.first)
+    first = until(lambda: container.first)
+    # Before the daemon has its own handler, which would end it in order.
+    until(lambda: catches(first, signal.SIGTERM), 5)
+    os.kill(first, signal.SIGTERM)
     status, took = container.end(grace)
-    holds(f"{what}: SIGTERM ends a start as well ({took:.1f} s)", status is not None, container.log.read_text())
+    holds(f"{what}: SIGTERM ends a start at once ({took:.1f} s)", status == 128 + signal.SIGTERM and took < 5,
+          f"{status} {container.log.read_text()}")
 
 
 def compose(site):
@@ -487,11 +493,10 @@ def kubernetes(site, name, postgres=None):
     if postgres:
         secret |= {"database.password": "change me", "root.crt": postgres.root}
     secrets = {"siwatch": secret, "siwatch-tls": {"tls.crt": chain, "tls.key": key}}
-    pod = Pod(site, name, name, secrets)
+    pod = Pod(site, name, secrets)
     what = "Kubernetes, " + ("PostgreSQL" if postgres else "SQLite")
     if postgres:
-        documents = PACKAGING / "kubernetes/migrate.yaml"
-        job = yaml.safe_load(documents.read_text())["spec"]["template"]["spec"]
+        job = yaml.safe_load((PACKAGING / "kubernetes/migrate.yaml").read_text())["spec"]["template"]["spec"]
         migrated = pod.container(job["containers"][0])
         holds(f"{what}: the job migrates", migrated.complete() == 0, migrated.log.read_text())
     door = Door(site.token, "curl", "--cacert", site.work / "ca.pem", "--resolve", "siwatch:9465:127.0.0.1")
@@ -545,10 +550,12 @@ def main():
                 print(f"- {said}; a release build would have another size")
             else:
                 holds(f"{said}, and at most {LIMIT / 1e6:.0f}", size <= LIMIT)
-            compose(site)
-            kubernetes(site, "sqlite")
-            kubernetes_postgres = Postgres(site)
-            kubernetes(site, "postgresql", kubernetes_postgres)
+            lives = {
+                "compose": lambda: compose(site), "sqlite": lambda: kubernetes(site, "sqlite"),
+                "postgresql": lambda: kubernetes(site, "postgresql", Postgres(site)),
+            }
+            for name in sys.argv[3:] or lives:
+                lives[name]()
         finally:
             site.end()
             with open("/proc/self/mounts") as mounts:
