@@ -11,7 +11,7 @@
 set -eu
 export LC_ALL=C
 
-siwatch=$1 root=$2
+siwatch=$(realpath "$1") root=$2
 libraries="libc6 libpq5 libsqlite3-0 libstdc++6 zlib1g busybox"
 # The numbers are part of the interface: files of secrets and volumes name them.
 user=10001

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialMonitor
 import Foundation
 
 /// The first process of a container.
@@ -11,6 +12,16 @@ enum FirstProcess {
         guard getpid() == 1 else { return }
         for number in [SIGTERM, SIGINT] {
             signal(number) { _exit(128 + $0) }
+        }
+    }
+
+    /// Lets the kernel forget ended processes that have lost their parent, as those of a health check that was cut off. They become children
+    /// of the first process. Nil in any other process.
+    static var orphans: Recurring? {
+        guard getpid() == 1 else { return nil }
+        // It may take the end of a parser from its reader, who then goes by the output.
+        return Recurring(every: .seconds(10), onFailure: { _ in }) {
+            while waitpid(-1, nil, WNOHANG) > 0 {}
         }
     }
 }
