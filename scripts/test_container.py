@@ -5,7 +5,7 @@
 
     scripts/test_container.py SIWATCH APPLE-SIMULATOR [compose] [sqlite] [postgresql]
 
-For root on Debian, with crun, PyYAML, openssl and PostgreSQL's server. No image is built and no engine runs: scripts/container_root.sh makes
+For root on Debian, with crun, PyYAML, curl, openssl and PostgreSQL's server. No image is built and no engine runs: scripts/container_root.sh makes
 the root of the image, and this script does what Compose, the kubelet and the scheduler would do with the volumes, the secrets, the users and
 the probes of the files. Where check-jsonschema and kubernetes-validate are on the PATH, it compares the files with their schemas.
 
@@ -537,7 +537,7 @@ def main():
         # Mounts and ports of its own. The files of the control groups are hidden, because crun has no use for some of their versions.
         os.environ["SIWATCH_TEST_CONTAINER"] = "inside"
         os.execvp("unshare", ["unshare", "--mount", "--net", "--propagation", "private", sys.executable, *sys.argv])
-    run("ip", "link", "set", "lo", "up")
+    run("chroot", Image.folder, "/usr/bin/busybox", "ip", "link", "set", "lo", "up")
     mount("-t", "tmpfs", "tmpfs", "/sys/fs/cgroup")
     siwatch, simulator = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:3])
     files()
