@@ -70,6 +70,13 @@ test-systemd: setup ## Boot a container with systemd, as root, and see that siwa
 	swift build --product apple-simulator
 	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
 
+.PHONY: test-container
+test-container: setup setup-postgres ## Run the files of packaging/ in containers, as root: ARGS="compose", SIWATCH=FILE for a release build
+	@scripts/setup.sh container
+	@if [ -z "$(SIWATCH)" ]; then swift build --product siwatch; fi
+	swift build --product apple-simulator
+	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),.build/debug/siwatch) .build/debug/apple-simulator $(ARGS)
+
 .PHONY: test-page
 test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
 	swift build --product siwatch

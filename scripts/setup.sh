@@ -13,6 +13,7 @@
 #   python    Python 3, its cryptography and pytest, for the script that checks the dashboard, for the examples of docs/schema.md, which
 #             the tests run, and for the fixtures of Clients/python
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
+#   container crun, which runs a container without an engine, and in .build/tools what compares packaging/ with its schemas
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
 
@@ -170,6 +171,19 @@ need_systemd() {
     has debootstrap || install_package "debootstrap is" debootstrap debootstrap debootstrap
 }
 
+need_container() {
+    has crun || install_package "crun is" crun crun crun
+    has openssl || install_package "openssl is" openssl openssl openssl
+    has curl || install_package "curl is" curl curl curl
+    python3 -c 'import yaml' 2>/dev/null || install_package "PyYAML is" python3-yaml python3-pyyaml py3-yaml
+    PATH="$tools:$PATH"
+    has check-jsonschema && has kubernetes-validate && return 0
+    say "check-jsonschema or kubernetes-validate is missing; installing both with pip into .build/tools."
+    python3 -m venv "$tools/schemas" && "$tools/schemas/bin/pip" install -q check-jsonschema kubernetes-validate >&2 &&
+        ln -sf schemas/bin/check-jsonschema schemas/bin/kubernetes-validate "$tools" ||
+        say "they could not be installed; the test will say so."
+}
+
 for need in "$@"; do
     case $need in
         make) need_make ;;
@@ -179,6 +193,7 @@ for need in "$@"; do
         promtool) need_promtool ;;
         python) need_python ;;
         systemd) need_systemd ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python and systemd." ;;
+        container) need_container ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, systemd and container." ;;
     esac
 done

@@ -107,7 +107,7 @@ extension KeyFileError: CustomStringConvertible {
         case .unreadable(let path, let reason):
             "\(path): cannot be read: \(reason)"
         case .exposed(let path, let mode):
-            "\(path): its mode 0\(String(mode, radix: 8)) lets others read it or change it; sudo chmod 600 \(path) closes it"
+            "\(path): its mode 0\(String(mode, radix: 8)) lets others read it or change it"
         case .malformed(let path, let error):
             "\(path): \(error)"
         case .exists(let path):

@@ -33,6 +33,7 @@ struct Siwatch: AsyncParsableCommand {
 
     /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
+        FirstProcess.begin()
         PrivateMemory.begin()
         do {
             var command = try parseAsRoot()

@@ -46,24 +46,23 @@ private struct FileExposure {
         self.status = status
     }
 
-    /// Whether the file is only in memory. systemd and Kubernetes mount secrets so, with owners and groups of their own choice.
-    private var isInMemory: Bool {
-        // proc(5): the device is the third word of a line, and the type of the file system comes after a hyphen.
-        guard let mounts = try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8) else { return false }
-        let (major, minor) = (status.st_dev >> 8 & 0xfff | status.st_dev >> 32 & ~0xfff, status.st_dev & 0xff | status.st_dev >> 12 & ~0xff)
-        let device = "\(major):\(minor)"
-        let mount = mounts.split(separator: "\n").map { $0.split(separator: " ") }.first { $0.count > 2 && $0[2] == device }
-        return mount?.drop { $0 != "-" }.dropFirst().first.map { ["tmpfs", "ramfs"].contains($0) } ?? false
+    /// Whether the file was mounted for siwatch, with an owner and a group that a platform or another host chose. systemd and Kubernetes
+    /// mount secrets in memory. Docker mounts them read-only, each on its own.
+    private var isMounted: Bool {
+        guard let mount = Mount(of: path) else { return false }
+        return mount.isInMemory || mount.isReadOnly && mount.isFor(path)
     }
 
     /// Another user than root and ours, who owns the file. Root may run a command in the place of any user, so then the owner says nothing.
+    /// Nor does that of a mounted file: it may be a user of another host.
     var foreignOwner: String? {
-        geteuid() != 0 && status.st_uid != 0 && status.st_uid != geteuid() ? Account.name(ofUser: status.st_uid) : nil
+        guard geteuid() != 0, status.st_uid != 0, status.st_uid != geteuid(), !isMounted else { return nil }
+        return Account.name(ofUser: status.st_uid)
     }
 
     /// Why a secret is none, if its mode alone does not say so.
     func reason(toKeepFrom backends: gid_t?) -> String? {
-        guard !isInMemory else { return nil }
+        guard !isMounted else { return nil }
         let mend = status.commands(for: path, mode: 0o600)
         if let foreignOwner { return "belongs to \(foreignOwner), who can read and change it; \(mend) takes it over" }
         guard status.st_mode & 0o027 == 0, status.st_mode & 0o040 != 0, status.st_gid == backends else { return nil }

@@ -4,6 +4,7 @@
 import AppleIdentity
 import CredentialCore
 import CredentialSealing
+import Foundation
 import Webhooks
 
 /// The keys that a configuration names, read and found usable.
@@ -47,6 +48,10 @@ struct Keys {
             ring = try KeyRing(contentsOf: configuration.encryption.keyFile)
         } catch KeyFileError.missing {
             ring = nil
+        } catch KeyFileError.exposed(let path, _) {
+            var status = stat()
+            stat(path, &status)
+            mistakes.append("encryption.key_file: \(path) \(TextFileError.exposed(mode: status.modeText, closing: status.closing(path)))")
         } catch {
             mistakes.append("encryption.key_file: \(error)")
         }

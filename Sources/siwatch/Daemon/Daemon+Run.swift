@@ -54,6 +54,7 @@ extension Daemon {
             )
         ]
         services += servers(health, desk)
+        if let orphans = FirstProcess.orphans { services.append(orphans) }
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
             apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,

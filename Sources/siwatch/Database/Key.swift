@@ -6,12 +6,34 @@ import CredentialSealing
 
 struct Key: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells what backends need of the sealing key.",
-        subcommands: [Public.self]
+        abstract: "Makes a sealing key, and tells what backends need of it.",
+        subcommands: [New.self, Public.self]
     )
 }
 
 extension Key {
+    struct New: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Makes a sealing key, for platforms that keep secrets outside of the host.",
+            discussion: """
+                With a file, the key goes there, with mode 0600, and an existing file is left alone. Without, it is printed. Elsewhere you \
+                need no such command, because siwatch migrate makes the key. Keep a copy: nobody can make the same key again.
+                """
+        )
+
+        @Argument(help: "The new file.", completion: .file())
+        var file: String?
+
+        func run() throws {
+            guard let file else { return try printOutput(String(KeyRing.generate().text.dropLast())) }
+            do {
+                _ = try KeyRing.create(at: file)
+            } catch {
+                throw CommandFailure.failed("\(error)".printable)
+            }
+        }
+    }
+
     struct Public: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Prints the public key to which backends may seal tokens.",

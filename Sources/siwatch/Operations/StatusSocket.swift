@@ -13,7 +13,7 @@ import ServiceLifecycle
 /// place. Nothing else depends on it: if it cannot be had, siwatch works without.
 struct StatusSocket: Service {
     var path: String
-    /// Whether the folder has to be there. The usual one is made by systemd, and missing elsewhere.
+    /// Whether the folder has to be there. The usual one is made by systemd, and is missing where siwatch cannot make it.
     var isAsked: Bool
     var logger: Logger
     var respond: @Sendable (Request) async -> Response
@@ -37,6 +37,8 @@ struct StatusSocket: Service {
     private func makeRoom() throws(Obstacle) {
         var status = stat()
         let folder = URL(filePath: path).deletingLastPathComponent().path
+        // A container has an empty /run that siwatch may write. For root somebody else makes the folder, because root would own it.
+        if geteuid() != 0 { mkdir(folder, 0o700) }
         guard lstat(folder, &status) == 0 else { throw Obstacle(reason: isAsked ? systemError() : nil) }
         if let danger = UnixSocket.danger(at: path) { throw Obstacle(reason: danger) }
         if let reason = UnixSocket.obstacle(at: path) { throw Obstacle(reason: reason) }

@@ -15,7 +15,7 @@ enum TextFile {
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var status = stat()
         if isSecret, fstat(descriptor, &status) == 0, KeyFile.isExposed(mode: status.st_mode) {
-            throw .exposed(mode: status.modeText, mend: status.commands(for: path, mode: 0o600))
+            throw .exposed(mode: status.modeText, closing: status.closing(path))
         }
         guard let bytes = try? file.read(upToCount: limit + 1) ?? Data() else {
             throw .unreadable(systemError())
@@ -31,8 +31,8 @@ enum TextFileError: Error, Equatable {
     case unreadable(String)
     case tooLong(limit: Int)
     case notUTF8
-    /// With the command that corrects it.
-    case exposed(mode: String, mend: String)
+    /// With what corrects it, as the end of a sentence.
+    case exposed(mode: String, closing: String)
 }
 
 extension TextFileError: CustomStringConvertible {
@@ -41,7 +41,7 @@ extension TextFileError: CustomStringConvertible {
         case .unreadable(let reason): "cannot be read: \(reason)"
         case .tooLong(let limit): "is longer than \(limit) bytes"
         case .notUTF8: "is not UTF-8"
-        case .exposed(let mode, let mend): "has the mode \(mode), which lets others read it or change it; \(mend) closes it"
+        case .exposed(let mode, let closing): "has the mode \(mode), which lets others read it or change it; \(closing)"
         }
     }
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// Secrets that a container platform mounts.
+struct MountTests {
+    /// As in a pod, and in a container of Compose.
+    private static let mounts = """
+        1463 1340 0:279 / / ro,relatime master:530 - overlay overlay rw,lowerdir=/a:/b,upperdir=/c
+        1467 1463 0:285 / /run rw,nosuid - tmpfs tmpfs rw,size=65536k
+        1470 1463 0:150 / /etc/siwatch/keys ro,relatime - tmpfs tmpfs rw,size=262144k
+        1471 1463 254:1 /home/me/siwatch.toml /etc/siwatch/siwatch.toml ro,relatime - ext4 /dev/vda1 rw,discard
+        1472 1463 254:1 /volume /var/lib/siwatch rw,relatime shared:1 - ext4 /dev/vda1 rw
+        1473 1472 254:1 /one /var/lib/siwatch/a\\040b rw - ext4 /dev/vda1 rw
+        1474 1472 254:1 /two /var/lib/siwatch/a\\040b ro - ext4 /dev/vda1 rw
+        """
+
+    @Test(arguments: [
+        ("/usr/bin/siwatch", "/", true, "overlay"), ("/run/siwatch/siwatch.sock", "/run", false, "tmpfs"),
+        ("/etc/siwatch/keys/..2026_11_27/siwatch.key", "/etc/siwatch/keys", true, "tmpfs"),
+        ("/etc/siwatch/siwatch.toml", "/etc/siwatch/siwatch.toml", true, "ext4"), ("/etc/siwatch/siwatch.toml2", "/", true, "overlay"),
+        ("/var/lib/siwatch", "/var/lib/siwatch", false, "ext4"), ("/var/lib/siwatch/a b/c", "/var/lib/siwatch/a b", true, "ext4"),
+    ]) func theNearestMountHoldsAFile(path: String, point: String, isReadOnly: Bool, type: String) throws {
+        let mount = try #require(Mount(of: path, in: Self.mounts))
+        #expect(mount.point == point && mount.isReadOnly == isReadOnly && mount.type == type)
+    }
+
+    @Test func aTextThatLooksOtherwiseHasNoMounts() {
+        for text in ["", "\n", "1463 1340 0:279 / /", "1463 1340 0:279 / / ro,relatime", "1463 1340 0:279 / / ro -"] {
+            #expect(Mount(of: "/etc", in: text) == nil)
+        }
+    }
+
+    /// Runs `check` where a key, or its folder, is a mount of its own.
+    private func check(_ folder: WatchedFolder, mounting key: String, _ options: String) async throws -> (status: Int32, output: String) {
+        let shell = try ChildProcess(
+            URL(filePath: "/usr/bin/unshare"),
+            [
+                "--mount", "/bin/sh", "-c",
+                """
+                mount --bind "$0" "$0" && mount -o remount,bind,\(options) "$0" &&
+                exec setpriv --reuid=\(Servant.user) --regid=\(Servant.user) --clear-groups "$@"
+                """,
+                key, try ChildProcess.program("siwatch").path, "check", "--config", folder.configurationPath,
+            ]
+        )
+        let status = await shell.exit()
+        return (status, shell.output.joined(separator: "\n"))
+    }
+
+    /// Docker mounts each secret read-only, with the owner that its file has on the host.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    func theOwnerOfAMountedKeyIsTheHosts(name: String) async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: name).path
+            try Servant.take(over: site.folder)
+            try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o440) == 0)
+            let found = try await check(site.folder, mounting: key, "ro")
+            #expect(found.status == 0 && !found.output.contains("chown"), "\(found.output)")
+            // A host's own folder may be a mount as well.
+            let writable = try await check(site.folder, mounting: key, "rw")
+            #expect(writable.status == 78 && writable.output.contains("who can read and change it"), "\(writable.output)")
+        }
+    }
+
+    /// No command in the container can mend it.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    func aMountedKeyThatOthersCanReadIsClosedWhereItComesFrom(name: String) async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: name).path
+            try Servant.take(over: site.folder)
+            try #require(chown(key, 0, 0) == 0 && chmod(key, 0o444) == 0)
+            let found = try await check(site.folder, mounting: key, "ro")
+            #expect(found.status == 78 && !found.output.contains("chown") && !found.output.contains("chmod"), "\(found.output)")
+            let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
+            #expect(found.output.hasSuffix(advice), "\(found.output)")
+        }
+    }
+}
