@@ -35,6 +35,11 @@ release: setup ## Build siwatch for installation: .build/siwatch, and its symbol
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
 	@scripts/split-symbols.sh .build/release/siwatch .build/siwatch
 
+.PHONY: deb
+deb: release ## Build the Debian package of siwatch, and that of its symbols: .build/siwatch_VERSION_ARCHITECTURE.deb
+	@scripts/setup.sh debian
+	@scripts/build_deb.sh
+
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	swift build --product siwatch-demo
@@ -69,6 +74,11 @@ test-systemd: setup ## Boot a container with systemd, as root, and see that siwa
 	swift build --product siwatch
 	swift build --product apple-simulator
 	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
+
+.PHONY: test-package
+test-package: release ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
+	@scripts/setup.sh debian systemd
+	@scripts/test_package.sh .build/siwatch
 
 .PHONY: test-page
 test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
