@@ -28,6 +28,8 @@ die() {
 }
 
 [ -e "$program" ] && [ -e "$program.debug" ] || die "$program or $program.debug is not there: run make release"
+build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
+[ -n "$build_id" ] || die "$program has no build id, by which a debugger finds its symbols"
 [ -n "$version" ] || die "Version.swift has no version"
 [ -n "$schema" ] || die "Schema.swift has no version"
 [ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
@@ -69,9 +71,8 @@ licenses() {
 
 rm -rf "$work"
 mkdir -p "$debian" "$install/docs/guides" "$install/examples" "$install/completions" "$install/manuals"
-cp "$program" "$program.debug" "$install"
-chmod 755 "$install/siwatch"
-chmod 644 "$install/siwatch.debug"
+install -m 755 "$program" "$install/siwatch"
+install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" | cut -c 1-2)/$(echo "$build_id" | cut -c 3-).debug"
 
 for file in "$root"/docs/*.md "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
 cp "$root/CHANGELOG.md" "$install"
@@ -87,7 +88,7 @@ install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json
 
 cp "$root"/packaging/debian/* "$debian"
 sed -i "s/@SCHEMA@/$schema/" "$debian/siwatch.preinst"
-sed -i "s/@MAINTAINER@/$maintainer/" "$debian/control"
+sed -i "s/@MAINTAINER@/$maintainer/; s/@BUILD_ID@/$build_id/" "$debian/control"
 licenses >>"$debian/copyright"
 cat >"$debian/changelog" <<END
 siwatch ($version) unstable; urgency=medium
