@@ -20,9 +20,8 @@ libraries() {
 }
 
 rm -rf "$site"
-mkdir -p "$site/.build" "$site/docs"
-cp -r "$root/README.md" "$root/etc" "$root/systemd" "$root/scripts" "$site"
-cp "$root/docs/postgresql.md" "$site/docs"
+mkdir -p "$site/.build"
+cp -r "$root/README.md" "$root/docs" "$root/etc" "$root/systemd" "$root/scripts" "$site"
 cp "$1" "$site/.build/siwatch"
 cp "$2" "$site/apple-simulator"
 cp "$root/scripts/test_systemd_inside.sh" "$site/inside.sh"

@@ -80,22 +80,19 @@ life() {
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 
-# MARK: What the steps of README.md need of an operator.
-
-make() { :; }
-sudoedit() {
-    sed -i "s|https://appleid.apple.com/auth|$apple/auth|" "$1"
-}
-
 systemd-run -q --unit=apple --working-directory=/site /site/apple-simulator --port 9900
 within 60 curl -sfo /dev/null $apple/simulator/clock || echo "the simulated Apple does not start"
 
-blocks sh '### By hand' README.md >/tmp/steps
+# The steps of README.md, and before them what an operator brings along.
+cat >/tmp/steps <<END
+make() { :; }
+sudoedit() { sed -i "s|https://appleid.apple.com/auth|$apple/auth|" "\$1"; }
+END
+blocks sh '### By hand' README.md >>/tmp/steps
 install -d /etc/systemd/system/siwatch.service.d
 # Seconds in place of a minute.
 printf '[Service]\nWatchdogSec=10\nRestartSec=0\n' >/etc/systemd/system/siwatch.service.d/test.conf
-holds "the steps of README.md" eval 'set -e; . /tmp/steps'
-set +e
+holds "the steps of README.md" sh -e /tmp/steps
 systemctl stop siwatch
 
 store=file
