@@ -37,6 +37,7 @@ release: setup ## Build siwatch for installation: .build/siwatch, and its symbol
 
 .PHONY: deb
 deb: release ## Build the Debian package of siwatch, and that of its symbols: .build/siwatch_VERSION_ARCHITECTURE.deb
+	@rm -f .build/siwatch*.deb
 	@scripts/setup.sh debian
 	@scripts/build_deb.sh
 
@@ -76,9 +77,9 @@ test-systemd: setup ## Boot a container with systemd, as root, and see that siwa
 	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
 
 .PHONY: test-package
-test-package: release ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
-	@scripts/setup.sh debian systemd
-	@scripts/test_package.sh .build/siwatch
+test-package: deb ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
+	@scripts/setup.sh systemd
+	@scripts/test_package.sh .build/siwatch_*.deb
 
 .PHONY: test-page
 test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots

@@ -9,13 +9,13 @@
 #   PROGRAM      .build/siwatch, with PROGRAM.debug beside it
 #   CHECKOUTS    .build/checkouts, the sources of the libraries inside: their licenses go with the program
 #
-# SUFFIX=+1 is added to the version. DEBFULLNAME and DEBEMAIL name the maintainer. The same commit and program give the same package.
+# DEBFULLNAME and DEBEMAIL name the maintainer. The same commit and program give the same package.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 program=${1:-$root/.build/siwatch}
 checkouts=${2:-$root/.build/checkouts}
-version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")${SUFFIX:-}
+version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")
 schema=$(sed -n 's/^ *version: \([0-9]*\),$/\1/p' "$root/Sources/SQLiteStore/Tables/Schema.swift" | sort -n | tail -1)
 maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
 work=$root/.build/deb/siwatch-$version
@@ -60,10 +60,12 @@ license() {
 
 licenses() {
     for library in "$checkouts"/*/; do
-        for file in "$library"LICENSE* "$library"NOTICE* "$library"COPYING*; do
-            [ ! -f "$file" ] || license "$(basename "$library"): $(basename "$file")" "$file"
+        for file in "$library"LICENSE* "$library"NOTICE* "$library"Sources/*/LICENSE*; do
+            [ ! -f "$file" ] || license "$(basename "$library"): ${file#"$library"}" "$file"
         done
     done
+    printf '\n--- toml++, in TOMLKit\n\n'
+    sed -n '/^\/\/ MIT License/,/^\/\/---/s/^\/\/[- ]*//p' "$checkouts/TOMLKit/Sources/CTOML/Sources/toml.hpp"
     swift=$(command -v swift) || return 0
     swift=$(dirname "$(readlink -f "$swift")")/../share/swift/LICENSE.txt
     [ ! -f "$swift" ] || license "Swift and its libraries" "$swift"

@@ -5,8 +5,7 @@
 # Installs, upgrades, removes and purges the package, in the container of scripts/test_package.sh, on both stores. Apple is not there.
 # Prints a line for each sentence that holds or does not. Ends with the number of the latter.
 set -u
-cd /site
-began=$(date +%s)
+cd /site || exit
 file=/var/lib/siwatch/siwatch.sqlite
 configuration=/etc/siwatch/siwatch.toml
 noted=/run/siwatch-upgrade
@@ -28,19 +27,19 @@ put() {
 told() { grep -q -- "$1" /tmp/put || { cat /tmp/put && false; }; }
 did_not_tell() { ! told "$1"; }
 
-# other FILE NEW: the package with another control file or program: runs the rest as a command in its unpacked folder.
+# other NEW COMMAND: the package, after a command in its unpacked folder.
 other() {
     rm -rf /tmp/other
-    dpkg-deb --raw-extract "$1" /tmp/other
-    changed=$2
-    shift 2
-    (cd /tmp/other && eval "$@") && dpkg-deb --root-owner-group -Znone --build /tmp/other "$changed" >/dev/null
+    dpkg-deb --raw-extract siwatch.deb /tmp/other
+    (cd /tmp/other && eval "$2") && dpkg-deb --root-owner-group -Znone --build /tmp/other "$1" >/dev/null
 }
 
 pid() { shown MainPID; }
 remember() { before=$(pid); }
 is_same_process() { is MainPID "$before" && is ActiveState active; }
 is_new_process() { is ActiveState active && [ "$(pid)" != "$before" ]; }
+
+other /tmp/newer.deb 'sed -i "s/^Version: .*/&+1/" DEBIAN/control'
 
 # MARK: What is asked of siwatch
 
@@ -103,7 +102,7 @@ systemctl enable --now siwatch-backup.timer siwatch-health.timer 2>/dev/null
 
 upgrades() {
     remember
-    holds "$store: an upgrade succeeds" put siwatch+1.deb
+    holds "$store: an upgrade succeeds" put /tmp/newer.deb
     holds "$store: the new process is ready" eval 'is_new_process && within 30 is_ready'
     holds_sign_in "$store: a backend goes on"
     holds "$store: the units are enabled as before" systemctl is-enabled siwatch
@@ -121,7 +120,7 @@ upgrades() {
 upgrades
 
 systemctl stop siwatch
-holds "a stopped siwatch is upgraded and not started" eval 'put siwatch+1.deb && is ActiveState inactive'
+holds "a stopped siwatch is upgraded and not started" eval 'put /tmp/newer.deb && is ActiveState inactive'
 systemctl start siwatch
 
 # MARK: Upgrades that change the tables
@@ -143,7 +142,7 @@ END
 
 version_of_tables() { sqlite3 $file 'PRAGMA user_version'; }
 systemctl stop siwatch
-other siwatch.deb /tmp/older.deb older
+other /tmp/older.deb older
 put /tmp/older.deb >/dev/null
 rm -f $(copies)
 rm -f $file*
@@ -177,11 +176,11 @@ sed 's|/usr/bin/|/usr/local/bin/|' /usr/lib/systemd/system/siwatch.service >/etc
 systemctl daemon-reload
 systemctl restart siwatch
 remember
-holds "beside an installation by hand the package upgrades" put siwatch+1.deb
+holds "beside an installation by hand the package upgrades" put /tmp/newer.deb
 holds "it names the files and how to go over" told 'sudo rm /usr/local/bin/siwatch /etc/systemd/system/siwatch.service'
 holds "it leaves the process and the files" eval 'is_same_process && [ -e /etc/systemd/system/siwatch.service ]'
 holds "a removal leaves the unit that is not the package's" eval 'dpkg --remove siwatch && is_same_process'
-put siwatch+1.deb >/dev/null
+put /tmp/newer.deb >/dev/null
 rm /usr/local/bin/siwatch /etc/systemd/system/siwatch.service
 systemctl daemon-reload
 holds "without those files the package's unit runs" eval 'systemctl restart siwatch && within 30 is_ready && shown FragmentPath | grep "^\(/usr\)\?/lib/"'
@@ -206,14 +205,14 @@ holds "server: it starts" eval 'systemctl start siwatch && within 30 is_ready'
 holds_sign_in "server: a backend inserts a sign-in and reads it"
 upgrades
 # What the installed program says of the next release's tables.
-other siwatch+1.deb /tmp/next.deb "sed -i 's/^new_schema=.*/new_schema=99/' DEBIAN/preinst"
+other /tmp/next.deb "sed -i 's/^new_schema=.*/new_schema=99/' DEBIAN/preinst"
 holds "server: before a change of the tables, the command for a copy is told" eval 'put /tmp/next.deb && told pg_dump && [ ! -e $noted ]'
 
 # MARK: The end
 
 holds "a removal stops siwatch and its timers" eval 'dpkg --remove siwatch && is ActiveState inactive && ! systemctl is-active siwatch-backup.timer siwatch-health.timer'
 holds "it keeps the data" eval 'ls $file $configuration /etc/siwatch/siwatch.key'
-holds "installed again, siwatch starts with its data" eval 'put siwatch+1.deb && systemctl start siwatch && within 30 is_ready && are_authorized $users'
+holds "installed again, siwatch starts with its data" eval 'put /tmp/newer.deb && systemctl start siwatch && within 30 is_ready && are_authorized $users'
 holds "a purge succeeds" eval 'dpkg --purge siwatch >/tmp/put 2>&1'
 holds "it names the folders that stay, and the command that removes them" told 'sudo rm -r /var/lib/siwatch /etc/siwatch /var/backups/siwatch'
 holds "it keeps the data" eval 'ls $file $configuration /etc/siwatch/siwatch.key && id siwatch'
