@@ -119,6 +119,22 @@ upgrades() {
 
 upgrades
 
+by_credentials() {
+    install -d -m 700 /etc/keys /etc/systemd/system/siwatch.service.d
+    mv /etc/siwatch/*.p8 /etc/siwatch/siwatch.key /etc/keys
+    printf '%s\n' '[Service]' 'LoadCredential=AuthKey_ABC123DEFG.p8:/etc/keys/AuthKey_ABC123DEFG.p8' \
+        'LoadCredential=siwatch.key:/etc/keys/siwatch.key' >/etc/systemd/system/siwatch.service.d/keys.conf
+    systemctl daemon-reload && systemctl restart siwatch && within 30 is_ready
+}
+holds "keys by LoadCredential: it runs" by_credentials
+remember
+holds "keys by LoadCredential: an upgrade succeeds" put /tmp/newer.deb
+holds "keys by LoadCredential: the new process is ready" eval '{ is_new_process && within 30 is_ready; } || told nothing'
+mv /etc/keys/* /etc/siwatch
+rm -r /etc/systemd/system/siwatch.service.d
+systemctl daemon-reload
+systemctl restart siwatch
+
 systemctl stop siwatch
 holds "a stopped siwatch is upgraded and not started" eval 'put /tmp/newer.deb && is ActiveState inactive'
 systemctl start siwatch
