@@ -35,6 +35,12 @@ release: setup ## Build siwatch for installation: .build/siwatch, and its symbol
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
 	@scripts/split-symbols.sh .build/release/siwatch .build/siwatch
 
+.PHONY: deb
+deb: release ## Build the Debian package of siwatch, and that of its symbols: .build/siwatch_VERSION_ARCHITECTURE.deb
+	@rm -f .build/siwatch*.deb
+	@scripts/setup.sh debian
+	@scripts/build_deb.sh
+
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	swift build --product siwatch-demo
@@ -76,6 +82,11 @@ test-container: setup setup-postgres ## Run the files of packaging/ in container
 	@if [ -z "$(SIWATCH)" ]; then swift build --product siwatch; fi
 	swift build --product apple-simulator
 	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),.build/debug/siwatch) .build/debug/apple-simulator $(ARGS)
+
+.PHONY: test-package
+test-package: deb ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
+	@scripts/setup.sh systemd
+	@scripts/test_package.sh .build/siwatch_*.deb
 
 .PHONY: test-page
 test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots

@@ -12,6 +12,7 @@
 #   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
 #   python    Python 3, its cryptography and pytest, for the script that checks the dashboard, for the examples of docs/schema.md, which
 #             the tests run, and for the fixtures of Clients/python
+#   debian    what makes a Debian package, and lintian, which finds its mistakes
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   container crun, which runs a container without an engine, and in .build/tools what compares packaging/ with its schemas
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
@@ -166,6 +167,14 @@ need_python() {
     python3 -c 'import pytest' 2>/dev/null || install_package "pytest is" python3-pytest python3-pytest py3-pytest
 }
 
+need_debian() {
+    has apt-get || die "Debian packages are made on Debian."
+    has dh || install_package "debhelper is" debhelper
+    has fakeroot || install_package "fakeroot is" fakeroot
+    has help2man || install_package "help2man is" help2man
+    has lintian || install_package "lintian is" lintian
+}
+
 need_systemd() {
     has systemd-nspawn || install_package "systemd-nspawn is" systemd-container systemd-container systemd-container
     has debootstrap || install_package "debootstrap is" debootstrap debootstrap debootstrap
@@ -192,8 +201,9 @@ for need in "$@"; do
         postgres) need_postgres ;;
         promtool) need_promtool ;;
         python) need_python ;;
+        debian) need_debian ;;
         systemd) need_systemd ;;
         container) need_container ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, systemd and container." ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, debian, systemd and container." ;;
     esac
 done

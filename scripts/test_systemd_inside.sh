@@ -6,50 +6,14 @@
 # Prints a line for each sentence that holds or does not. Ends with the number of the latter.
 set -u
 cd /site
-failures=0
 began=0
 apple=http://localhost:9900
 file=/var/lib/siwatch/siwatch.sqlite
 configuration=/etc/siwatch/siwatch.toml
 
-# holds SENTENCE COMMAND...
-holds() {
-    sentence=$1
-    shift
-    if "$@" >/tmp/said 2>&1; then
-        echo "✓ $sentence"
-    else
-        echo "✗ $sentence"
-        cat /tmp/said
-        failures=$((failures + 1))
-    fi
-}
+. scripts/test_sentences.sh
 
-# within SECONDS COMMAND...: repeats the command until it succeeds.
-within() {
-    end=$(($(date +%s) + $1))
-    shift
-    until "$@"; do
-        [ "$(date +%s)" -lt "$end" ] || return 1
-        sleep 0.1
-    done
-}
-
-# The code blocks of a language in a section of a page, without a list's indentation.
-blocks() {
-    awk -v language="$1" -v section="$2" '
-        /^## / { inside = $0 == section }
-        inside && $1 == "```" language { indent = index($0, "`") - 1; code = 1; next }
-        code && $1 == "```" { code = 0; print ""; next }
-        code { print substr($0, indent + 1) }' "$3"
-}
-
-shown() { systemctl show -P "$1" siwatch; }
-is() { [ "$(shown "$1")" = "$2" ] || { echo "$1 is $(shown "$1")" && false; }; }
-says() { journalctl -q -u siwatch --since "@$began" --grep "$1" >/dev/null; }
-is_ready() { [ "$(curl -s http://127.0.0.1:9464/readyz)" = ok ]; }
-
-# A backend is www-data, a member of the group, or a role of the server.
+# A backend is www-data, a member of the group siwatch-backend, or a role of the server.
 ask() {
     case $store in
         file) sudo -u www-data sqlite3 -cmd '.timeout 10000' "$file" "$1" ;;
@@ -116,22 +80,19 @@ life() {
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 
-# MARK: What the steps of README.md need of an operator.
-
-make() { :; }
-sudoedit() {
-    sed -i "s|https://appleid.apple.com/auth|$apple/auth|" "$1"
-}
-
 systemd-run -q --unit=apple --working-directory=/site /site/apple-simulator --port 9900
 within 60 curl -sfo /dev/null $apple/simulator/clock || echo "the simulated Apple does not start"
 
-blocks sh '## Install' README.md >/tmp/steps
+# The steps of README.md, and before them what an operator brings along.
+cat >/tmp/steps <<END
+make() { :; }
+sudoedit() { sed -i "s|https://appleid.apple.com/auth|$apple/auth|" "\$1"; }
+END
+blocks sh '### By hand' README.md >>/tmp/steps
 install -d /etc/systemd/system/siwatch.service.d
 # Seconds in place of a minute.
 printf '[Service]\nWatchdogSec=10\nRestartSec=0\n' >/etc/systemd/system/siwatch.service.d/test.conf
-holds "the steps of README.md" eval 'set -e; . /tmp/steps'
-set +e
+holds "the steps of README.md" sh -e /tmp/steps
 systemctl stop siwatch
 
 store=file
@@ -139,7 +100,7 @@ rm $file.lock
 life "file"
 holds "file: the doctor sees that the backend can write" eval 'sudo -u siwatch siwatch doctor --as www-data; sudo -u siwatch siwatch doctor --as www-data | grep "^ok *www-data can write"'
 holds "file: and that another user cannot" eval 'sudo -u siwatch siwatch doctor --as nobody | grep "^wrong *nobody "'
-holds "file: the group may write the database and take its lock" eval '[ "$(stat -c %a:%G $file $file.lock | uniq)" = 660:siwatch ]'
+holds "file: the group may write the database and take its lock" eval '[ "$(stat -c %a:%G $file $file.lock | uniq)" = 660:siwatch-backend ]'
 
 # MARK: Keys by LoadCredential
 

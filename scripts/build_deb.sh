@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+#
+# Packs the program that `make release` has built as .build/siwatch_VERSION_ARCHITECTURE.deb, and its symbols beside it.
+#
+#   scripts/build_deb.sh [PROGRAM [CHECKOUTS]]
+#
+#   PROGRAM      .build/siwatch, with PROGRAM.debug beside it
+#   CHECKOUTS    .build/checkouts, the sources of the libraries inside: their licenses go with the program
+#
+# DEBFULLNAME and DEBEMAIL name the maintainer. The same commit and program give the same package.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+program=${1:-$root/.build/siwatch}
+checkouts=${2:-$root/.build/checkouts}
+version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")
+schema=$(sed -n 's/^ *version: \([0-9]*\),$/\1/p' "$root/Sources/SQLiteStore/Tables/Schema.swift" | sort -n | tail -1)
+maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
+work=$root/.build/deb/siwatch-$version
+debian=$work/debian
+install=$work/install
+
+die() {
+    printf 'build_deb: %s\n' "$*" >&2
+    exit 1
+}
+
+[ -e "$program" ] && [ -e "$program.debug" ] || die "$program or $program.debug is not there: run make release"
+build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
+[ -n "$build_id" ] || die "$program has no build id, by which a debugger finds its symbols"
+[ -n "$version" ] || die "Version.swift has no version"
+[ -n "$schema" ] || die "Schema.swift has no version"
+[ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# Links between the pages, as they lie in the package.
+page() {
+    sed -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' "$1"
+}
+
+# A unit, with the paths of a package.
+unit() {
+    sed -e 's|/usr/local/|/usr/|g' -e 's|^Documentation=|Documentation=man:siwatch(8) |' "$1"
+}
+
+# license TITLE FILE: Debian has the text of Apache's in a place of its own. What follows it there is an exception to it.
+license() {
+    printf '\n--- %s\n\n' "$1"
+    if grep -q 'Apache License' "$2" && grep -q 'Definitions' "$2"; then
+        echo "Apache License 2.0: /usr/share/common-licenses/Apache-2.0"
+        sed -n '/Runtime Library Exception/,$p' "$2"
+    else
+        cat "$2"
+    fi
+}
+
+licenses() {
+    for library in "$checkouts"/*/; do
+        for file in "$library"LICENSE* "$library"NOTICE* "$library"Sources/*/LICENSE*; do
+            [ ! -f "$file" ] || license "$(basename "$library"): ${file#"$library"}" "$file"
+        done
+    done
+    printf '\n--- toml++, in TOMLKit\n\n'
+    sed -n '/^\/\/ MIT License/,/^\/\/---/s/^\/\/[- ]*//p' "$checkouts/TOMLKit/Sources/CTOML/Sources/toml.hpp"
+    swift=$(command -v swift) || return 0
+    swift=$(dirname "$(readlink -f "$swift")")/../share/swift/LICENSE.txt
+    [ ! -f "$swift" ] || license "Swift and its libraries" "$swift"
+}
+
+rm -rf "$work"
+mkdir -p "$debian" "$install/docs/guides" "$install/examples" "$install/completions" "$install/manuals"
+install -m 755 "$program" "$install/siwatch"
+install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" | cut -c 1-2)/$(echo "$build_id" | cut -c 3-).debug"
+
+for file in "$root"/docs/*.md "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
+cp "$root/CHANGELOG.md" "$install"
+cp "$root"/docs/guides/*.md "$install/docs/guides"
+cp "$root/etc/siwatch.toml" "$install/examples"
+install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
+install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
+
+"$program" --generate-completion-script bash >"$install/completions/siwatch"
+"$program" --generate-completion-script zsh >"$install/completions/_siwatch"
+"$program" --generate-completion-script fish >"$install/completions/siwatch.fish"
+"$root/packaging/make_manuals.sh" "$program" "$root/etc/siwatch.toml" "$install/manuals"
+
+cp "$root"/packaging/debian/* "$debian"
+sed -i "s/@SCHEMA@/$schema/" "$debian/siwatch.preinst"
+sed -i "s/@MAINTAINER@/$maintainer/; s/@BUILD_ID@/$build_id/" "$debian/control"
+licenses >>"$debian/copyright"
+cat >"$debian/changelog" <<END
+siwatch ($version) unstable; urgency=medium
+
+  * /usr/share/doc/siwatch/CHANGELOG.md says what changes.
+
+ -- $maintainer  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
+END
+cp "$root/systemd/sysusers.d/siwatch.conf" "$debian/siwatch.sysusers"
+cp "$root/systemd/tmpfiles.d/siwatch.conf" "$debian/siwatch.tmpfiles"
+unit "$root/systemd/siwatch.service" >"$debian/siwatch.service"
+for name in siwatch-backup siwatch-health; do
+    for kind in service timer; do unit "$root/systemd/$name.$kind" >"$debian/siwatch.$name.$kind"; done
+done
+
+(cd "$work" && fakeroot debian/rules binary) >"$work.log" 2>&1 || { tail -20 "$work.log" >&2 && die "$work.log has the whole output"; }
+for file in "$root/.build/deb/"siwatch*_"${version}"_*.deb; do
+    mv "$file" "$root/.build"
+    printf '.build/%s (%s)\n' "$(basename "$file")" "$(du -h "$root/.build/$(basename "$file")" | cut -f 1)"
+done
+lintian --allow-root --profile debian --fail-on error,warning "$root/.build/"siwatch*_"${version}"_*.deb
