@@ -36,7 +36,9 @@ final class KeyTrials: Sendable {
 
     /// The last answers, by app and client. Another replica has those of the apps that it owns.
     var all: [KeyTrial] {
-        known.withLockedValue { $0.values.map(\.trial) }.sorted { ($0.app, $0.clientID) < ($1.app, $1.clientID) }
+        let owned = Set(apps.filter(\.isAsked).map(\.atWork.name))
+        return known.withLockedValue { $0.values.map(\.trial) }.filter { owned.contains($0.app) }
+            .sorted { ($0.app, $0.clientID) < ($1.app, $1.clientID) }
     }
 
     /// Asks about one client at a time, within the limits of its app.
@@ -63,10 +65,13 @@ final class KeyTrials: Sendable {
         let response = await app.prove(clientID)
         // A question that the end of the process cuts short says nothing of Apple.
         guard !Task.isCancelled else { return }
-        let (verdict, words) = response.answer.verdict
+        let answer = response.answer.verdict
         let identity = response.identity
-        let isNews = known.withLockedValue { known in
+        let (verdict, words, isNews) = known.withLockedValue { known in
             let earlier = known[clientID].flatMap { $0.identity == identity ? $0.trial : nil }
+            // Without an answer, the last one stands.
+            let (verdict, words) =
+                if let earlier, answer.verdict == .unanswered { (earlier.verdict, earlier.words) } else { (answer.verdict, answer.words) }
             let isNews = earlier?.verdict != verdict
             let trial = KeyTrial(
                 app: app.atWork.name,
@@ -79,7 +84,7 @@ final class KeyTrials: Sendable {
                 askedAt: start
             )
             known[clientID] = Known(identity: identity, trial: trial, askedAt: .now)
-            return isNews
+            return (verdict, words, isNews)
         }
         if isNews { log(verdict, words, clientID, of: app) }
     }

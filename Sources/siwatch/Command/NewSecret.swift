@@ -22,15 +22,6 @@ struct NewSecret {
     /// Prints it, or writes it to a new file that only this user can read.
     func hand(out file: String?) throws {
         guard let file else { return try printOutput(text) }
-        let descriptor = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw CommandFailure.failed("\(file.printable) cannot be made: \(systemError())") }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        do {
-            try handle.write(contentsOf: Data("\(text)\n".utf8))
-            try handle.synchronize()
-        } catch {
-            unlink(file)
-            throw CommandFailure.failed("\(file.printable) cannot be written: \(error)")
-        }
+        try NewFile.write("\(text)\n", to: file)
     }
 }

@@ -15,6 +15,7 @@ struct WatchedApp {
     private let teamID: String
     private let secrets: ClientSecrets
     private let endpoint: AppleTokenEndpoint
+    private let mayAsk: (@Sendable () -> Bool)?
 
     init(
         _ app: Configuration.App,
@@ -28,13 +29,14 @@ struct WatchedApp {
         self.wakeups = wakeups
         teamID = app.teamID
         secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
+        mayAsk = membership.mayAsk(for: app.name)
         endpoint = AppleTokenEndpoint(
             url: configuration.apple.tokenEndpoint.absoluteString,
             revocationURL: configuration.apple.revocationEndpoint.absoluteString,
             secrets: secrets,
             transport: apple.transport,
             clock: clock,
-            mayAsk: membership.mayAsk(for: app.name)
+            mayAsk: mayAsk
         )
         let lease = membership.lease(of: .app(app.name))
         atWork = AppAtWork(
@@ -56,6 +58,9 @@ struct WatchedApp {
             telemetry: context.telemetry
         )
     }
+
+    /// Whether this process asks Apple for the app now, and no other replica.
+    var isAsked: Bool { mayAsk?() ?? true }
 
     /// As whom Apple is asked about a client now.
     func identity(of clientID: String) -> ClientIdentity { secrets.identity(of: clientID) }

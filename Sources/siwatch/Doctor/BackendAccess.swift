@@ -37,7 +37,7 @@ struct BackendAccess {
             let owner = "\(Account.name(ofUser: folder.st_uid)):\(Account.name(ofGroup: folder.st_gid))"
             return ("\(path) belongs to the group \(group), and not to that of its folder", "sudo chown \(owner) \(path.shellQuoted)")
         }
-        if isStranger(to: path) {
+        if user != status.st_uid, user != 0, !groups.contains(status.st_gid) {
             let restart = "then restart the backend, because a process keeps the groups of its start"
             return ("\(name) is not in the group \(group) of \(path)", "sudo usermod -aG \(group) \(name), \(restart)")
         }
@@ -55,11 +55,7 @@ struct BackendAccess {
         return nil
     }
 
-    /// Whether the user does not belong to the group of a database.
-    func isStranger(to path: String) -> Bool {
-        guard let status = status(of: path) else { return false }
-        return user != status.st_uid && user != 0 && !groups.contains(status.st_gid)
-    }
+    func isMember(of group: gid_t) -> Bool { groups.contains(group) }
 
     /// - Parameter rights: 4 to read, 2 to write, 1 to enter a folder.
     private func may(_ rights: mode_t, _ status: stat) -> Bool {

@@ -22,28 +22,29 @@ struct FileOwner {
         return owner
     }
 
-    /// Makes a new folder.
+    /// Makes a new folder. No link that somebody puts in its place is followed.
     func makeFolder(_ path: String, mode: mode_t) throws(CommandFailure) {
-        guard mkdir(path, 0o700) == 0, chown(path, userID, groupID) == 0, chmod(path, mode) == 0 else {
-            throw .failed("the folder \(path.printable) cannot be made: \(systemError())")
+        guard mkdir(path, 0o700) == 0 else { throw .failed("the folder \(path.printable) cannot be made: \(systemError())") }
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        defer { close(descriptor) }
+        guard descriptor >= 0, fchown(descriptor, userID, groupID) == 0, fchmod(descriptor, mode) == 0 else {
+            throw .failed("the folder \(path.printable) cannot be given to \(user): \(systemError())")
         }
     }
 
-    /// Writes a new file that only its owner can read. A file that is there stays as it is.
+    /// Writes a new file that only its owner can read.
     func write(_ text: String, to path: String) throws(CommandFailure) {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("\(path.printable) cannot be made: \(systemError())") }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        do {
-            try file.write(contentsOf: Data(text.utf8))
-            try file.synchronize()
-        } catch {
-            unlink(path)
-            throw .failed("\(path.printable) cannot be written: \(error)")
+        try NewFile.write(text, to: path, owner: (userID, groupID))
+    }
+
+    /// The group whose members may write a database of this user's: that of backends, or of the file itself. Nil if a link, another user's
+    /// file or the group of root stands there.
+    func groupOfBackends(at database: String) -> gid_t? {
+        if let group = getgrnam("siwatch-backend") { return group.pointee.gr_gid }
+        var status = stat()
+        guard lstat(database, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == userID, status.st_gid != 0 else {
+            return nil
         }
-        guard fchown(descriptor, userID, groupID) == 0 else {
-            unlink(path)
-            throw .failed("\(path.printable) cannot be given to \(user): \(systemError())")
-        }
+        return status.st_gid
     }
 }

@@ -81,17 +81,23 @@ struct InitAnswers {
             options.http,
             "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
             proposal: "127.0.0.1:9465"
-        ) { text throws(CommandFailure) in text == "none" ? "" : text }
+        ) { text throws(CommandFailure) in try Self.address(text) }
         let webhook = try answer("--webhook", options.webhook, "The URL of your backend that takes webhooks, if it has one", proposal: "") {
-            text throws(CommandFailure) in text
+            text throws(CommandFailure) in try Self.url(text)
         }
         let isFile = database.map { !DatabaseLocation.isAddress($0) } ?? false
+        let passwordPath =
+            try isFile
+            ? nil
+            : answer("--password-file", options.passwordFile, "A file with the password of that URL, if it needs one", proposal: "") {
+                text throws(CommandFailure) in try Self.passwordFile(text)
+            }
         let backendUser =
             try isFile
             ? answer(
                 "--backend-user",
                 options.backendUser,
-                "The user of this host that your backend runs as, if it opens that file",
+                Self.backendQuestion,
                 proposal: ""
             ) { text throws(CommandFailure) in try Self.user(text) } : nil
         guard let key, let teamID, let clientIDs, let app, let database, missing.isEmpty else {
@@ -99,9 +105,21 @@ struct InitAnswers {
         }
         (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
         (self.http, self.webhook) = (http ?? "", webhook ?? "")
-        passwordFile = options.passwordFile.map { URL(filePath: $0).standardizedFileURL.path }
+        passwordFile = passwordPath ?? nil
         self.backendUser = backendUser ?? nil
     }
+
+    /// Asks once more after a first run that did not come so far.
+    mutating func askForBackendUser(_ options: InitOptions, asks: Bool) throws(CommandFailure) {
+        guard !DatabaseLocation.isAddress(database) else { return }
+        if let user = options.backendUser {
+            backendUser = try Self.user(user)
+        } else if asks {
+            backendUser = try Terminal.ask(Self.backendQuestion, proposal: "") { text throws(CommandFailure) in try Self.user(text) }
+        }
+    }
+
+    private static let backendQuestion = "The user of this host that your backend runs as, if it opens that file"
 
     private init(_ configuration: Configuration) {
         let app = configuration.apps[0]
@@ -109,6 +127,8 @@ struct InitAnswers {
         (teamID, clientIDs, self.app) = (app.teamID, app.clientIDs, app.name)
         database = configuration.database.url ?? configuration.database.path
         passwordFile = configuration.database.passwordFile
+        http = configuration.http.listen.map { "\($0)" } ?? ""
+        webhook = configuration.deliveries.first?.url.absoluteString ?? ""
         areConfigured = true
     }
 
@@ -125,7 +145,7 @@ struct InitAnswers {
     /// The text of `siwatch.toml`.
     func configuration(keyFile: String) -> String {
         let isFile = !DatabaseLocation.isAddress(database)
-        let password = passwordFile.map { "password_file = \($0.quotedForTOML)\n" } ?? ""
+        let password = passwordFile == nil ? "" : "password_file = \(Self.passwordCopy.quotedForTOML)\n"
         return """
             # Written by siwatch init. The page of operations and the example siwatch.toml show every other key, with its default.
 
@@ -144,6 +164,7 @@ struct InitAnswers {
             """ + door + delivery
     }
 
+    static let passwordCopy = "database.password"
     static let tokenFile = "backend.token"
     static let webhookSecretFile = "backend.whsec"
 
@@ -180,7 +201,9 @@ struct InitAnswers {
 // MARK: Single answers
 
 extension InitAnswers {
-    static func appleID(_ text: String) throws(CommandFailure) -> String {
+    /// - Parameter pasted: with spaces, or in small letters.
+    static func appleID(_ pasted: String) throws(CommandFailure) -> String {
+        let text = pasted.filter { !$0.isWhitespace }.uppercased()
         let isOne = text.utf8.count == 10 && text.utf8.allSatisfy { $0.isDigit || $0.isCapital }
         guard isOne else { throw .wrongUsage("must be the 10 capital letters and digits that Apple shows") }
         return text
@@ -204,9 +227,39 @@ extension InitAnswers {
     }
 
     private static func database(_ text: String) throws(CommandFailure) -> String {
-        guard DatabaseLocation.isAddress(text) else { return URL(filePath: text).standardizedFileURL.path }
+        guard DatabaseLocation.isAddress(text) else { return text.asPastedPath }
         if let problem = Configuration.Database.problem(ofURL: text) { throw .wrongUsage(problem) }
         return text
+    }
+
+    /// Empty for none.
+    private static func address(_ text: String) throws(CommandFailure) -> String {
+        if text == "none" || text.isEmpty { return "" }
+        guard text.hasPrefix("/") || ListenAddress(text) != nil else {
+            throw .wrongUsage("must be host:port, such as 127.0.0.1:9465, the path of a Unix socket, or none")
+        }
+        return text
+    }
+
+    /// Empty for none.
+    private static func url(_ text: String) throws(CommandFailure) -> String {
+        if text == "none" || text.isEmpty { return "" }
+        var mistakes: [ConfigurationMistake] = []
+        let rule: ValueRule<URL> = .endpoint
+        _ = rule.read(.string(text), "url", &mistakes)
+        if let mistake = mistakes.first { throw .wrongUsage(mistake.problem) }
+        return text
+    }
+
+    private static func passwordFile(_ text: String) throws(CommandFailure) -> String? {
+        if text.isEmpty { return nil }
+        let path = text.asPastedPath
+        do {
+            _ = try TextFile.read(path, limit: 4096)
+        } catch {
+            throw .wrongUsage("\(path.printable) \(error)")
+        }
+        return path
     }
 
     private static func user(_ name: String) throws(CommandFailure) -> String? {
@@ -216,58 +269,10 @@ extension InitAnswers {
     }
 }
 
-/// A `.p8` file, as Apple hands it out once.
-struct AppleKeyFile {
-    var path: String
-    /// Empty if neither the name of the file nor somebody has told it.
-    var id: String
-
-    init(path: String, id: String) {
-        (self.path, self.id) = (path, id)
-    }
-
-    /// - Parameter id: nil to take that of the file's name.
-    /// - Throws: why the file holds no key that Apple's servers take.
-    init(_ path: String, id: String?) throws(CommandFailure) {
-        self.path = URL(filePath: path).standardizedFileURL.path
-        self.id = try id.map { text throws(CommandFailure) in try InitAnswers.appleID(text) } ?? Self.id(inName: self.path) ?? ""
-        _ = try read()
-    }
-
-    /// The text of the file, found to be a private key on P-256.
-    func read() throws(CommandFailure) -> String {
-        let pem: String
-        do {
-            pem = try TextFile.read(path, limit: Configuration.longestKeyFile)
-        } catch {
-            throw .wrongUsage("\(path.printable) \(error)")
-        }
-        if pem.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
-        guard pem.isPrivateKey else { throw .wrongUsage("\(path.printable) is not a private key as Apple hands it out") }
-        do {
-            _ = try ClientSecretKey(id: id, pem: Secret(pem))
-        } catch {
-            throw .wrongUsage("\(path.printable): \(error)")
-        }
-        return pem
-    }
-
-    /// The only key file of a folder; nil if it has none, or several.
-    static func onlyOne(in folder: String) -> String? {
-        let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).filter { id(inName: $0) != nil }
-        return names.count == 1 ? "\(folder)/\(names[0])" : nil
-    }
-
-    private static func id(inName path: String) -> String? {
-        URL(filePath: path).lastPathComponent.wholeMatch(of: /AuthKey_([A-Z0-9]{10})\.p8/).map { String($0.1) }
-    }
-}
-
 extension String {
-    /// As a basic string of TOML, which has all escapes of JSON.
-    fileprivate var quotedForTOML: String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .withoutEscapingSlashes
-        return String(decoding: (try? encoder.encode(self)) ?? Data(), as: UTF8.self)
+    /// The absolute path that somebody means who has dragged a file here, or has written it for a shell.
+    var asPastedPath: String {
+        let bare = ["'", "\""].contains { count > 1 && hasPrefix($0) && hasSuffix($0) } ? String(dropFirst().dropLast()) : self
+        return URL(filePath: NSString(string: bare).expandingTildeInPath).standardizedFileURL.path
     }
 }

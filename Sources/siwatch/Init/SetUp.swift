@@ -13,10 +13,11 @@ struct SetUp {
     private let files: [(path: String, text: String)]
     /// Folders that this run makes.
     private let folders: [String]
+    private let asks: Bool
 
     /// - Throws: `CommandFailure` if the host is not ready for it, or a file stands in the way. Nothing is changed then.
-    init(_ answers: InitAnswers, _ options: InitOptions) throws(CommandFailure) {
-        (self.answers, self.options) = (answers, options)
+    init(_ answers: InitAnswers, _ options: InitOptions, asks: Bool) throws(CommandFailure) {
+        (self.answers, self.options, self.asks) = (answers, options, asks)
         let user = options.serviceUser ?? (geteuid() == 0 ? "siwatch" : Account.user)
         guard let owner = FileOwner(user) else {
             throw .unusable([
@@ -38,6 +39,13 @@ struct SetUp {
         let configuration = answers.configuration(keyFile: files[0].path)
         if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.httpToken.text + "\n")) }
         if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhookSecret.text + "\n")) }
+        if let path = answers.passwordFile {
+            do {
+                files.append(("\(folder)/\(InitAnswers.passwordCopy)", try TextFile.read(path, limit: 4096)))
+            } catch {
+                throw .failed("\(path.printable) \(error)")
+            }
+        }
         files.append((options.configurationPath, configuration))
         let inTheWay = files.filter { file in
             FileManager.default.fileExists(atPath: file.path) && file.path != answers.key.path
@@ -124,7 +132,7 @@ struct SetUp {
             steps.append(Step(name: "Make the tables on the server, and the sealing key", carryOut: migrate))
         } else {
             steps.append(Step(name: "Make the database \(answers.database), and the sealing key", carryOut: migrate))
-            if let user = answers.backendUser ?? options.backendUser {
+            if let user = answers.backendUser {
                 steps.append(Step(name: "Let \(user) insert", carryOut: { () throws(CommandFailure) in try admit(user) }))
             }
         }
@@ -136,7 +144,9 @@ struct SetUp {
 
     // MARK: The steps
 
+    /// Leaves nothing of this run if a file cannot be written.
     private func writeFiles() throws(CommandFailure) -> String {
+        var written: [String] = []
         do {
             for path in folders {
                 if path == folder {
@@ -145,50 +155,74 @@ struct SetUp {
                     try owner.inBackendGroup.makeFolder(path, mode: 0o2770)
                 }
             }
-            for file in files { try owner.write(file.text, to: file.path) }
+            for file in files {
+                try owner.write(file.text, to: file.path)
+                written.append(file.path)
+            }
         } catch {
-            removeFiles()
+            remove(written)
             throw error
         }
-        let isCopied = files.contains { $0.path.hasSuffix(".p8") }
-        return isCopied ? "\(answers.key.path) is no longer needed here. Keep a copy: Apple hands it out only once." : ""
+        return ""
     }
 
-    private func removeFiles() {
-        for file in files { unlink(file.path) }
+    /// Takes back what this run has written, so that the next one asks again. Apple's key stays: there may be no other copy.
+    private func remove(_ paths: [String]) {
+        for path in paths where !path.hasSuffix(".p8") { unlink(path) }
         // A folder that holds something stays.
         for path in folders { rmdir(path) }
     }
 
-    /// Takes back what this run has written if the answers are wrong, so that the next run asks again.
     private func check() throws(CommandFailure) -> String {
-        let arguments = ["check", "--config", options.configurationPath] + (options.offline ? [] : ["--online"])
-        let (status, output) = try HostCommand.siwatch(arguments, as: owner.user).run()
+        let local = try HostCommand.siwatch(["check", "--config", options.configurationPath], as: owner.user).run()
+        if local.status == 78 { throw takenBack([local.output]) }
+        guard !options.offline else { return local.output }
+        let (status, output) = try HostCommand.siwatch(["check", "--online", "--config", options.configurationPath], as: owner.user).run()
         switch status {
         case 0: return output
-        case 78 where files.isEmpty: throw .unusable([output])
         case 78:
-            removeFiles()
-            throw .unusable([output, "siwatch init has removed what it wrote; run it again with other answers"])
+            if try isKept(output) { return "not proved: \(output)" }
+            throw takenBack([output, "if the answers are right, as for a Services ID of today, run it again with --offline"])
         // Apple may be away. The daemon asks again, and says so.
         default: return "not proved yet: \(output)"
         }
     }
 
+    /// Whether a person keeps answers that Apple refuses. It may take days until Apple knows a new Services ID.
+    private func isKept(_ output: String) throws(CommandFailure) -> Bool {
+        guard asks else { return answers.areConfigured }
+        printError(output)
+        return try Terminal.ask("Keep these answers all the same? (yes or no)") { text throws(CommandFailure) in
+            guard ["yes", "no"].contains(text) else { throw .wrongUsage("yes or no") }
+            return text == "yes"
+        }
+    }
+
+    private func takenBack(_ reasons: [String]) -> CommandFailure {
+        guard !files.isEmpty else { return .unusable(reasons) }
+        remove(files.map(\.path))
+        return .unusable(reasons + ["siwatch init has removed what it wrote, but not Apple's key; run it again with other answers"])
+    }
+
     private func migrate() throws(CommandFailure) -> String {
-        try HostCommand.siwatch(["migrate", "--config", options.configurationPath], as: owner.user).succeed()
+        let arguments = ["migrate", "--config", options.configurationPath]
+        let (status, output) = try HostCommand.siwatch(arguments, as: owner.user).run()
+        if status == 0 { return output }
+        // A siwatch at work holds the database, and has brought it up to date when it started.
+        let plan = try HostCommand.siwatch(arguments + ["--dry-run"], as: owner.user).run()
+        guard status == 69, plan.status == 0, plan.output.contains("is up to date") else { throw .failed(output) }
+        return "a siwatch is at work on it"
     }
 
     /// Lets a backend's user into the group of the database, and tries what its backend will do.
     private func admit(_ user: String) throws(CommandFailure) -> String {
         var detail = ""
-        var status = stat()
-        if geteuid() == 0, let access = BackendAccess(user: user), access.isStranger(to: answers.database),
-            stat(answers.database, &status) == 0
+        if geteuid() == 0, user != owner.user, user != "root", let group = owner.groupOfBackends(at: answers.database),
+            BackendAccess(user: user)?.isMember(of: group) == false
         {
-            let group = Account.name(ofGroup: status.st_gid)
-            _ = try HostCommand(words: ["usermod", "-aG", group, user]).succeed()
-            detail = "\(user) is now in the group \(group). Restart its backend, because a process keeps the groups of its start."
+            let name = Account.name(ofGroup: group)
+            _ = try HostCommand(words: ["usermod", "-aG", name, user]).succeed()
+            detail = "\(user) is now in the group \(name). Restart its backend, because a process keeps the groups of its start."
         }
         _ = try HostCommand.siwatch(["try-insert", answers.database], as: user).succeed()
         return detail
@@ -212,7 +246,11 @@ struct SetUp {
         let secrets = [(answers.http, InitAnswers.tokenFile, "token"), (answers.webhook, InitAnswers.webhookSecretFile, "webhook secret")]
             .filter { !$0.0.isEmpty }.map { "\(folder)/\($0.1) is the backend's \($0.2)." }
         let key = "\(folder)/\(Configuration.Encryption().keyFile)"
-        return (answers.areConfigured ? [] : ["Copy \(key) to a safe place now: it opens the tokens, and nobody can make it again."]) + [
+        let copies = [
+            "Copy \(key) to a safe place now: it opens the tokens, and nobody can make it again.",
+            "Keep a copy of \(answers.key.path) too: Apple hands it out only once.",
+        ]
+        return (answers.areConfigured ? [] : copies) + [
             "\(isInstalled ? "siwatch works:" : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
             (secrets + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
         ]

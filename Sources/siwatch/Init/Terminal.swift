@@ -23,7 +23,7 @@ enum Terminal {
             let suffix = proposal.map { $0.isEmpty ? "" : " [\($0.printable)]" } ?? ""
             try? FileHandle.standardError.write(contentsOf: Data("\(question)\(suffix): ".utf8))
             guard let line = readLine() else { throw .wrongUsage("the answers ended early; nothing was changed") }
-            let text = line.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            let text = line.trimmingCharacters(in: .whitespaces)
             guard let answer = text.isEmpty ? proposal : text else { continue }
             do {
                 return try read(answer)

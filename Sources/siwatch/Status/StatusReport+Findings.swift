@@ -162,10 +162,11 @@ extension StatusReport {
     private var ofTrials: [Finding] {
         (daemon?.keyTrials ?? []).filter { $0.verdict == .refused }.compactMap { trial in
             guard !refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
-            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since
+            // The question is new after each start, and each client is checked once a day.
+            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since.advanced(by: .hours(-25))
             return Finding(
                 isContradicted ? .note : .degraded,
-                isContradicted ? "\(trial.sentence), and has accepted a token of it since" : trial.sentence,
+                isContradicted ? "\(trial.sentence), and has accepted a token of it within a day" : trial.sentence,
                 remedy: KeyTrial.remedy,
                 runbook: "siwatchapppaused"
             )
@@ -301,7 +302,7 @@ extension StatusReport {
                 )
             }
             let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
-            if let unverified = unverified[app.app], unverified > 4, unverified * 20 > authorized {
+            if let unverified = unverified[app.app], unverified > 4, unverified > authorized / 20 {
                 let sentence = "\(name): Apple has given no good answer about \(unverified) credentials for three intervals"
                 findings.append(Finding(.degraded, sentence, runbook: "siwatchcredentialsunverified"))
             }

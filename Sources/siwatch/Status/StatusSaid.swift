@@ -48,13 +48,13 @@ struct StatusSaid {
         do {
             report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
         } catch let failure as CommandFailure where failure.isTransient {
-            try self.init(silence, failure.messages)
+            try self.init(silence, failure.messages.map { "the database does not answer: \($0)" })
             return
         } catch let failure as CommandFailure {
             // They name what mends it, and siwatch does not start before.
             let obstacles = database.obstacles
             guard !obstacles.isEmpty else { throw failure }
-            try self.init(silence, obstacles)
+            try self.init(silence, obstacles.map { "siwatch cannot use the database: \($0)" })
             return
         }
         report.daemonSilence = silence
@@ -71,10 +71,10 @@ struct StatusSaid {
     }
 
     /// Neither the daemon nor the database answers.
-    private init(_ silence: Finding?, _ reasons: [String]) throws {
+    private init(_ silence: Finding?, _ sentences: [String]) throws {
         let start = "sudo systemctl start siwatch; journalctl -u siwatch says why it ended"
         // siwatch cannot start before the database answers.
-        findings = reasons.map { Finding(.down, "the database does not answer: \($0)", runbook: "siwatchstoreerrors") }
+        findings = sentences.map { Finding(.down, $0, runbook: "siwatchstoreerrors") }
         findings.append(silence ?? Finding(.down, "no siwatch answers on this host", remedy: start, runbook: "siwatchdown"))
         health = .down
         text = (["health: \(health.rawValue)"] + findings.flatMap(\.lines)).joined(separator: "\n")

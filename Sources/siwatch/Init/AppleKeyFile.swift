@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import Foundation
+
+/// A `.p8` file, as Apple hands it out once.
+struct AppleKeyFile {
+    var path: String
+    /// Empty if neither the name of the file nor somebody has told it.
+    var id: String
+
+    init(path: String, id: String) {
+        (self.path, self.id) = (path, id)
+    }
+
+    /// - Parameter id: nil to take that of the file's name.
+    /// - Throws: why the file holds no key that Apple's servers take.
+    init(_ path: String, id: String?) throws(CommandFailure) {
+        self.path = path.asPastedPath
+        self.id = try id.map { text throws(CommandFailure) in try InitAnswers.appleID(text) } ?? Self.id(inName: self.path) ?? ""
+        _ = try read()
+    }
+
+    /// The text of the file, found to be a private key on P-256.
+    func read() throws(CommandFailure) -> String {
+        let pem: String
+        do {
+            pem = try TextFile.read(path, limit: Configuration.longestKeyFile)
+        } catch {
+            throw .wrongUsage("\(path.printable) \(error)")
+        }
+        if pem.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
+        guard pem.isPrivateKey else { throw .wrongUsage("\(path.printable) is not a private key as Apple hands it out") }
+        do {
+            _ = try ClientSecretKey(id: id, pem: Secret(pem))
+        } catch {
+            throw .wrongUsage("\(path.printable): \(error)")
+        }
+        return pem
+    }
+
+    /// The only key file of a folder; nil if it has none, or several.
+    static func onlyOne(in folder: String) -> String? {
+        let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).filter { id(inName: $0) != nil }
+        return names.count == 1 ? "\(folder)/\(names[0])" : nil
+    }
+
+    private static func id(inName path: String) -> String? {
+        URL(filePath: path).lastPathComponent.wholeMatch(of: /AuthKey_([A-Z0-9]{10})\.p8/).map { String($0.1) }
+    }
+}
