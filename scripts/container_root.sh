@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: The siwatch authors
 #
 # Assembles the root file system of the container image from the packages of this machine's Debian: the libraries that siwatch loads, the
-# CA certificates, and busybox as the shell. packaging/container/Containerfile copies the folder; scripts/test_container.sh starts it.
+# CA certificates, and busybox as the shell. packaging/container/Containerfile copies the folder; scripts/test_container.py starts it.
 #
 #   scripts/container_root.sh SIWATCH FOLDER
 #

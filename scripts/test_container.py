@@ -437,7 +437,8 @@ def live(what, site, start, is_ready, door, grace):
 
 
 def compose(site):
-    described = yaml.safe_load((PACKAGING / "compose/compose.yaml").read_text())
+    text = (PACKAGING / "compose/compose.yaml").read_text()
+    described = yaml.safe_load(text)
     service, folder = described["services"]["siwatch"], site.work / "compose"
     (folder / "secrets").mkdir(parents=True)
     (folder / "siwatch.toml").write_text(site.simulated((PACKAGING / "compose/siwatch.toml").read_text()))
@@ -470,8 +471,18 @@ def compose(site):
                          service["read_only"])
 
     seconds = int(service["stop_grace_period"].removesuffix("s"))
-    curl = ["setpriv", "--reuid=20000", "--regid=20000", f"--groups={BACKENDS}", "curl", "--unix-socket", site.work / "volume-door/http.sock"]
-    door = Door(site.token, *curl)
+    # The backend of the file's comment, as the user of another image.
+    sample = yaml.safe_load(re.search(r"(?m)^  # backend:\n(?:  #   .*\n)+", text)[0].replace("  # ", "  "))["backend"]
+    backend = ["setpriv", "--reuid=20000", "--regid=20000", f"--groups={','.join(sample['group_add'])}"]
+    token = folder / described["secrets"][sample["secrets"][0]["source"]]["file"]
+    token.write_text(site.token + "\n")
+    os.chown(token, 0, BACKENDS)
+    token.chmod(0o440)
+    read = run(*backend, "cat", token, check=False)
+    holds("Compose: the backend reads its copy of the token", read.stdout == token.read_text(), read.stderr)
+    for name, file in secrets.items():
+        holds(f"Compose: the backend could not read {name} of siwatch", run(*backend, "cat", file, check=False).returncode != 0)
+    door = Door(read.stdout.strip(), *backend, "curl", "--unix-socket", site.work / "volume-door/http.sock")
     live("Compose", site, lambda: container().start(), lambda: until(lambda: get("http://127.0.0.1:9464/readyz")[0] == 200, 60), door, seconds)
 
     # The owner of a file on the host is no user of the container.

@@ -135,6 +135,12 @@ rm -r /etc/systemd/system/siwatch.service.d
 systemctl daemon-reload
 systemctl restart siwatch
 
+remember
+systemctl kill --signal=KILL siwatch
+holds "systemd waits before it starts a killed siwatch again" within 5 is ActiveState activating
+holds "an upgrade meanwhile succeeds" put /tmp/newer.deb
+holds "the new process is ready" eval '{ is_new_process && within 30 is_ready; } || told nothing'
+
 systemctl stop siwatch
 holds "a stopped siwatch is upgraded and not started" eval 'put /tmp/newer.deb && is ActiveState inactive'
 systemctl start siwatch
@@ -146,7 +152,7 @@ older() {
     cat >usr/bin/siwatch <<'END'
 #!/bin/sh
 case $1 in
-    migrate) echo "-- /var/lib/siwatch/siwatch.sqlite is up to date, with schema version 1." ;;
+    migrate) echo "warning: a sample" >&2 && echo "-- /var/lib/siwatch/siwatch.sqlite is up to date, with schema version 1." ;;
     backup) cp -n /var/lib/siwatch/siwatch.sqlite "$2" && echo "$2: copied" ;;
     run) systemd-notify --ready && exec sleep infinity ;;
 esac
@@ -180,9 +186,12 @@ holds "the older release is installed and runs" eval 'is_installed "0.0.9 instal
 rm /var/backups/siwatch
 mv /var/backups/kept /var/backups/siwatch
 
+systemctl disable siwatch 2>/dev/null
 holds "an upgrade that changes the tables succeeds" put siwatch.deb
 holds "it has made a copy first" eval 'copies && [ "$(sqlite3 "$(copies)" "PRAGMA user_version")" = 1 ]'
-holds "the new process works on migrated tables" eval '{ is_new_process && within 30 is_ready && [ "$(version_of_tables)" -gt 1 ]; } || told nothing'
+holds "the new process works on migrated tables, though the unit is disabled" eval '{ is_new_process && within 30 is_ready && [ "$(version_of_tables)" -gt 1 ]; } || told nothing'
+holds "the unit stays disabled" eval '! systemctl is-enabled siwatch'
+systemctl enable siwatch 2>/dev/null
 holds "nothing is noted any more" eval '[ ! -e $noted ]'
 
 # MARK: An installation by hand
@@ -191,9 +200,14 @@ cp /usr/bin/siwatch /usr/local/bin/siwatch
 sed 's|/usr/bin/|/usr/local/bin/|' /usr/lib/systemd/system/siwatch.service >/etc/systemd/system/siwatch.service
 systemctl daemon-reload
 systemctl restart siwatch
+usermod -aG siwatch www-data
 remember
 holds "beside an installation by hand the package upgrades" put /tmp/newer.deb
 holds "it names the files and how to go over" told 'sudo rm /usr/local/bin/siwatch /etc/systemd/system/siwatch.service'
+holds "it says that the database has another group" told 'given the database to the group siwatch-backend'
+holds "it names a backend in the group of the keys" told 'sudo gpasswd -d www-data siwatch'
+holds "siwatch check names it too" eval 'sudo -u siwatch siwatch check 2>&1 | grep "sudo gpasswd -d www-data siwatch"'
+gpasswd -d www-data siwatch >/dev/null
 holds "it leaves the process and the files" eval 'is_same_process && [ -e /etc/systemd/system/siwatch.service ]'
 holds "a removal leaves the unit that is not the package's" eval 'dpkg --remove siwatch && is_same_process'
 put /tmp/newer.deb >/dev/null

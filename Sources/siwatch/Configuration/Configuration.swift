@@ -149,6 +149,11 @@ extension Configuration {
         if let owner = foreignOwner {
             warnings.append(ConfigurationMistake(place: .file, problem: "belongs to \(owner), who can change which servers get the tokens"))
         }
+        for stranger in strangersInGroup {
+            let mend = "sudo gpasswd -d \(stranger.shellQuoted) siwatch takes it out, and backends join siwatch-backend"
+            let problem = "belongs to the group siwatch, as the keys do, and \(stranger) is a member of it; \(mend)"
+            warnings.append(ConfigurationMistake(place: .file, problem: problem))
+        }
         return warnings
     }
 

@@ -24,6 +24,13 @@ extension Configuration {
     /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
     var foreignOwner: String? { FileExposure(source)?.foreignOwner }
 
+    /// Members of the group of the configuration and the keys, besides siwatch. An older release had this one group for its backends too.
+    /// Empty if the group has another name than the package gives it.
+    var strangersInGroup: [String] {
+        guard let group = FileExposure(source)?.status.st_gid, Account.name(ofGroup: group) == "siwatch" else { return [] }
+        return Account.members(ofGroup: group).filter { !["siwatch", "root"].contains($0) }
+    }
+
     /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no
     /// account of this host.
     private var backends: gid_t? {
@@ -46,28 +53,24 @@ private struct FileExposure {
         self.status = status
     }
 
-    /// Whether the file was mounted for siwatch, with an owner and a group that a platform or another host chose. systemd and Kubernetes
-    /// mount secrets in memory. Docker mounts them read-only, each on its own.
-    private var isMounted: Bool {
-        guard let mount = Mount(of: path) else { return false }
-        return mount.isInMemory || mount.isReadOnly && mount.isFor(path)
-    }
-
     /// Another user than root and ours, who owns the file. Root may run a command in the place of any user, so then the owner says nothing.
-    /// Nor does that of a mounted file: it may be a user of another host.
+    /// Nor does that of a secret in memory, nor that of a file that Docker mounts read-only: it may be a user of another host.
     var foreignOwner: String? {
-        guard geteuid() != 0, status.st_uid != 0, status.st_uid != geteuid(), !isMounted else { return nil }
+        guard geteuid() != 0, status.st_uid != 0, status.st_uid != geteuid() else { return nil }
+        if let mount = Mount(of: path), mount.isSecret(path) || mount.isReadOnly && mount.isFor(path) { return nil }
         return Account.name(ofUser: status.st_uid)
     }
 
     /// Why a secret is none, if its mode alone does not say so.
     func reason(toKeepFrom backends: gid_t?) -> String? {
-        guard !isMounted else { return nil }
-        let mend = status.commands(for: path, mode: 0o600)
-        if let foreignOwner { return "belongs to \(foreignOwner), who can read and change it; \(mend) takes it over" }
+        if let foreignOwner {
+            return "belongs to \(foreignOwner), who can read and change it; \(status.commands(for: path, mode: 0o600)) takes it over"
+        }
         guard status.st_mode & 0o027 == 0, status.st_mode & 0o040 != 0, status.st_gid == backends else { return nil }
+        // In a pod the platform may give one group to the database and to the secrets.
+        if Mount(of: path)?.isSecret(path) == true { return nil }
         let group = Account.name(ofGroup: status.st_gid)
-        return "can be read by the group \(group), which is the backends' own; \(mend) closes it"
+        return "can be read by the group \(group), which is the backends' own; \(status.closing(path))"
     }
 
     func reason(toBeChangedBy backends: gid_t?) -> String? {

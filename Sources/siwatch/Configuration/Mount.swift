@@ -50,10 +50,17 @@ struct Mount: Equatable {
     /// Whether the file is only in memory.
     var isInMemory: Bool { ["tmpfs", "ramfs"].contains(type) }
 
-    /// Whether it was made for this file: on the file or on its folder.
+    /// Whether it was made for this file: on the file, or on a folder that is not everybody's.
     func isFor(_ path: String) -> Bool {
-        [path, URL(filePath: path).deletingLastPathComponent().path].contains { Self.realPath($0) == point }
+        if Self.realPath(path) == point { return true }
+        return !Self.shared.contains(point) && Self.realPath(URL(filePath: path).deletingLastPathComponent().path) == point
     }
+
+    /// Whether it was made in memory for this file. systemd, Kubernetes and Swarm mount secrets so, with owners and groups of their own choice.
+    func isSecret(_ path: String) -> Bool { isInMemory && isFor(path) }
+
+    /// Mounts of the system that hold files of many programs. A unit may see them read-only.
+    private static let shared: Set = ["/", "/dev", "/dev/shm", "/run", "/run/lock", "/tmp", "/var/tmp"]
 
     private static func realPath(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
@@ -68,6 +75,6 @@ extension stat {
         guard let mount = Mount(of: path), mount.isReadOnly, mount.isFor(path) else {
             return "\(commands(for: path, mode: 0o600)) closes it"
         }
-        return "it is mounted read-only: give it the group \(getegid()) and the mode 0440 where it comes from"
+        return "it is mounted read-only: give it the group \(Account.primaryGroup) and the mode 0440 where it comes from"
     }
 }

@@ -124,7 +124,7 @@ private struct WritablePath {
             return "; \(isFolder ? "it" : "its folder") belongs to \(owner): run siwatch with sudo -u \(owner)"
         }
         // Backends are members of the folder's group.
-        let group = folder.flatMap { $0.st_uid == geteuid() ? $0.st_gid : nil }
+        let group = folder.flatMap { $0.st_uid == geteuid() ? Account.name(ofGroup: $0.st_gid) : nil } ?? Account.backendGroup
         let command = status.commands(for: path, mode: isFolder ? 0o2770 : 0o660, group: group)
         return ", it belongs to \(Account.name(ofUser: status.st_uid)) and has mode \(status.modeText); \(command) mends it"
     }

@@ -36,15 +36,48 @@ struct MountTests {
         }
     }
 
-    /// Runs `check` where a key, or its folder, is a mount of its own.
-    private func check(_ folder: WatchedFolder, mounting key: String, _ options: String) async throws -> (status: Int32, output: String) {
+    /// Files of many programs lie there. A unit may see them read-only.
+    @Test(arguments: ["/tmp", "/run", "/dev/shm"], ["rw", "ro"]) func aMountOfTheSystemIsForNoSecret(point: String, option: String) throws {
+        let path = "\(point)/siwatch.key"
+        let mount = try #require(Mount(of: path, in: "1467 1463 0:285 / \(point) \(option),nosuid - tmpfs tmpfs rw"))
+        #expect(mount.isInMemory && !mount.isFor(path) && !mount.isSecret(path))
+    }
+
+    @Test func onlyAMountInMemoryIsForSecrets() throws {
+        for (type, isSecret) in [("tmpfs", true), ("ramfs", true), ("ext4", false)] {
+            let mount = try #require(Mount(of: "/usr/siwatch.key", in: "1470 1463 0:150 / /usr ro - \(type) none rw"))
+            #expect(mount.isFor("/usr/siwatch.key") && mount.isSecret("/usr/siwatch.key") == isSecret)
+            #expect(!mount.isFor("/usr/bin/siwatch.key"))
+        }
+    }
+
+    /// A group of the backends, which is not that of the keys.
+    private static let backends = Servant.user + 2
+
+    /// Gives the database and its folder to that group, as the package does.
+    private func share(_ folder: WatchedFolder) throws {
+        try Servant.take(over: folder)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).filter { $0.hasPrefix("siwatch.sqlite") }
+        for path in names.map({ folder.url.appending(path: $0).path }) + [folder.url.path]
+        where chown(path, Servant.user, Self.backends) != 0 {
+            throw HarnessError("chown \(path)")
+        }
+    }
+
+    /// Runs `check` as a member of both groups, after commands that mount what `$0`, a key, is to be.
+    private func check(
+        _ folder: WatchedFolder,
+        _ key: String,
+        as group: UInt32 = Servant.user,
+        mounting commands: String
+    ) async throws -> (status: Int32, output: String) {
         let shell = try ChildProcess(
             URL(filePath: "/usr/bin/unshare"),
             [
-                "--mount", "/bin/sh", "-c",
+                "--mount", "/bin/sh", "-ec",
                 """
-                mount --bind "$0" "$0" && mount -o remount,bind,\(options) "$0" &&
-                exec setpriv --reuid=\(Servant.user) --regid=\(Servant.user) --clear-groups "$@"
+                \(commands)
+                exec setpriv --reuid=\(Servant.user) --regid=\(group) --groups=\(Servant.user),\(Self.backends) "$@"
                 """,
                 key, try ChildProcess.program("siwatch").path, "check", "--config", folder.configurationPath,
             ]
@@ -53,18 +86,73 @@ struct MountTests {
         return (status, shell.output.joined(separator: "\n"))
     }
 
+    private static func bound(_ options: String) -> String {
+        """
+        mount --bind "$0" "$0"
+        mount -o remount,bind,\(options) "$0"
+        """
+    }
+
     /// Docker mounts each secret read-only, with the owner that its file has on the host.
     @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func theOwnerOfAMountedKeyIsTheHosts(name: String) async throws {
         try await Site.with { site in
             let key = site.folder.url.appending(path: name).path
-            try Servant.take(over: site.folder)
+            try share(site.folder)
             try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o440) == 0)
-            let found = try await check(site.folder, mounting: key, "ro")
+            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
             #expect(found.status == 0 && !found.output.contains("chown"), "\(found.output)")
             // A host's own folder may be a mount as well.
-            let writable = try await check(site.folder, mounting: key, "rw")
+            let writable = try await check(site.folder, key, mounting: Self.bound("rw"))
             #expect(writable.status == 78 && writable.output.contains("who can read and change it"), "\(writable.output)")
+        }
+    }
+
+    /// As under a unit with `ReadOnlyPaths=` and `Group=siwatch-backend`.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    func aReadOnlyMountDoesNotHideThatBackendsReadAKey(name: String) async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: name).path
+            try share(site.folder)
+            try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
+            let found = try await check(site.folder, key, as: Self.backends, mounting: Self.bound("ro"))
+            let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
+            #expect(found.status == 78 && found.output.contains("which is the backends' own; \(advice)"), "\(found.output)")
+        }
+    }
+
+    /// Without a mount, the same key is given to the user's own group and not to that of the process.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
+    func aKeyOfTheBackendsGoesToThePrimaryGroup() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+            try share(site.folder)
+            try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
+            let found = try await check(site.folder, key, as: Self.backends, mounting: "")
+            let owner = "\(Account.name(ofUser: Servant.user)):\(Account.name(ofGroup: Servant.user))"
+            #expect(found.status == 78 && found.output.contains("; sudo chown -h \(owner) "), "\(found.output)")
+        }
+    }
+
+    /// In a pod the database and the secrets may have one group.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    func thePlatformChoosesOwnerAndGroupOfASecretInMemory(name: String) async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: name).path
+            try share(site.folder)
+            try #require(chown(key, Servant.user + 1, Self.backends) == 0 && chmod(key, 0o440) == 0)
+            let found = try await check(
+                site.folder,
+                key,
+                mounting: """
+                    memory=${0%/*}/memory
+                    mkdir "$memory"
+                    mount -t tmpfs tmpfs "$memory"
+                    cp -p "$0" "$memory/key"
+                    mount --bind "$memory/key" "$0"
+                    """
+            )
+            #expect(found.status == 0, "\(found.output)")
         }
     }
 
@@ -75,7 +163,7 @@ struct MountTests {
             let key = site.folder.url.appending(path: name).path
             try Servant.take(over: site.folder)
             try #require(chown(key, 0, 0) == 0 && chmod(key, 0o444) == 0)
-            let found = try await check(site.folder, mounting: key, "ro")
+            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
             #expect(found.status == 78 && !found.output.contains("chown") && !found.output.contains("chmod"), "\(found.output)")
             let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
             #expect(found.output.hasSuffix(advice), "\(found.output)")

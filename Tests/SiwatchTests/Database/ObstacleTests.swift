@@ -244,6 +244,32 @@ struct ObstacleTests {
         }
     }
 
+    /// An older release had one group for its own files and for backends.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
+    func aBackendInTheGroupOfTheKeysIsWarnedOf() async throws {
+        try await Site.with { site in
+            try Servant.take(over: site.folder)
+            let groups = site.folder.url.appending(path: "group").path
+            try "siwatch:x:\(Servant.user):siwatch,www-data\n".write(toFile: groups, atomically: true, encoding: .utf8)
+            try #require(chmod(groups, 0o644) == 0)
+            let shell = try ChildProcess(
+                URL(filePath: "/usr/bin/unshare"),
+                [
+                    "--mount", "/bin/sh", "-ec",
+                    """
+                    mount --bind "$0" /etc/group
+                    exec setpriv --reuid=\(Servant.user) --regid=\(Servant.user) --clear-groups "$@"
+                    """,
+                    groups, try ChildProcess.program("siwatch").path, "check", "--config", site.folder.configurationPath,
+                ]
+            )
+            let status = await shell.exit()
+            let warnings = shell.output.filter { $0.hasPrefix("warning: ") && $0.contains("gpasswd") }
+            #expect(status == 0 && warnings.count == 1, "\(shell.output)")
+            #expect(warnings.first?.contains("; sudo gpasswd -d www-data siwatch ") ?? false, "\(shell.output)")
+        }
+    }
+
     @Test func checkPrintsNamesHarmlessly() async throws {
         try await Site.with { site in
             try await site.withNeighbour { folder in

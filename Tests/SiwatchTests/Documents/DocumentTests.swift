@@ -41,6 +41,16 @@ struct DocumentTests {
         #expect(!modules.isEmpty && Set(modules).isSubset(of: rows), "\(Set(modules).subtracting(rows))")
     }
 
+    /// Without the folder of one target no other builds.
+    @Test func theImageIsBuiltFromEveryTarget() throws {
+        let package = try String(contentsOf: Checkout.root.appending(path: "Package.swift"), encoding: .utf8)
+        let rules = Checkout.root.appending(path: "packaging/container/Containerfile.dockerignore")
+        let kept = try String(contentsOf: rules, encoding: .utf8).matches(of: /(?m)^!(.+)$/).map { "\($0.1)/" }
+        let paths = package.matches(of: /\bpath: "([^"]+)"/).map { "\($0.1)/" }
+        #expect(paths.count > 5)
+        for path in paths + ["Sources/", "Tests/"] { #expect(kept.contains { path.hasPrefix($0) }, "\(path)") }
+    }
+
     /// Each row of the threat model ends with the tests that hold it.
     @Test func everyNamedTestExists() throws {
         let tests = Checkout.root.appending(path: "Tests")

@@ -79,16 +79,16 @@ import Testing
         try await Self.withServer { server, administrator in
             try await administrator.execute("CREATE ROLE backend LOGIN; CREATE ROLE endpoint; CREATE ROLE accounts; CREATE ROLE deletions")
             let (sql, shell) = (try Self.blocks("sql"), try Self.blocks("sh"))
-            #expect(sql.count == 6 && shell.count == 3)
+            #expect(sql.count == 6 && shell.count == 4)
 
             let folder = try WatchedFolder()
             defer { folder.remove() }
             let apple = try await SimulatedApple(in: folder.url)
             defer { apple.process.signal(SIGKILL) }
             try folder.configure(apple: apple)
-            try await Self.run(shell[0], in: folder)
+            try await Self.run(shell[1], in: folder)
             try Self.name(server, in: folder)
-            let output = try await Self.run(shell[1], in: folder)
+            let output = try await Self.run(shell[2], in: folder)
             #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
             #expect(output.last?.hasSuffix(" is ready.") ?? false, "\(output)")
             for block in sql[1...2] { try await administrator.execute(block) }
@@ -109,14 +109,22 @@ import Testing
         }
     }
 
+    @Test func initHasTheOptionsOfThePage() async throws {
+        let block = try #require(try Self.blocks("sh").first)
+        let options = block.matches(of: /--[a-z-]+/).map { String($0.0) }
+        let help = try ChildProcess("siwatch", ["init", "--help"])
+        #expect(await help.exit() == 0 && block.contains("sudo siwatch init ") && options.count == 2)
+        for option in options { #expect(help.output.contains { $0.contains("\(option) <") }, "\(option)") }
+    }
+
     @Test func theMoveWorksAsPrinted() async throws {
         try await Self.withServer { server, administrator in
             let shell = try Self.blocks("sh")
             try await Site.with { site in
                 try await site.daemon { _ in try await site.settle(try await site.apple.signIn(3)) }
-                try await Self.run(shell[0], in: site.folder)
+                try await Self.run(shell[1], in: site.folder)
                 try Self.name(server, in: site.folder)
-                let output = try await Self.run(shell[2], in: site.folder)
+                let output = try await Self.run(shell[3], in: site.folder)
                 #expect(output.contains { $0.contains("3 of 3 states were derived again") }, "\(output)")
                 try await site.daemon { _ in
                     let states = "SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'"
