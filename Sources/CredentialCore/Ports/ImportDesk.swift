@@ -8,6 +8,6 @@ package protocol ImportDesk: Sendable {
     /// - Throws: `StoreError`. Then nothing is kept, unless it is `outcomeUnknown`.
     func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch
 
-    /// What Apple says of the tokens of these credentials, in their order. Nil for a credential that siwatch does not know.
+    /// What Apple says of the tokens of these credentials, in their order. Nil for a credential without a sealed token.
     func importedTokens(of credentials: [CredentialID]) async throws -> [ImportedToken?]
 }

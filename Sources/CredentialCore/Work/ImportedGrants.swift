@@ -3,7 +3,7 @@
 
 /// Sign-ins of a file that `siwatch import` tells in one transaction.
 ///
-/// It is told once: its key is remembered with the ids of its rows, so that a repeated import skips it and an undo finds its rows.
+/// siwatch remembers its key for `RequestKey.life`, so that a repeated import skips it.
 package struct ImportBatch: Sendable {
     /// Names the import.
     package var importID: String
@@ -13,8 +13,6 @@ package struct ImportBatch: Sendable {
 
     /// How many sign-ins one transaction tells. Others wait only briefly for so few.
     package static let size = 512
-    /// How long siwatch remembers which rows an import has told.
-    package static let life = Duration.days(30)
 
     package init(importID: String, key: String, signIns: [ToldSignIn]) {
         self.importID = importID
@@ -28,7 +26,7 @@ package struct ImportBatch: Sendable {
 
 /// What became of a batch.
 package struct ToldBatch: Sendable, Equatable {
-    /// Its rows of `grant_queue`.
+    /// Its rows of `grant_queue`. Of a known batch the last one alone.
     package var rows: [Int64]
     /// Whether an earlier run of the import had told it.
     package var isKnown: Bool
@@ -39,9 +37,9 @@ package struct ToldBatch: Sendable, Equatable {
     }
 }
 
-/// What Apple says of the token that a credential holds.
+/// What Apple says of the sealed token that a credential holds.
 package struct ImportedToken: Sendable, Equatable {
-    /// The time of the sign-in that brought the token; nil if the credential has none.
+    /// The time of the sign-in that brought the token.
     package var grantedAt: Timestamp?
     /// Nil while Apple has not answered.
     package var answer: TokenAnswer?
@@ -52,33 +50,5 @@ package struct ImportedToken: Sendable, Equatable {
         self.grantedAt = grantedAt
         self.answer = answer
         self.hasFailed = hasFailed
-    }
-}
-
-/// What the undoing of one batch did, in rows and credentials.
-package struct ImportUndo: Codable, Sendable, Equatable {
-    /// The key of the batch; nil if no batch is left.
-    package var key: String?
-    /// Rows that had not left the queue.
-    package var removed = 0
-    /// Credentials that the import alone had made and whose token Apple had not accepted.
-    package var forgotten = 0
-    /// Credentials that stay, because Apple has accepted the token or something else is known of them.
-    package var kept = 0
-    /// Rows and credentials that siwatch was at work on. A repeated undo finds them.
-    package var busy = 0
-
-    package init(key: String? = nil) {
-        self.key = key
-    }
-}
-
-extension CredentialRecord {
-    /// Whether nothing but sign-ins of these times made the record, and Apple has accepted none of its tokens.
-    package func isOnly(of times: Set<Timestamp>) -> Bool {
-        let tokens = [credential.token, credential.formerToken].compactMap { $0?.key } + credential.olderTokens.keys
-        let told = tokens.map(\.grantedAt) + [credential.grantedAt].compactMap(\.self)
-        return !told.isEmpty && told.allSatisfy(times.contains) && credential.verifiedAt == nil && credential.formerVerifiedAt == nil
-            && credential.revokedAt == nil
     }
 }

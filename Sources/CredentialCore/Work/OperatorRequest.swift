@@ -23,8 +23,6 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case dropQuarantined([Int64])
     /// Forgets a user.
     case forget(ErasureRequest)
-    /// Takes back the next batch of an import, in the order of the keys. `last` is the batch before, or empty for the first.
-    case undoImport(id: String, after: String)
 
     /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
@@ -46,22 +44,11 @@ extension OperatorRequest {
         case .retryQuarantined: "quarantine retry"
         case .dropQuarantined: "quarantine drop"
         case .forget: "forget"
-        case .undoImport: "import --undo"
         }
     }
 
     /// Whether the request erases, so that its own row must not keep the user's name.
     package var isErasure: Bool { if case .forget = self { true } else { false } }
-
-    /// Whether the request erases tokens.
-    package var erasesTokens: Bool {
-        switch self {
-        case .forget, .undoImport: true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
-            .retryQuarantined, .dropQuarantined:
-            false
-        }
-    }
 
     package var app: String? {
         switch self {
@@ -69,7 +56,7 @@ extension OperatorRequest {
             .confirmRevocations(let app, _), .dropRevocations(let app):
             app
         case .forget(let request): request.app
-        case .recheckUser, .retryQuarantined, .dropQuarantined, .undoImport: nil
+        case .recheckUser, .retryQuarantined, .dropQuarantined: nil
         }
     }
 
@@ -78,7 +65,7 @@ extension OperatorRequest {
         case .recheckUser(let userID): userID
         case .forget(let request): request.userID
         case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckApp, .retryQuarantined,
-            .dropQuarantined, .undoImport:
+            .dropQuarantined:
             nil
         }
     }
@@ -104,7 +91,6 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
     case forgotten(Erasure)
-    case importUndone(ImportUndo)
     /// The user is signed in to these apps, so siwatch has forgotten nothing.
     case stillAuthorized(apps: [String])
     /// These rows of the user are not settled, so siwatch has forgotten nothing.

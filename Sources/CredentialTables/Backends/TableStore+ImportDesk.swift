@@ -7,15 +7,11 @@ extension TableStore {
     package func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch {
         let owner = ImportBatch.owner(of: batch.importID)
         let rows = try JSONText.encode(batch.signIns.map(ImportedRow.init))
-        // `forgetRequestKeys` counts from this time.
-        let toldAt = now.advanced(by: ImportBatch.life - RequestKey.life)
         while true {
             do {
                 return try await transaction { connection -> ToldBatch in
-                    let known = try connection.fetchOne("SELECT digest FROM request_key WHERE client = $1 AND key = $2", owner, batch.key)
-                    if let known {
-                        return ToldBatch(rows: ImportedRow.ids(known.bytes(at: 0)), isKnown: true)
-                    }
+                    let known = try connection.fetchOne("SELECT row_id FROM request_key WHERE client = $1 AND key = $2", owner, batch.key)
+                    if let known { return ToldBatch(rows: [known.integer(at: 0)], isKnown: true) }
                     let ids = try connection.fetchAll(
                         """
                         INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at, email, email_is_private)
@@ -30,9 +26,10 @@ extension TableStore {
                         """,
                         owner,
                         batch.key,
-                        ImportedRow.bytes(ids),
-                        ids.min() ?? 0,
-                        toldAt
+                        // The key is the digest.
+                        Array(batch.key.utf8),
+                        ids.max() ?? 0,
+                        now
                     )
                     guard isNew == 1 else { throw KeyTaken() }
                     return ToldBatch(rows: ids, isKnown: false)
@@ -49,7 +46,7 @@ extension TableStore {
                 try connection.fetchOne(
                     """
                     SELECT c.token_granted_at, c.answer, c.failures FROM credential c JOIN client ON client.id = c.client
-                     WHERE c.user_id = $1 AND client.client_id = $2
+                     WHERE c.user_id = $1 AND client.client_id = $2 AND c.sealed_token IS NOT NULL
                     """,
                     credential.userID,
                     credential.clientID
@@ -94,19 +91,6 @@ struct ImportedRow: Encodable {
             value ->> 'client', value ->> 'user', value ->> 'token', (value ->> 'at')::bigint, value ->> 'email',
             (value ->> 'isPrivate')::integer FROM json_array_elements($1::json)
             """
-        }
-    }
-
-    // MARK: The ids of a batch, in the column `digest` of its key
-
-    /// Eight bytes for each id.
-    static func bytes(_ ids: [Int64]) -> [UInt8] {
-        ids.flatMap { id in stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: id >> Int64($0)) } }
-    }
-
-    static func ids(_ bytes: [UInt8]) -> [Int64] {
-        stride(from: 0, to: bytes.count / 8 * 8, by: 8).map { start in
-            bytes[start..<start + 8].reduce(Int64(0)) { $0 << 8 | Int64($1) }
         }
     }
 }

@@ -91,8 +91,6 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .forget(let request):
             if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
             return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
-        case .undoImport(let id, let last):
-            return (try ImportRemoval(connection: connection, importID: id).carryOut(after: last), nil)
         }
     }
 

@@ -48,9 +48,11 @@ extension TableStore {
             guard let row else { return nil }
             return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
         }
-        if handled?.request?.erasesTokens ?? false { tokenWasErased() }
-        // If it fails, the next upkeep sweeps.
-        if handled?.request?.isErasure ?? false { try? await sweep(at: now) }
+        if handled?.request?.isErasure ?? false {
+            tokenWasErased()
+            // If it fails, the next upkeep sweeps.
+            try? await sweep(at: now)
+        }
         return handled
     }
 

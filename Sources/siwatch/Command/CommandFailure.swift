@@ -18,6 +18,8 @@ struct CommandFailure: Error {
     static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
     /// A wrong command line, or input that makes no sense. `EX_USAGE` of sysexits.h.
     static func wrongUsage(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(64), messages: [message]) }
+    /// The input is well formed and wrong. `EX_DATAERR` of sysexits.h.
+    static func wrongData(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(65), messages: [message]) }
     /// A needed service is down, or another siwatch holds the database. `EX_UNAVAILABLE` of sysexits.h.
     static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
     /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart siwatch after it.
@@ -131,7 +133,7 @@ extension CommandFailure {
         case .brakeNotSet:
             self = .wrongUsage("the brake of \((request.app ?? "").printable) is not set: no request to revoke waits for you")
         case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .revocationsReleased, .rechecking, .recheckingApp, .quarantine,
-            .forgotten, .importUndone:
+            .forgotten:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
     }

@@ -44,7 +44,7 @@ final class ProgressLine: Sendable {
     init(
         isShown: Bool,
         usesEscapes: Bool = true,
-        write: @escaping @Sendable (String) -> Void = { FileHandle.standardError.write(Data($0.utf8)) }
+        write: @escaping @Sendable (String) -> Void = { _ = try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) }
     ) {
         self.isShown = isShown
         self.usesEscapes = usesEscapes
@@ -94,6 +94,8 @@ final class ProgressLine: Sendable {
     ) async throws -> Value {
         guard isShown else { return try await body() }
         begin(phase, of: total, unit)
+        // No child task, because it must have ended before `end()` clears the line, also where `body` throws. Below it is cancelled and
+        // awaited on both ways.
         let watch = Task {
             while !Task.isCancelled {
                 if let count = measure() { set(count) }

@@ -7,36 +7,42 @@ import Foundation
 final class BadLines {
     private(set) var count = 0
     private(set) var first: [BadLine] = []
-    private let file: FileHandle?
+    private let path: String?
+    private var file: FileHandle?
 
     /// How many lines are shown. A file of another company may have millions of bad ones.
     static let mostShown = 20
 
-    /// - Parameter path: a file to write all of them to; nil for none. A file that is there is written anew.
+    /// - Parameter path: a file to write all of them to, which the first bad line makes; nil for none.
+    /// - Throws: if something is there already.
     init(writingTo path: String?) throws(CommandFailure) {
-        guard let path else {
-            file = nil
-            return
-        }
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("\(path.printable) cannot be written: \(systemError())") }
-        file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        self.path = path
+        var status = stat()
+        if let path, lstat(path, &status) == 0 { throw .wrongUsage("\(path.printable) is there already: name a new file for --errors") }
     }
 
     func append(_ line: BadLine) throws(CommandFailure) {
         count += 1
         if first.count < Self.mostShown { first.append(line) }
-        guard let file else { return }
+        guard let path else { return }
+        if file == nil { file = try make(path) }
         do {
-            try file.write(contentsOf: Data("\(line.text)\n".utf8))
+            try file?.write(contentsOf: Data("\(line.text)\n".utf8))
         } catch {
             throw .failed("the file of --errors cannot be written: \(error)")
         }
     }
 
-    /// For people: the first lines, and how many more there are.
+    private func make(_ path: String) throws(CommandFailure) -> FileHandle {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .failed("\(path.printable) cannot be made: \(systemError())") }
+        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    }
+
+    /// For people: how many there are, and the first of them. Empty if there are none.
     var texts: [String] {
+        guard count > 0 else { return [] }
         let more = count - first.count
-        return first.map(\.text) + (more > 0 ? ["and \(more.counted("more line"))"] : [])
+        return ["\(count.counted("line")) left out"] + first.map(\.text) + (more > 0 ? ["and \(more.counted("more line"))"] : [])
     }
 }

@@ -9,13 +9,17 @@ struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Tells siwatch the sign-ins of a CSV file, such as an export of your users.",
         discussion: """
-            The first line names the columns: user_id (or sub), client_id (or --client-id for all lines), refresh_token, and if you have them \
-            granted_at, email and email_is_private. Others are ignored. granted_at is in seconds, milliseconds or ISO 8601. Ten lines and what \
-            the columns are taken for are shown before anything is written.
+            The first line names the columns: user_id (or sub), client_id (or --client-id for all lines), refresh_token, granted_at (or \
+            --granted-at for the lines without one), and if you have them email and email_is_private. Others are ignored. granted_at is in \
+            seconds, milliseconds or ISO 8601. Ten lines, cut short, and what the columns are taken for are shown before anything is written.
 
-            siwatch has to run. First Apple is asked about 40 lines from all over the file. Only if it accepts at least half of them, the rest \
-            is told, and siwatch asks about it over one refresh.interval. A cut short import goes on with the same command, for 30 days. --undo \
-            takes an import back: the rows that wait, and the users whom it alone has made and whose token Apple has not accepted.
+            siwatch has to run. First siwatch asks Apple about 40 lines from all over the file. Only if Apple accepts at least half of them, \
+            the rest is told, and siwatch asks about it over one refresh.interval. A cut short import goes on with the same command, for a \
+            day. An import cannot be taken back: siwatch unverified lists the tokens that Apple has never accepted, and siwatch forget erases \
+            a user.
+
+            It exits with 0 if all lines were told, with 1 if lines were left out or the file could not be read to its end, with 64 if nothing \
+            was confirmed, with 65 if Apple did not accept the samples, and with 69 if siwatch or the database is away.
             """
     )
 
@@ -23,97 +27,159 @@ struct Import: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
     @OptionGroup var progress: ProgressOptions
     @Argument(help: ArgumentHelp("The CSV file; - for standard input.", valueName: "file"), completion: .file(extensions: ["csv"]))
-    var file: String?
+    var file: String
     @Option(help: ArgumentHelp("The client of all lines, if no column names it.", valueName: "client")) var clientID: String?
     @Option(
-        help: ArgumentHelp("Write each bad line, with its number and what is wrong, to this file.", valueName: "file"),
+        help: ArgumentHelp("When the users of the lines without granted_at signed in, as in that column.", valueName: "time")
+    )
+    var grantedAt: String?
+    @Option(
+        help: ArgumentHelp("Write each bad line, with its number and what is wrong, to this new file.", valueName: "file"),
         completion: .file()
     )
     var errors: String?
-    @Option(help: ArgumentHelp("Take an import back, by the id that it has printed.", valueName: "id")) var undo: String?
     @Flag(name: .shortAndLong, help: "Do not ask before writing.") var yes = false
-    @Flag(help: "Tell all lines at once: do not ask Apple about samples, and do not wait for the siwatch that runs.") var noWait = false
+    @Flag(help: "Do not ask Apple about samples first.") var noTrial = false
+    @Flag(help: "Tell the lines as fast as the database takes them: do not wait for the siwatch that runs.") var noWait = false
 
     func validate() throws {
-        guard (file == nil) != (undo == nil) else { throw ValidationError("Name either a file or, with --undo, an import.") }
-        if output.json, !yes, undo == nil { throw ValidationError("--json goes with --yes.") }
+        if output.json, !yes { throw ValidationError("--json goes with --yes.") }
     }
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        if let undo { return try await takeBack(undo, configuration) }
         let bad = try BadLines(writingTo: errors)
         let line = progress.line(json: output.json)
+        let outcome: Outcome
         do {
             let database = try configuration.existingDatabase()
-            let report = try await database.openBeside().closing { store -> Report in
-                let clock = try await FleetMembership.clock(of: store)
-                let clients = Set(configuration.apps.flatMap(\.clientIDs))
-                var file = try ImportFile(self.file ?? "", clientID: clientID, known: clients, now: clock.now)
-                let survey = try file.survey(line)
-                try present(survey, file)
-                var done = Report(id: file.id)
-                var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
-                if !noWait { done.trial = try await test(survey, of: file.id, &writer, configuration, store, line) }
-                let sampled = noWait ? [] : Set(survey.samples.map { $0.line })
-                try await tell(&file, survey, &writer, without: sampled, bad, line)
-                (done.told, done.knownBefore, done.bad) = (writer.told, writer.known, bad.count)
-                return done
+            outcome = try await database.openBeside().closing { store in
+                try await carryOut(configuration, database, store, bad, line)
             }
-            try output.print(report, report.text)
         } catch {
             throw CommandFailure(database: error)
         }
-        guard bad.count == 0 else {
-            throw CommandFailure(code: .failure, messages: ["\(bad.count.counted("line")) left out"] + bad.texts)
+        try output.print(outcome.report, outcome.report.text)
+        if let failure = outcome.failure { throw CommandFailure(code: failure.code, messages: failure.messages + bad.texts) }
+        guard bad.count == 0 else { throw CommandFailure(code: .failure, messages: bad.texts) }
+    }
+
+    private func carryOut(
+        _ configuration: Configuration,
+        _ database: DatabaseLocation,
+        _ store: any CredentialStore,
+        _ bad: BadLines,
+        _ line: ProgressLine
+    ) async throws -> Outcome {
+        let clock = try await FleetMembership.clock(of: store)
+        // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
+        let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
+        var file = try ImportFile(self.file, clientID: clientID, grantedAt: grantedAt, known: known, now: clock.now)
+        let survey = try file.survey(line)
+        try present(survey, file)
+        if !(noTrial && noWait) { try await requireSiwatch(database, store) }
+        do throws(FileFailure) {
+            try file.checkUnchanged()
+        } catch {
+            throw CommandFailure.failed(error.text(file.name))
         }
+
+        var outcome = Outcome(report: Report(id: file.id))
+        var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
+        let samples = noTrial ? [] : survey.samples
+        if !samples.isEmpty {
+            let result = try await test(samples.map { $0.signIn }, &writer, configuration, store, line)
+            outcome.report.trial = result
+            outcome.failure = verdict(on: result)
+        }
+        if outcome.failure == nil {
+            let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
+            outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+        }
+        (outcome.report.told, outcome.report.knownBefore, outcome.report.bad) = (writer.told, writer.known, bad.count)
+        return outcome
     }
 
     // MARK: Before the first row
 
     /// Shows what was found, and asks.
     private func present(_ survey: ImportSurvey, _ file: ImportFile) throws(CommandFailure) {
-        if !output.json { try printOutput("\(survey.text)\nImport \(file.id).") }
-        guard survey.good > 0 else { throw .failed("\(file.name) has no good line; nothing was written") }
+        guard survey.unknownClients.isEmpty else { throw ImportColumns.unknownClients(survey.unknownClients) }
+        if !output.json {
+            // With --yes nobody looks, and the lines would end in the log of a job.
+            try printOutput((yes ? "" : "\(survey.lines)\n\n") + "\(survey.verdict)\nImport \(file.id).")
+        }
+        guard survey.good > 0 else {
+            let sentence = "\(file.name) has no good line; nothing was written"
+            throw CommandFailure(code: ExitCode(64), messages: [sentence] + survey.firstBad.map(\.text))
+        }
+        if yes { return }
         let question = survey.isWhole ? "Tell siwatch these \(survey.good.grouped) sign-ins?" : "Tell siwatch these sign-ins?"
-        try confirm(question, orElse: "nothing was written; repeat the command with --yes")
+        guard let answer = ask(question) else { throw .wrongUsage("nothing was written; repeat the command with --yes") }
+        guard answer else { throw .wrongUsage("not confirmed; nothing was written") }
     }
 
-    private func confirm(_ question: String, orElse advice: String) throws(CommandFailure) {
-        if yes { return }
-        guard file != "-", isatty(STDIN_FILENO) != 0 else { throw .wrongUsage(advice) }
-        FileHandle.standardError.write(Data("\(question) [y/N] ".utf8))
-        guard let answer = readLine()?.lowercased(), ["y", "yes"].contains(answer) else { throw .failed("not confirmed") }
+    /// - Returns: the answer; nil if nobody can be asked.
+    private func ask(_ question: String) -> Bool? {
+        guard file != "-", isatty(STDIN_FILENO) != 0 else { return nil }
+        try? FileHandle.standardError.write(contentsOf: Data("\(question) [y/N] ".utf8))
+        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
+    }
+
+    /// - Throws: if nobody would take the rows, or ask Apple about the samples.
+    private func requireSiwatch(_ database: DatabaseLocation, _ store: any CredentialStore) async throws {
+        guard try await store.fleet?.isAtWork ?? database.isLocked else {
+            throw CommandFailure.unavailable(
+                "siwatch does not run, so nothing was written: start it, or tell all lines unseen with --no-trial --no-wait"
+            )
+        }
     }
 
     /// Tells the samples and hears what Apple says of them.
     private func test(
-        _ survey: ImportSurvey,
-        of id: String,
+        _ samples: [ToldSignIn],
         _ writer: inout ImportWriter,
         _ configuration: Configuration,
         _ store: any CredentialStore,
         _ line: ProgressLine
-    ) async throws -> ImportTrial.Result? {
-        let samples = survey.samples.map { $0.signIn }
-        guard !samples.isEmpty else { return nil }
+    ) async throws -> ImportTrial.Result {
+        let clients = Set(samples.map(\.clientID))
+        let paused = try await store.apps().filter { $0.pausedAt != nil }.map(\.app)
+        if let app = configuration.apps.first(where: { paused.contains($0.name) && !clients.isDisjoint(with: $0.clientIDs) }) {
+            throw ImportTrial.paused(app.name)
+        }
         for sample in samples { try await writer.add(sample) }
         let rows = try await writer.flush()
         try await writer.waitUntilSettled(rows)
         let result = try await ImportTrial(configuration: configuration, store: store, samples: samples).run(line)
         if !output.json { try printOutput(result.text) }
-        guard !result.isGood else { return result }
-        let advice = """
-            \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
-            right and only old, repeat the command with --no-wait. siwatch import --undo \(id) takes the samples back
-            """
-        guard !yes else { throw CommandFailure.failed(advice) }
-        try confirm("Tell the other lines all the same?", orElse: advice)
         return result
+    }
+
+    /// Why the other lines are not told; nil if they are.
+    private func verdict(on result: ImportTrial.Result) -> CommandFailure? {
+        if result.isGood { return nil }
+        if !yes, ask("Tell the other lines all the same?") == true { return nil }
+        if result.answered == 0, result.unanswered > 0 {
+            return .unavailable(
+                """
+                \(result.text) The other lines were not told. siwatch status says whether siwatch runs and what Apple says of the client. Then \
+                repeat the command
+                """
+            )
+        }
+        return .wrongData(
+            """
+            \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
+            right and only old, repeat the command with --no-trial. siwatch unverified --app NAME lists the samples that Apple rejects, and \
+            siwatch forget erases a user
+            """
+        )
     }
 
     // MARK: The rest
 
+    /// - Returns: why it has not told the rest of the file; nil if it has come to the end.
     private func tell(
         _ file: inout ImportFile,
         _ survey: ImportSurvey,
@@ -121,22 +187,35 @@ struct Import: AsyncParsableCommand {
         without sampled: Set<Int>,
         _ bad: BadLines,
         _ line: ProgressLine
-    ) async throws {
+    ) async throws -> FileFailure? {
         line.begin("importing", of: survey.isWhole ? survey.count : nil, "lines")
         defer { line.end() }
-        while let record = try file.next() {
-            line.add()
-            if sampled.contains(record.line) { continue }
-            let signIn: ToldSignIn
-            do throws(BadLine) {
-                signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
-            } catch {
-                try bad.append(error)
-                continue
+        do {
+            while let record = try file.next() {
+                line.add()
+                if sampled.contains(record.line) { continue }
+                let signIn: ToldSignIn
+                do throws(BadLine) {
+                    signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
+                } catch {
+                    try bad.append(error)
+                    continue
+                }
+                try await writer.add(signIn)
             }
-            try await writer.add(signIn)
+        } catch let failure as FileFailure {
+            // The lines before a failure are good, but those of a changed file may be anything.
+            if failure != .changed { _ = try await writer.flush() }
+            return failure
         }
         _ = try await writer.flush()
+        return nil
+    }
+
+    private struct Outcome {
+        var report: Report
+        /// Why the command fails although it has a report.
+        var failure: CommandFailure?
     }
 
     struct Report: Encodable {
@@ -155,7 +234,7 @@ struct Import: AsyncParsableCommand {
             let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
             return """
                 Import \(id): \(told.grouped) sign-ins told\(known). siwatch asks Apple about their tokens over one refresh.interval; siwatch \
-                unverified lists those that Apple rejects. siwatch import --undo \(id) takes it back.
+                unverified --app NAME lists those that Apple rejects.
                 """
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialMonitor
 
 /// What is wrong with a line of a file.
 struct BadLine: Error, Equatable {
@@ -21,14 +22,29 @@ struct ImportColumns {
         case grantedAt = "granted_at"
         case email
         case emailIsPrivate = "email_is_private"
+
+        /// What does in place of the column, as the end of a sentence.
+        fileprivate var alternative: String {
+            switch self {
+            case .userID: " (or sub)"
+            case .clientID: ", and no --client-id"
+            case .grantedAt: ", and no --granted-at"
+            case .refreshToken, .email, .emailIsPrivate: ""
+            }
+        }
     }
 
     /// The names of the id_token, which exports use too.
     private static let otherNames: [String: Role] = ["sub": .userID, "aud": .clientID, "is_private_email": .emailIsPrivate]
 
+    /// As exports of databases and languages write an absent value.
+    private static let emptyWords = Set(["", "\\N", "NULL", "null", "None", "nil"].map { Array($0.utf8) })
+
     private(set) var places: [Role: Int] = [:]
     /// Columns that siwatch does not use.
     private(set) var unknown: [String] = []
+    /// The time of the lines without one; nil if such a line is a bad one.
+    let fallback: Timestamp?
     private let count: Int
     private let clientID: String?
     private let known: Set<String>
@@ -36,14 +52,23 @@ struct ImportColumns {
 
     /// - Parameters:
     ///   - clientID: the client of all lines; nil if a column names it.
-    ///   - known: the clients of the configuration.
+    ///   - grantedAt: the time of the lines without one, as the option gives it; nil if such a line is a bad one.
+    ///   - known: the clients that the configuration names and the database knows.
     ///   - now: a later sign-in is a mistake.
     /// - Throws: if a column is missing, or named twice. Then it is probably a file of something else.
-    init(header: CSVRecord, clientID: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
+    init(
+        header: CSVRecord,
+        clientID: String?,
+        grantedAt: String? = nil,
+        known: Set<String>,
+        now: Timestamp
+    ) throws(CommandFailure) {
         self.clientID = clientID
         self.known = known
+        fallback = try Self.fallback(grantedAt, now)
         latest = now.advanced(by: SettlementRules.longestLead)
         count = header.fields.count
+        guard count <= CSVRecord.mostFields else { throw .wrongUsage("the first line has more than \(CSVRecord.mostFields) fields") }
         let names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmed.lowercased() }
         for (place, name) in names.enumerated() {
             guard let role = Role(rawValue: name) ?? Self.otherNames[name] else {
@@ -59,36 +84,79 @@ struct ImportColumns {
         }
         var missing = [Role.userID, .refreshToken].filter { places[$0] == nil }
         if clientID == nil, places[.clientID] == nil { missing.append(.clientID) }
+        if grantedAt == nil, places[.grantedAt] == nil { missing.append(.grantedAt) }
         guard missing.isEmpty else { throw Self.failure(missing, among: names) }
         guard let clientID, !known.contains(clientID) else { return }
-        throw .wrongUsage("--client-id: no app of the configuration has \(clientID.printable)")
+        throw Self.unknownClients([clientID])
+    }
+
+    /// Names the clients of which siwatch knows nothing. A text that looks like no client is not shown, because it may be a token.
+    static func unknownClients(_ clientIDs: Set<String>) -> CommandFailure {
+        let names = clientIDs.sorted().map { $0.looksLikeClientID ? $0 : "a client_id that looks like none" }
+        let list = Set(names).sorted().joined(separator: ", ")
+        return .wrongUsage("siwatch does not know \(list): name the client in an [[app]] of the configuration, and reload siwatch")
+    }
+
+    private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {
+        guard let text else { return nil }
+        guard let time = ImportedTime(Array(text.utf8))?.time else {
+            throw .wrongUsage("--granted-at is no time from 2019 on in seconds, milliseconds or ISO 8601")
+        }
+        guard time <= now.advanced(by: SettlementRules.longestLead) else { throw .wrongUsage("--granted-at lies in the future") }
+        return time
     }
 
     private static func failure(_ missing: [Role], among names: [String]) -> CommandFailure {
+        // Without a header, the first line holds a token and a user.
+        let isHeader = names.allSatisfy(\.looksLikeColumnName)
         let sentences = missing.map { role in
-            let other = role == .userID ? " (or sub)" : role == .clientID ? ", and no --client-id" : ""
-            let near = role.rawValue.nearest(among: names).map { ", only \($0.printable)" } ?? ""
-            return "the first line names no column \(role.rawValue)\(other)\(near)"
+            let near = isHeader ? (role.rawValue.nearest(among: names).map { ", only \($0)" } ?? "") : ""
+            return "the first line names no column \(role.rawValue)\(role.alternative)\(near)"
         }
-        let found = names.prefix(20).map(\.printable).joined(separator: ", ")
-        return .wrongUsage(sentences.joined(separator: "; ") + ". It names: \(found)")
+        let found =
+            isHeader
+            ? "It names: \(names.prefix(20).joined(separator: ", "))"
+            : "It has \(names.count.counted("column")); the first line is probably not a header"
+        return .wrongUsage(sentences.joined(separator: "; ") + ". \(found)")
+    }
+
+    /// For people: the columns that siwatch does not use. A name that looks like a value is not shown.
+    var ignored: String {
+        let names = unknown.filter(\.looksLikeColumnName)
+        let rest = unknown.count - names.count
+        return (names + (rest > 0 ? ["\(rest.counted("other"))"] : [])).joined(separator: ", ")
+    }
+
+    /// Whether the line itself has no time.
+    func lacksTime(_ record: CSVRecord) -> Bool {
+        guard record.fields.count == count else { return false }
+        return places[.grantedAt].map { Self.emptyWords.contains(record.fields[$0]) } ?? true
+    }
+
+    /// The client that the line names and siwatch does not know.
+    func unknownClient(of record: CSVRecord) -> String? {
+        guard record.fields.count == count, let name = try? identifier(.clientID, record), !known.contains(name) else { return nil }
+        return name
     }
 
     /// - Parameter unit: the unit of the column; nil while it is not known.
     func signIn(of record: CSVRecord, in unit: ImportedTime.Unit?) throws(BadLine) -> (signIn: ToldSignIn, unit: ImportedTime.Unit?) {
+        guard record.fields.count <= CSVRecord.mostFields else {
+            throw BadLine(line: record.line, problem: "more than \(CSVRecord.mostFields) fields")
+        }
         guard record.fields.count == count else {
             throw BadLine(line: record.line, problem: "\(record.fields.count) fields, where the first line has \(count)")
         }
-        guard let userID = try text(.userID, record, upTo: Longest.identifier) else {
+        guard let userID = try identifier(.userID, record) else {
             throw BadLine(line: record.line, problem: "\(Role.userID.rawValue) is empty")
         }
         // `??` would forget the type of the error.
-        let named = try text(.clientID, record, upTo: Longest.identifier)
+        let named = try identifier(.clientID, record)
         guard let client = clientID ?? named else {
             throw BadLine(line: record.line, problem: "\(Role.clientID.rawValue) is empty")
         }
         guard known.contains(client) else {
-            throw BadLine(line: record.line, problem: "no app of the configuration has this \(Role.clientID.rawValue)")
+            throw BadLine(line: record.line, problem: "siwatch does not know this \(Role.clientID.rawValue)")
         }
         let time = try time(record, unit)
         let token = try text(.refreshToken, record, upTo: Longest.token)
@@ -97,19 +165,21 @@ struct ImportColumns {
         }
         let isPrivate = try flag(record)
         let address = try text(.email, record, upTo: Longest.address).map { EmailAddress($0, isPrivate: isPrivate) }
+        guard let signedInAt = time?.time ?? fallback else {
+            throw BadLine(line: record.line, problem: "\(Role.grantedAt.rawValue) is empty, and there is no --granted-at")
+        }
         let signIn = ToldSignIn(
             clientID: client,
             userID: userID,
             proof: token.map { ToldSignIn.Proof.refreshToken(Secret($0)) },
             address: address,
-            // A sign-in of an unknown time outdates nothing that is known.
-            signedInAt: time?.time ?? Timestamp.legal.lowerBound
+            signedInAt: signedInAt
         )
         return (signIn, time?.unit)
     }
 
     private func time(_ record: CSVRecord, _ unit: ImportedTime.Unit?) throws(BadLine) -> ImportedTime? {
-        guard let place = places[.grantedAt], !record.fields[place].isEmpty else { return nil }
+        guard let place = places[.grantedAt], !Self.emptyWords.contains(record.fields[place]) else { return nil }
         let name = Role.grantedAt.rawValue
         guard let time = ImportedTime(record.fields[place]) else {
             throw BadLine(line: record.line, problem: "\(name) is no time from 2019 on in seconds, milliseconds or ISO 8601")
@@ -131,18 +201,33 @@ struct ImportColumns {
     }
 
     /// Nil if the column is not there or the field is empty.
+    private func identifier(_ role: Role, _ record: CSVRecord) throws(BadLine) -> String? {
+        guard let name = try text(role, record, upTo: Longest.identifier) else { return nil }
+        guard !name.unicodeScalars.contains(where: { $0.properties.isWhitespace || $0.properties.generalCategory == .control }) else {
+            throw BadLine(line: record.line, problem: "\(role.rawValue) holds white space or a control character")
+        }
+        return name
+    }
+
+    /// Nil if the column is not there or the field is empty.
     private func text(_ role: Role, _ record: CSVRecord, upTo limit: Int) throws(BadLine) -> String? {
         guard let place = places[role] else { return nil }
         let bytes = record.fields[place]
+        if Self.emptyWords.contains(bytes) { return nil }
         guard bytes.count <= limit else { throw BadLine(line: record.line, problem: "\(role.rawValue) is longer than \(limit) bytes") }
         guard !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else {
             throw BadLine(line: record.line, problem: "\(role.rawValue) is not UTF-8 text")
         }
-        return text.isEmpty ? nil : text
+        return text
     }
 }
 
 extension String {
     /// Without spaces around it.
     fileprivate var trimmed: String { String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed()) }
+
+    /// Whether the text may be the name of a column. A token, a `sub` and an address hold other characters or are longer.
+    fileprivate var looksLikeColumnName: Bool {
+        (1...32).contains(count) && allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" || $0 == " " }
+    }
 }

@@ -5,60 +5,130 @@ import CredentialCore
 import Crypto
 import Foundation
 
-/// A file that is looked at, and then told. A regular file is read twice; of a pipe only the beginning is looked at.
+/// The file of an import. siwatch reads a regular file twice: the survey reads all of it, then the import tells it. Of a pipe the survey
+/// reads only the beginning and keeps it.
 struct ImportFile {
-    /// Names the import, by the beginning of the file and the client. So a repeated command goes on with the same import.
-    let id: String
+    /// Names the import by the client and the content of the file, so that a repeated command goes on with the same import. Of a pipe only
+    /// the beginning counts. Empty before the survey.
+    private(set) var id = ""
     let columns: ImportColumns
     let name: String
     /// In bytes; nil for a pipe.
     let size: Int?
-    private let descriptor: Int32
+    private let descriptor: Descriptor
+    private let version: Version
+    private let clientID: String?
     private var reader: CSVReader
-    /// The records that were read and not told yet.
+    /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
+    /// What has ended the survey of a pipe early.
+    private var failure: FileFailure?
+    /// Of the first bytes.
+    private let beginning: SHA256
 
-    /// How many records of a pipe are looked at.
-    static let headLength = 1000
+    /// How many records of a pipe the survey reads, and after how many bytes it stops.
+    private static let headLength = (records: 1000, bytes: 4 << 20)
 
-    /// - Parameter path: - for standard input.
-    init(_ path: String, clientID: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
+    /// - Parameters:
+    ///   - path: - for standard input.
+    ///   - grantedAt: the time of the lines without one, as the option gives it.
+    init(_ path: String, clientID: String?, grantedAt: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
         name = path == "-" ? "standard input" : path.printable
-        descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
+        self.clientID = clientID
+        let number = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard number >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
+        descriptor = Descriptor(number)
         var status = stat()
-        size = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
-        reader = try CSVReader(descriptor: descriptor, name: name)
-        let digest = SHA256.hash(data: reader.beginning + Array("\0\(clientID ?? "")".utf8))
-        id = digest.prefix(6).map(\.hexadecimal).joined()
-        guard let header = try reader.next() else { throw .wrongUsage("\(name) is empty") }
-        columns = try ImportColumns(header: header, clientID: clientID, known: known, now: now)
+        size = fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+        version = Version(status)
+        reader = try CSVReader(descriptor: number, name: name)
+        beginning = reader.digest
+        let first: CSVRecord?
+        do throws(FileFailure) {
+            first = try reader.next()
+        } catch {
+            throw .failed(error.text(name))
+        }
+        guard let header = first else { throw .wrongUsage("\(name) is empty") }
+        columns = try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, known: known, now: now)
     }
 
-    /// Looks at the records before anything is told.
+    /// Reads the records before anything is told.
     mutating func survey(_ progress: ProgressLine) throws(CommandFailure) -> ImportSurvey {
-        var survey = ImportSurvey(columns: columns, seed: id)
+        var survey = ImportSurvey(columns: columns)
         progress.begin("reading", of: size, "bytes")
         defer { progress.end() }
-        while size != nil || head.count < Self.headLength, let record = try reader.next() {
-            survey.look(at: record)
-            if size == nil { head.append(record) }
-            if survey.count % 1000 == 0 { progress.set(reader.offset) }
+        do throws(FileFailure) {
+            while size != nil || head.count < Self.headLength.records && reader.offset < Self.headLength.bytes,
+                let record = try reader.next()
+            {
+                survey.look(at: record)
+                if size == nil { head.append(record) }
+                if survey.count % 1000 == 0 { progress.set(reader.offset) }
+            }
+        } catch {
+            survey.end = error.text(name)
+            // The import meets the failure of a regular file again.
+            if size == nil { failure = error }
         }
+        var digest = size == nil ? beginning : reader.digest
+        digest.update(data: Data("\0\(clientID ?? "")".utf8))
+        id = digest.finalize().prefix(6).map(\.hexadecimal).joined()
         survey.isWhole = size != nil
         if size != nil { try rewind() }
         return survey
     }
 
-    /// The next record to tell.
-    mutating func next() throws(CommandFailure) -> CSVRecord? {
+    /// The next record to tell; nil at the end.
+    mutating func next() throws(FileFailure) -> CSVRecord? {
         if let record = head.popFirst() { return record }
-        return try reader.next()
+        if let failure { throw failure }
+        let record = try reader.next()
+        // After the read, so that no record of a changed file is told.
+        try checkUnchanged()
+        return record
+    }
+
+    /// - Throws: if a regular file is another one than the survey has begun to read.
+    func checkUnchanged() throws(FileFailure) {
+        guard size != nil else { return }
+        var status = stat()
+        guard fstat(descriptor.number, &status) == 0 else { throw .unreadable(systemError()) }
+        guard Version(status) == version else { throw .changed }
     }
 
     private mutating func rewind() throws(CommandFailure) {
-        guard lseek(descriptor, 0, SEEK_SET) == 0 else { throw .failed("\(name) cannot be read again: \(systemError())") }
-        reader = try CSVReader(descriptor: descriptor, name: name)
-        _ = try reader.next()
+        guard lseek(descriptor.number, 0, SEEK_SET) == 0 else { throw .failed("\(name) cannot be read again: \(systemError())") }
+        reader = try CSVReader(descriptor: descriptor.number, name: name)
+        do throws(FileFailure) {
+            _ = try reader.next()
+        } catch {
+            throw .failed(error.text(name))
+        }
+    }
+
+    /// Tells whether a program has written to the file.
+    private struct Version: Equatable {
+        private let size: Int
+        private let seconds: Int
+        private let nanoseconds: Int
+
+        init(_ status: stat) {
+            size = Int(status.st_size)
+            (seconds, nanoseconds) = (Int(status.st_mtim.tv_sec), Int(status.st_mtim.tv_nsec))
+        }
+    }
+
+    /// An open file that closes with its last user.
+    private final class Descriptor: Sendable {
+        let number: Int32
+
+        init(_ number: Int32) {
+            self.number = number
+        }
+
+        deinit {
+            if number != STDIN_FILENO { close(number) }
+        }
     }
 }

@@ -3,36 +3,43 @@
 
 import CredentialCore
 
-/// What a look at a file has found, before anything is told.
+/// What the first reading of a file has found, before anything is told.
 struct ImportSurvey {
     private let columns: ImportColumns
     private(set) var count = 0
     private(set) var bad = 0
     private(set) var firstBad: [BadLine] = []
     private(set) var withoutToken = 0
+    /// Lines without a time.
     private(set) var undated = 0
+    /// Clients that the file names and siwatch does not know, at most `mostClients` of them.
+    private(set) var unknownClients: Set<String> = []
     private(set) var preview: [(line: Int, signIn: ToldSignIn)] = []
     private var drawn: [(line: Int, signIn: ToldSignIn, unit: ImportedTime.Unit?)] = []
-    /// Whether it has seen all lines.
+    /// Whether it has seen all lines, or all up to `end`.
     var isWhole = true
+    /// Why the lines from some line on cannot be read; nil if all can.
+    var end: String?
     private var units: [ImportedTime.Unit: Int] = [:]
     private var seen = 0
-    private var generator: SplitMix
+    /// Begins alike each time, so that a repeated command takes the same samples of the same file.
+    private var generator = SplitMix(state: 0)
 
     static let sampleCount = 40
     private static let previewLength = 10
+    private static let mostClients = 20
 
-    /// - Parameter seed: the same seed takes the same samples of the same file.
-    init(columns: ImportColumns, seed: String) {
+    init(columns: ImportColumns) {
         self.columns = columns
-        generator = SplitMix(state: seed.utf8.reduce(0) { $0 &* 31 &+ UInt64($1) })
     }
 
     mutating func look(at record: CSVRecord) {
         count += 1
+        if columns.lacksTime(record) { undated += 1 }
+        if unknownClients.count < Self.mostClients, let client = columns.unknownClient(of: record) { unknownClients.insert(client) }
         do throws(BadLine) {
             let (signIn, unit) = try columns.signIn(of: record, in: nil)
-            if let unit { units[unit, default: 0] += 1 } else { undated += 1 }
+            if let unit { units[unit, default: 0] += 1 }
             if preview.count < Self.previewLength { preview.append((record.line, signIn)) }
             if signIn.proof == nil { withoutToken += 1 } else { draw((record.line, signIn, unit)) }
         } catch {
@@ -62,33 +69,34 @@ struct ImportSurvey {
 
     // MARK: For people
 
-    var text: String {
+    /// The first good lines, with users, tokens and addresses cut short.
+    var lines: String {
         var lines = ["line  user  client  refresh token  signed in  e-mail"]
         for (line, signIn) in preview {
-            let time = signIn.signedInAt.map { $0 == Timestamp.legal.lowerBound ? "–" : $0.text } ?? "–"
-            let cells = [signIn.userID ?? "", signIn.clientID, signIn.maskedToken, time, signIn.address?.text ?? "–"]
+            let time = signIn.signedInAt?.text ?? "–"
+            let cells = [signIn.userID?.cutShort ?? "–", signIn.clientID, signIn.maskedToken, time, signIn.address?.text.cutShort ?? "–"]
             lines.append("\(line)  " + cells.map(\.printable).joined(separator: "  "))
         }
-        return (lines + [""] + verdict).joined(separator: "\n")
+        return lines.joined(separator: "\n")
     }
 
-    private var verdict: [String] {
+    /// What the columns are taken for, and how many lines are good.
+    var verdict: String {
         let used = columns.places.sorted { $0.value < $1.value }.map { $0.key.rawValue }.joined(separator: ", ")
         var lines = ["Used columns: \(used)."]
-        if !columns.unknown.isEmpty { lines.append("Ignored columns: \(columns.unknown.map(\.printable).joined(separator: ", ")).") }
+        if !columns.unknown.isEmpty { lines.append("Ignored columns: \(columns.ignored).") }
         if let unit { lines.append("granted_at is in \(unit.rawValue)\(unit == .text ? ", without a zone in UTC" : "").") }
         if undated > 0 {
             lines.append(
-                """
-                \(undated.grouped) without granted_at: they count as signed in on \(Timestamp.legal.lowerBound.text), so that they outdate \
-                nothing that siwatch knows.
-                """
+                columns.fallback.map { "\(undated.grouped) without granted_at: they count as signed in on \($0.text) (--granted-at)." }
+                    ?? "\(undated.grouped) without granted_at: they are bad lines, because there is no --granted-at."
             )
         }
         if withoutToken > 0 { lines.append("\(withoutToken.grouped) without a token: siwatch cannot ask Apple about these users.") }
-        let place = isWhole ? "The file" : "Its beginning"
+        if let end { lines.append("\(end).") }
+        let place = end != nil ? "The part before it" : isWhole ? "The file" : "Its beginning"
         lines.append("\(place) has \(good.grouped) good lines and \((count - good).grouped) bad ones.")
-        return lines + firstBad.map { "  \($0.text)" }
+        return (lines + firstBad.map { "  \($0.text)" }).joined(separator: "\n")
     }
 }
 
@@ -96,8 +104,13 @@ extension ToldSignIn {
     /// The token as a person may see it.
     fileprivate var maskedToken: String {
         guard case .refreshToken(let secret) = proof else { return "–" }
-        return "\(secret.reveal.prefix(2))… (\(secret.reveal.count.counted("character")))"
+        return "\(secret.reveal.cutShort) (\(secret.reveal.count.counted("character")))"
     }
+}
+
+extension String {
+    /// At most three characters of the text and at most a quarter of it, so that a person can tell what it is and nobody can use it.
+    fileprivate var cutShort: String { "\(prefix(Swift.min(3, count / 4)))…" }
 }
 
 /// SplitMix64, which is the same on every machine.

@@ -3,9 +3,9 @@
 
 import CredentialCore
 
-/// Asks Apple about a few tokens of an import before the others are told.
+/// Lets siwatch ask Apple about a few tokens of an import before the others are told.
 ///
-/// The daemon asks, and it alone: the command makes the checks of these users due, and reads the answers.
+/// The command itself never asks Apple. It makes the checks of these users due, and reads the answers that the running siwatch gets.
 struct ImportTrial {
     let configuration: Configuration
     let store: any CredentialStore
@@ -17,7 +17,7 @@ struct ImportTrial {
     private static let pollInterval = Duration.milliseconds(250)
 
     /// What Apple says of the samples.
-    struct Result: Encodable {
+    struct Result: Encodable, Equatable {
         var samples = 0
         var accepted = 0
         /// Ended, or issued to another client, or no token.
@@ -28,30 +28,32 @@ struct ImportTrial {
         var unanswered = 0
         /// A sign-in with another token is newer.
         var outdated = 0
+        /// siwatch keeps no token of the user any more.
+        var erased = 0
+
+        var answered: Int { accepted + rejected + ofAnotherUser + unclear }
 
         /// Whether the import may go on without a question.
-        var isGood: Bool { accepted * 2 >= samples - outdated && unanswered * 2 <= samples - outdated }
+        var isGood: Bool { accepted > 0 && accepted * 2 >= answered }
 
         var text: String {
             let parts = [
                 (accepted, "accepted"), (rejected, "rejected as ended or never issued to this client"),
                 (ofAnotherUser, "another user's"), (unclear, "refused in words that say nothing of the token"),
                 (unanswered, "not answered"),
-                (outdated, "older than the token that siwatch has"),
+                (outdated, "older than the token that siwatch has"), (erased, "erased"),
             ]
             let list = parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
             return "Apple was asked about \(samples.counted("sample")): \(list)."
         }
     }
 
-    /// The rows of the samples are settled.
+    /// Waits for the answers, for at most three minutes. siwatch must have settled the rows of the samples before.
     func run(_ progress: ProgressLine) async throws -> Result {
         for user in Set(samples.compactMap(\.userID)).sorted() {
             let answer = try await OperatorRequest.recheckUser(user).carryOut(in: configuration)
             guard case .rechecking(let recheck) = answer, let app = recheck.pausedApps.first else { continue }
-            throw CommandFailure.unavailable(
-                "the app \(app.printable) is paused, so siwatch asks Apple about no sample: siwatch resume first"
-            )
+            throw Self.paused(app)
         }
         progress.begin("asking Apple", of: samples.count, "samples")
         defer { progress.end() }
@@ -60,7 +62,7 @@ struct ImportTrial {
             let tokens = try await store.importedTokens(
                 of: samples.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") }
             )
-            let result = judge(tokens)
+            let result = Self.judge(samples, tokens)
             progress.set(result.samples - result.unanswered)
             let hasFailed = result.accepted == 0 && tokens.contains { $0?.hasFailed ?? false }
             if result.unanswered == 0 || ContinuousClock.now - start > (hasFailed ? Self.patienceWithFailures : Self.patience) {
@@ -70,10 +72,23 @@ struct ImportTrial {
         }
     }
 
-    private func judge(_ tokens: [ImportedToken?]) -> Result {
+    static func paused(_ app: String) -> CommandFailure {
+        .unavailable(
+            """
+            the app \(app.printable) is paused, so siwatch asks Apple about no sample: run siwatch resume \(app.printable), or leave the \
+            samples out with --no-trial
+            """
+        )
+    }
+
+    static func judge(_ samples: [ToldSignIn], _ tokens: [ImportedToken?]) -> Result {
         var result = Result(samples: samples.count)
         for (signIn, token) in zip(samples, tokens) {
-            guard let token, token.grantedAt == signIn.signedInAt else {
+            guard let token else {
+                result.erased += 1
+                continue
+            }
+            guard token.grantedAt == signIn.signedInAt else {
                 result.outdated += 1
                 continue
             }

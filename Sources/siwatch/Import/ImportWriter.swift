@@ -39,12 +39,12 @@ struct ImportWriter {
 
     /// Tells what was added.
     ///
-    /// - Returns: its rows.
+    /// - Returns: its rows; only the last one if an earlier run has told them.
     mutating func flush() async throws -> [Int64] {
         guard !batch.isEmpty else { return [] }
         let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), signIns: self.batch)
         let answer = try await store.append(batch, at: clock.now)
-        if answer.isKnown { known += answer.rows.count } else { told += answer.rows.count }
+        if answer.isKnown { known += self.batch.count } else { told += self.batch.count }
         self.batch = []
         guard waits, !answer.isKnown, let last = answer.rows.max() else { return answer.rows }
         window.append(last)
@@ -60,7 +60,7 @@ struct ImportWriter {
                 throw CommandFailure.unavailable(
                     """
                     siwatch has not taken the rows of the import within \(Self.patience.text): does it run? siwatch status says so. Repeat the \
-                    command, and it goes on; with --no-wait it asks nobody
+                    command, and the import goes on
                     """
                 )
             }

@@ -86,8 +86,7 @@ extension OperatorRequest {
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         switch self {
         case .recheckApp, .confirmRevocations, .dropRevocations: try await store.fleet?.isAtWork != true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget, .undoImport:
-            false
+        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget: false
         }
     }
 

@@ -56,9 +56,18 @@ struct CSVReaderTests {
 
     @Test func aQuoteThatDoesNotCloseIsNamedWithItsLine() throws {
         for text in ["a\nb\n\"c\nd", "a\nb\n\"c" + String(repeating: "\nd", count: CSVReader.longestRecord)] {
-            let failure = #expect(throws: CommandFailure.self) { try read(text) }
-            #expect(failure?.messages[0].hasPrefix("a.csv, line 3: a quote opens") == true)
+            #expect(throws: FileFailure.openQuote(line: 3)) { try read(text) }
         }
+    }
+
+    @Test func aLineThatDoesNotEndIsNamed() throws {
+        #expect(throws: FileFailure.longRecord(line: 2)) { try read("a\n" + String(repeating: "b", count: CSVReader.longestRecord + 1)) }
+        #expect(try read("a\n" + String(repeating: "b", count: CSVReader.longestRecord)).count == 2)
+    }
+
+    @Test func onlyTheFirstFieldsOfALineAreKept() throws {
+        let counts = try read("a\n" + String(repeating: ",", count: 100_000) + "\nb,c").map(\.fields.count)
+        #expect(counts.count == 3 && CSVRecord.mostFields < counts[1] && counts[1] <= CSVRecord.mostFields + 2 && counts[2] == 2)
     }
 
     @Test func utf16IsNamed() throws {

@@ -12,8 +12,12 @@ struct ImportColumnsTests {
 
     private func record(_ fields: String..., line: Int = 1) -> CSVRecord { CSVRecord(line: line, fields: fields.map { Array($0.utf8) }) }
 
-    private func columns(_ header: CSVRecord, clientID: String? = nil) throws(CommandFailure) -> ImportColumns {
-        try ImportColumns(header: header, clientID: clientID, known: ["app", "web"], now: Self.now)
+    private func columns(
+        _ header: CSVRecord,
+        clientID: String? = nil,
+        grantedAt: String? = nil
+    ) throws(CommandFailure) -> ImportColumns {
+        try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, known: ["app", "web"], now: Self.now)
     }
 
     @Test(
@@ -58,18 +62,60 @@ struct ImportColumnsTests {
         )
     }
 
-    /// A later time would outdate what siwatch knows.
-    @Test func aLineWithoutATimeIsTheOldestSignIn() throws {
-        let columns = try columns(record("user_id", "refresh_token", "granted_at"), clientID: "web")
-        let signIn = try columns.signIn(of: record("ann", "", ""), in: .seconds).signIn
-        #expect(signIn == ToldSignIn(clientID: "web", userID: "ann", signedInAt: Timestamp.legal.lowerBound))
+    @Test(arguments: ["", "\\N", "NULL", "null", "None", "nil"])
+    func aLineWithoutATimeHasTheTimeOfTheOptionOrIsBad(_ empty: String) throws {
+        let header = record("user_id", "refresh_token", "granted_at", "email", "email_is_private")
+        let line = record("ann", empty, empty, empty, empty)
+        let columns = try columns(header, clientID: "web", grantedAt: "2023-11-14T22:13:20Z")
+        let signIn = try columns.signIn(of: line, in: .seconds).signIn
+        #expect(signIn == ToldSignIn(clientID: "web", userID: "ann", signedInAt: Timestamp(milliseconds: 1_700_000_000_999)))
+        #expect(columns.lacksTime(line) && !columns.lacksTime(record("ann", "", "1700000000", "", "")))
+        let strict = try self.columns(header, clientID: "web")
+        let problem = BadLine(line: 1, problem: "granted_at is empty, and there is no --granted-at")
+        #expect(throws: problem) { try strict.signIn(of: line, in: .seconds) }
+    }
+
+    @Test func theOptionTakesATimeOfThePastOnly() {
+        for (time, words) in [("soon", "--granted-at is no time"), ("1800000000", "--granted-at lies in the future")] {
+            let failure = #expect(throws: CommandFailure.self) {
+                try columns(record("sub", "refresh_token"), clientID: "app", grantedAt: time)
+            }
+            #expect(failure?.code.rawValue == 64 && failure?.description.hasPrefix(words) == true, "\(failure?.description ?? "")")
+        }
+    }
+
+    @Test func theVerdictSaysHowManyLinesHaveNoTime() throws {
+        for (time, words) in [
+            (nil, "2 without granted_at: they are bad lines, because there is no --granted-at."),
+            ("1700000000", "2 without granted_at: they count as signed in on 2023-11-14T22:13:20.999Z (--granted-at)."),
+        ] as [(String?, String)] {
+            var survey = ImportSurvey(columns: try columns(record("sub", "refresh_token", "granted_at"), clientID: "app", grantedAt: time))
+            for (line, at) in ["", "1600000000", "NULL"].enumerated() { survey.look(at: record("ann", "r", at, line: line + 2)) }
+            #expect(survey.verdict.split(separator: "\n").contains(Substring(words)), "\(survey.verdict)")
+            #expect(survey.good == (time == nil ? 1 : 3))
+        }
+    }
+
+    @Test func aClientThatSiwatchDoesNotKnowIsNoted() throws {
+        var survey = ImportSurvey(columns: try columns(record("sub", "aud", "refresh_token", "granted_at")))
+        for client in ["app", "com.example.other", "NULL", "com.example.other"] {
+            survey.look(at: record("ann", client, "r", "1700000000"))
+        }
+        #expect(survey.unknownClients == ["com.example.other"])
+        let failure = ImportColumns.unknownClients(["com.example.other", "r.0123456789012345678901234567890123456789"])
+        #expect(failure.code.rawValue == 64 && failure.description.contains("com.example.other") && !failure.description.contains("0123"))
     }
 
     @Test(arguments: [
         (["ann", "app", "r"], "3 fields, where the first line has 4"),
         (["", "app", "r", ""], "user_id is empty"),
         (["ann", "", "r", ""], "client_id is empty"),
-        (["ann", "other", "r", ""], "no app of the configuration has this client_id"),
+        (["ann", "other", "r", ""], "siwatch does not know this client_id"),
+        (["ann", "app", "r", ""], "granted_at is empty, and there is no --granted-at"),
+        (["ann ", "app", "r", ""], "user_id holds white space or a control character"),
+        (["a\u{9b}n", "app", "r", ""], "user_id holds white space or a control character"),
+        (["ann", "app\t", "r", ""], "client_id holds white space or a control character"),
+        (Array(repeating: "a", count: 1001), "more than 1000 fields"),
         (["ann", "app", "r t", ""], "refresh_token holds a character that no token of Apple's has"),
         (["ann", "app", String(repeating: "r", count: 8193), ""], "refresh_token is longer than 8192 bytes"),
         (["a\0n", "app", "r", ""], "user_id is not UTF-8 text"),
@@ -87,25 +133,54 @@ struct ImportColumnsTests {
         for (header, clientID, words) in [
             (record("id", "name", "plan"), nil, "the first line names no column user_id (or sub)"),
             (
-                record("userid", "refresh_token", "client_id"), nil,
+                record("userid", "refresh_token", "client_id", "granted_at"), nil,
                 "no column user_id (or sub), only userid. It names: userid, refresh_token"
             ),
             (record("sub", "refresh_token"), nil, "no column client_id, and no --client-id"),
+            (record("sub", "refresh_token"), "app", "no column granted_at, and no --granted-at. It names: sub, refresh_token"),
             (record("sub", "user_id", "refresh_token"), "app", "two columns are the user_id"),
             (record("sub", "aud", "refresh_token"), "app", "leave out --client-id"),
-            (record("sub", "refresh_token"), "other", "--client-id: no app of the configuration has other"),
+            (record("sub", "refresh_token", "granted_at"), "other", "siwatch does not know other"),
         ] as [(CSVRecord, String?, String)] {
             let failure = #expect(throws: CommandFailure.self) { try columns(header, clientID: clientID) }
             #expect(failure?.code.rawValue == 64 && failure?.description.contains(words) == true, "\(failure?.description ?? "")")
         }
     }
 
+    /// The first line of a file without a header is a user's.
+    @Test func aFirstLineOfValuesIsNotShown() {
+        for value in ["r1f6c0d6e8f4.0.mruv.Zw1-abcDEF", "000123.9c2d4e6f.0456", "ann@example.com", "0123456789abcdef0123456789abcdef0"] {
+            let failure = #expect(throws: CommandFailure.self) { try columns(record("Ann", value, "1700000000")) }
+            let text = failure?.description ?? ""
+            #expect(text.hasSuffix("3 columns; the first line is probably not a header"), "\(text)")
+            #expect(!text.contains(value) && !text.lowercased().contains("ann"), "\(text)")
+        }
+    }
+
+    @Test func anIgnoredColumnThatLooksLikeAValueIsNotShown() throws {
+        let columns = try columns(record("sub", "refresh_token", "granted_at", "plan", "r.0.secret"), clientID: "app")
+        #expect(columns.ignored == "plan, 1 other")
+    }
+
+    @Test func aTrialNeedsAnAcceptedSampleAndHalfOfTheAnswers() {
+        let user = ToldSignIn(clientID: "app", userID: "ann", proof: .refreshToken(Secret("r")), signedInAt: Self.now)
+        func result(_ answers: [TokenAnswer?], erased: Int = 0) -> ImportTrial.Result {
+            let tokens: [ImportedToken?] = answers.map { ImportedToken(grantedAt: Self.now, answer: $0, hasFailed: false) }
+            let all = tokens + [ImportedToken?](repeating: nil, count: erased)
+            return ImportTrial.judge(all.map { _ in user }, all)
+        }
+        #expect(result([.valid, .rejected]).isGood && result([.valid, nil, nil]).isGood && result([.valid], erased: 9).isGood)
+        #expect(!result([.valid, .rejected, .anotherUser]).isGood && !result([nil, nil]).isGood && !result([], erased: 9).isGood)
+        let late = ImportedToken(grantedAt: Self.now.advanced(by: .seconds(1)), answer: .valid, hasFailed: false)
+        #expect(ImportTrial.judge([user], [late]).outdated == 1)
+    }
+
     @Test func theUnitIsThatOfMostLinesAndTheSamplesAreOfAllOfThem() throws {
         let columns = try columns(record("user_id", "client_id", "refresh_token", "granted_at"))
         func survey() -> ImportSurvey {
-            var survey = ImportSurvey(columns: columns, seed: "a")
+            var survey = ImportSurvey(columns: columns)
             for line in 2...1001 {
-                survey.look(at: record("u\(line)", "app", "r\(line)", line % 10 == 0 ? "1700000000" : "1700000000123", line: line))
+                survey.look(at: record("u\(line)", "app", "refresh.\(line)", line % 10 == 0 ? "1700000000" : "1700000000123", line: line))
             }
             return survey
         }
@@ -115,6 +190,7 @@ struct ImportColumnsTests {
         // From all over the file, and the same again in a repeated command.
         #expect(once.samples.contains { $0.line > 500 })
         #expect(survey().samples.map { $0.line } == once.samples.map { $0.line })
-        #expect(!once.text.contains("r2 ") && once.text.contains("r2… (2 characters)") == true)
+        #expect(once.lines.contains("2  …  app  re… (9 characters)  2023-11-14T22:13:20.123Z  –"), "\(once.lines)")
+        #expect(!once.verdict.contains("…"))
     }
 }
