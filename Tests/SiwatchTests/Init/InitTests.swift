@@ -104,7 +104,7 @@ struct InitTests {
     }
 
     @Test(arguments: [
-        ("--team-id", "a1b2c3d4e5", "must be the 10 capital letters and digits"),
+        ("--team-id", "a1b2c3", "must be the 10 capital letters and digits"),
         ("--client-id", "A1B2C3D4E5.com.example.app", "leave out the team"),
         ("--client-id", "example", "is no App ID or Services ID"),
         ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
