@@ -23,7 +23,7 @@ struct NewKeyTests {
             let (status, output) = try await make()
             #expect(status == 0)
             try Data(output.joined(separator: "\n").utf8).write(to: file)
-            try #require(chmod(file.path, 0o440) == 0)
+            try #require(chmod(file.path, 0o400) == 0)
             publicKeys.append(try await folder.run("key", "public").output.joined())
 
             let refused = try await make(file.path)
