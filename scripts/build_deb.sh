@@ -83,7 +83,8 @@ cp "$root/etc/siwatch.toml" "$install/examples"
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
 install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
 
-"$program" --generate-completion-script bash >"$install/completions/siwatch"
+# It is read by a shell, not run.
+"$program" --generate-completion-script bash | sed '1{/^#!/d}' >"$install/completions/siwatch"
 "$program" --generate-completion-script zsh >"$install/completions/_siwatch"
 "$program" --generate-completion-script fish >"$install/completions/siwatch.fish"
 "$root/packaging/make_manuals.sh" "$program" "$root/etc/siwatch.toml" "$install/manuals"
