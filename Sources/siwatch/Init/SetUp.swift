@@ -35,8 +35,10 @@ struct SetUp {
             files = []
             return
         }
-        var files = [(path: "\(folder)/AuthKey_\(answers.key.id).p8", text: try answers.key.read())]
-        let configuration = answers.configuration(keyFile: files[0].path)
+        // By its name alone, so that a systemd credential of that name can take its place.
+        let keyFile = "AuthKey_\(answers.key.id).p8"
+        var files = [(path: "\(folder)/\(keyFile)", text: try answers.key.read())]
+        let configuration = answers.configuration(keyFile: keyFile)
         if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.httpToken.text + "\n")) }
         if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhookSecret.text + "\n")) }
         if let path = answers.passwordFile {
