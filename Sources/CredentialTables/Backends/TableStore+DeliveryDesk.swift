@@ -37,7 +37,7 @@ extension TableStore {
                 name,
                 now,
                 limit
-            ).map { Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.int(at: 13)) }
+            ).map { Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.count(at: 13)) }
         }
     }
 

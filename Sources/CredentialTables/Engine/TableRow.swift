@@ -15,10 +15,11 @@ package protocol TableRow {
 }
 
 extension TableRow {
-    package func int(at column: Int) -> Int { Int(integer(at: column)) }
+    /// A number between -2^40 and 2^40. A writer of the file can put any other number there, and sums must not overflow.
+    package func int(at column: Int) -> Int { Int(min(max(integer(at: column), -(1 << 40)), 1 << 40)) }
 
-    /// A number that siwatch counts. A writer of the file can put any other number there, and sums must not overflow.
-    package func count(at column: Int) -> Int { min(max(int(at: column), 0), 1 << 40) }
+    /// A number that siwatch counts.
+    package func count(at column: Int) -> Int { max(int(at: column), 0) }
 
     /// False for NULL.
     package func bool(at column: Int) -> Bool { integer(at: column) != 0 }

@@ -16,10 +16,10 @@ package enum BrakeRow {
         ).map { row in
             RevocationBrake(
                 hourBeganAt: row.time(at: 0),
-                opened: row.int(at: 1),
+                opened: row.count(at: 1),
                 setAt: row.time(at: 2),
-                held: row.int(at: 3),
-                authorized: row.int(at: 4)
+                held: row.count(at: 3),
+                authorized: row.count(at: 4)
             )
         }
     }

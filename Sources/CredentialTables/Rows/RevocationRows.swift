@@ -170,8 +170,8 @@ extension RevocationProof {
         before = answer(from: start + 1)
         revocation = answer(from: start + 4)
         after = answer(from: start + 7)
-        rounds = row.int(at: start + 10)
-        failures = row.int(at: start + 11)
+        rounds = row.count(at: start + 10)
+        failures = row.count(at: start + 11)
     }
 
     /// The key and the three answers, in the order of `columns`.

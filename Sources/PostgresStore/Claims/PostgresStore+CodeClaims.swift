@@ -65,7 +65,7 @@ extension PostgresStore {
                     app: content.flatMap { apps[$0.clientID] },
                     grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
                     firstClaimedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    failures: row.int(at: 4),
+                    failures: row.count(at: 4),
                     isAnswerLost: row.bool(at: 5),
                     detail: row.text(at: 6),
                     content: content

@@ -51,7 +51,7 @@ extension SQLiteStore {
                         app: content.flatMap { apps[$0.clientID] },
                         grantedAt: Timestamp(milliseconds: row.integer(at: 1)),
                         firstClaimedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                        failures: row.int(at: 3),
+                        failures: row.count(at: 3),
                         isAnswerLost: row.bool(at: 4),
                         detail: row.text(at: 5, upTo: Longest.token),
                         content: content

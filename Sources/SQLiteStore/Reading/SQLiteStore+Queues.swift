@@ -18,14 +18,19 @@ extension SQLiteStore {
                     queue.rawValue,
                     queue.removedCounter
                 )
-                let (appended, removed) = (counts?.int(at: 0) ?? 0, counts?.int(at: 1) ?? 0)
+                let (appended, removed) = (counts?.integer(at: 0) ?? 0, counts?.integer(at: 1) ?? 0)
                 let oldest = try connection.fetchOne("SELECT id, \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
                 // Rows deleted by hand were not counted, so known bounds limit the difference. Nothing waits before the oldest row.
                 // A member of the group can write any number.
                 let depth = oldest.map { row in
-                    Int(clamping: max(1, min(Int128(appended) - Int128(removed), Int128(appended) - Int128(row.int(at: 0)) + 1)))
+                    Int(clamping: max(1, min(Int128(appended) - Int128(removed), Int128(appended) - Int128(row.integer(at: 0)) + 1)))
                 }
-                return QueueStatus(queue: queue.label, depth: depth ?? 0, oldest: oldest?.integer(at: 1), settled: removed)
+                return QueueStatus(
+                    queue: queue.label,
+                    depth: depth ?? 0,
+                    oldest: oldest?.integer(at: 1),
+                    settled: counts?.count(at: 1) ?? 0
+                )
             }
         }
     }

@@ -19,6 +19,9 @@ final class KeyTrials: Sendable {
     /// By client id.
     private let known = NIOLockedValueBox<[String: Known]>([:])
 
+    /// Until when an app asks nothing more, because Apple has asked for fewer questions.
+    private let rests = NIOLockedValueBox<[String: ContinuousClock.Instant]>([:])
+
     private struct Known {
         var identity: ClientIdentity
         var trial: KeyTrial
@@ -49,6 +52,7 @@ final class KeyTrials: Sendable {
     private func askWhatIsDue() async {
         for app in apps {
             for clientID in app.atWork.clientIDs.sorted() where isDue(clientID, of: app) {
+                if let rest = rests.withLockedValue({ $0[app.atWork.name] }), rest > .now { break }
                 guard !Task.isCancelled, app.atWork.budget.take(upTo: 1, at: clock.now) == 1 else { break }
                 await ask(clientID, of: app)
             }
@@ -66,6 +70,7 @@ final class KeyTrials: Sendable {
         // A question that the end of the process cuts short says nothing of Apple.
         guard !Task.isCancelled else { return }
         let answer = response.answer.verdict
+        if case .throttled = response.answer { rests.withLockedValue { $0[app.atWork.name] = .now + Self.patience } }
         let identity = response.identity
         let (verdict, words, isNews) = known.withLockedValue { known in
             let earlier = known[clientID].flatMap { $0.identity == identity ? $0.trial : nil }

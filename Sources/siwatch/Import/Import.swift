@@ -160,7 +160,15 @@ struct Import: AsyncParsableCommand {
     private func verdict(on result: ImportTrial.Result) -> CommandFailure? {
         if result.isGood { return nil }
         if !yes, ask("Tell the other lines all the same?") == true { return nil }
-        if result.answered == 0, result.unanswered > 0 {
+        if result.answered == 0, result.unanswered == 0 {
+            return .wrongData(
+                """
+                \(result.text) So Apple was asked about none of them, and the other lines were not told. If siwatch knows newer sign-ins of \
+                these users, repeat the command with --no-trial
+                """
+            )
+        }
+        if result.answered == 0 {
             return .unavailable(
                 """
                 \(result.text) The other lines were not told. siwatch status says whether siwatch runs and what Apple says of the client. Then \

@@ -17,6 +17,8 @@ struct ImportFile {
     let size: Int?
     private let descriptor: Descriptor
     private let version: Version
+    /// Where the file begins for us: somebody may have read a part of standard input.
+    private let start: off_t
     private let clientID: String?
     private var reader: CSVReader
     /// The records of a pipe that the survey has read and that are not told yet.
@@ -41,6 +43,7 @@ struct ImportFile {
         var status = stat()
         size = fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
         version = Version(status)
+        start = size == nil ? 0 : lseek(number, 0, SEEK_CUR)
         reader = try CSVReader(descriptor: number, name: name)
         beginning = reader.digest
         let first: CSVRecord?
@@ -83,7 +86,14 @@ struct ImportFile {
     mutating func next() throws(FileFailure) -> CSVRecord? {
         if let record = head.popFirst() { return record }
         if let failure { throw failure }
-        let record = try reader.next()
+        let record: CSVRecord?
+        do throws(FileFailure) {
+            record = try reader.next()
+        } catch {
+            // A changed file may look like a broken one.
+            try checkUnchanged()
+            throw error
+        }
         // After the read, so that no record of a changed file is told.
         try checkUnchanged()
         return record
@@ -98,7 +108,7 @@ struct ImportFile {
     }
 
     private mutating func rewind() throws(CommandFailure) {
-        guard lseek(descriptor.number, 0, SEEK_SET) == 0 else { throw .failed("\(name) cannot be read again: \(systemError())") }
+        guard lseek(descriptor.number, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
         reader = try CSVReader(descriptor: descriptor.number, name: name)
         do throws(FileFailure) {
             _ = try reader.next()

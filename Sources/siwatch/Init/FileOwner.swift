@@ -24,10 +24,19 @@ struct FileOwner {
 
     /// Makes a new folder. No link that somebody puts in its place is followed.
     func makeFolder(_ path: String, mode: mode_t) throws(CommandFailure) {
-        guard mkdir(path, 0o700) == 0 else { throw .failed("the folder \(path.printable) cannot be made: \(systemError())") }
-        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        defer { close(descriptor) }
-        guard descriptor >= 0, fchown(descriptor, userID, groupID) == 0, fchmod(descriptor, mode) == 0 else {
+        let url = URL(filePath: path)
+        // By the folder above, so that nobody who may rename it leads us elsewhere.
+        let above = open(url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { if above >= 0 { close(above) } }
+        guard above >= 0, mkdirat(above, url.lastPathComponent, 0o700) == 0 else {
+            throw .failed("the folder \(path.printable) cannot be made: \(systemError())")
+        }
+        let made = openat(above, url.lastPathComponent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        defer { if made >= 0 { close(made) } }
+        var status = stat()
+        guard made >= 0, fstat(made, &status) == 0, status.st_uid == geteuid(), status.st_mode & 0o777 == 0o700,
+            fchown(made, userID, groupID) == 0, fchmod(made, mode) == 0
+        else {
             throw .failed("the folder \(path.printable) cannot be given to \(user): \(systemError())")
         }
     }

@@ -71,19 +71,22 @@ struct InitOptions: ParsableArguments {
             guard let given, given != found else { return nil }
             return "\(option): \(configurationPath) has \(found.isEmpty ? "none" : found.printable), and not \(given.printable)"
         }
-        func path(_ text: String?) -> String? {
-            text.map { DatabaseLocation.isAddress($0) ? $0 : URL(filePath: $0).standardizedFileURL.path }
-        }
+        // As the answers are taken.
+        func path(_ text: String?) -> String? { text.map { DatabaseLocation.isAddress($0) ? $0 : $0.asPastedPath } }
+        func id(_ text: String?) -> String? { text.map { (try? InitAnswers.appleID($0)) ?? $0 } }
+        func orNone(_ text: String?) -> String? { text.map { $0 == "none" ? "" : $0 } }
+        let clients = clientIDs.flatMap { $0.split { $0 == " " || $0 == "," } }.joined(separator: " ")
         let otherKey = key.flatMap { given in
-            FileManager.default.contents(atPath: given) == FileManager.default.contents(atPath: existing.key.path)
+            FileManager.default.contents(atPath: given.asPastedPath) == FileManager.default.contents(atPath: existing.key.path)
                 ? nil : "--key: \(existing.key.path.printable), which \(configurationPath) names, is another key"
         }
         return [
-            differs("--team-id", teamID, existing.teamID), differs("--key-id", keyID, existing.key.id), differs("--app", app, existing.app),
-            differs("--client-id", clientIDs.isEmpty ? nil : clientIDs.joined(separator: " "), existing.clientIDs.joined(separator: " ")),
+            differs("--team-id", id(teamID), existing.teamID), differs("--key-id", id(keyID), existing.key.id),
+            differs("--app", app, existing.app),
+            differs("--client-id", clientIDs.isEmpty ? nil : clients, existing.clientIDs.joined(separator: " ")),
             differs("--database", path(database), existing.database), otherKey,
             passwordFile == nil || existing.passwordFile != nil ? nil : "--password-file: \(configurationPath) names none",
-            differs("--http", http.map { $0 == "none" ? "" : $0 }, existing.http), differs("--webhook", webhook, existing.webhook),
+            differs("--http", orNone(http), existing.http), differs("--webhook", orNone(webhook), existing.webhook),
         ].compactMap(\.self)
     }
 }

@@ -30,7 +30,10 @@ struct SetUp {
         let ofDatabase =
             DatabaseLocation.isAddress(answers.database)
             ? [] : [URL(filePath: answers.database).deletingLastPathComponent().path]
-        folders = ([folder] + ofDatabase).filter { !FileManager.default.fileExists(atPath: $0) }
+        guard geteuid() != 0 || !ofDatabase.contains(folder) else {
+            throw .wrongUsage("backends may write the folder of the database, so the configuration needs another one")
+        }
+        folders = ([folder] + ofDatabase.filter { $0 != folder }).filter { !FileManager.default.fileExists(atPath: $0) }
         guard !answers.areConfigured else {
             files = []
             return
@@ -50,7 +53,9 @@ struct SetUp {
         }
         files.append((options.configurationPath, configuration))
         let inTheWay = files.filter { file in
+            // A secret that an earlier run has left is as good as a new one.
             FileManager.default.fileExists(atPath: file.path) && file.path != answers.key.path
+                && ![InitAnswers.tokenFile, InitAnswers.webhookSecretFile].contains(URL(filePath: file.path).lastPathComponent)
                 && FileManager.default.contents(atPath: file.path) != Data(file.text.utf8)
         }
         guard inTheWay.isEmpty else {
@@ -183,7 +188,7 @@ struct SetUp {
         switch status {
         case 0: return output
         case 78:
-            if try isKept(output) { return "not proved: \(output)" }
+            if isKept(output) { return "not proved: \(output)" }
             throw takenBack([output, "if the answers are right, as for a Services ID of today, run it again with --offline"])
         // Apple may be away. The daemon asks again, and says so.
         default: return "not proved yet: \(output)"
@@ -191,12 +196,16 @@ struct SetUp {
     }
 
     /// Whether a person keeps answers that Apple refuses. It may take days until Apple knows a new Services ID.
-    private func isKept(_ output: String) throws(CommandFailure) -> Bool {
+    private func isKept(_ output: String) -> Bool {
         guard asks else { return answers.areConfigured }
         printError(output)
-        return try Terminal.ask("Keep these answers all the same? (yes or no)") { text throws(CommandFailure) in
-            guard ["yes", "no"].contains(text) else { throw .wrongUsage("yes or no") }
-            return text == "yes"
+        do {
+            return try Terminal.ask("Keep these answers all the same? (yes or no)") { text throws(CommandFailure) in
+                guard ["yes", "no"].contains(text) else { throw .wrongUsage("yes or no") }
+                return text == "yes"
+            }
+        } catch {
+            return false
         }
     }
 
@@ -219,7 +228,9 @@ struct SetUp {
     /// Lets a backend's user into the group of the database, and tries what its backend will do.
     private func admit(_ user: String) throws(CommandFailure) -> String {
         var detail = ""
-        if geteuid() == 0, user != owner.user, user != "root", let group = owner.groupOfBackends(at: answers.database),
+        // Members of the group choose what stands in that file.
+        guard user != "root" || owner.user == "root" else { throw .wrongUsage("root is no user of a backend's") }
+        if geteuid() == 0, user != owner.user, let group = owner.groupOfBackends(at: answers.database),
             BackendAccess(user: user)?.isMember(of: group) == false
         {
             let name = Account.name(ofGroup: group)

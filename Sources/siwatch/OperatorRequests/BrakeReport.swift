@@ -20,7 +20,8 @@ struct BrakeReport: Encodable {
         let name = app.printable
         guard let setAt else { return "\(name): the brake on revocations is not set" }
         let requests = held == 1 ? "1 request" : "\(held) requests"
+        let argument = app.shellQuoted.printable
         return "\(name): the brake on revocations is set since \(setAt.text) and holds \(requests); "
-            + "siwatch revocations confirm \(name) \(held) carries out so many, siwatch revocations drop \(name) rejects all"
+            + "siwatch revocations confirm \(argument) \(held) carries out so many, siwatch revocations drop \(argument) rejects all"
     }
 }

@@ -23,7 +23,7 @@ struct Pause: AsyncParsableCommand {
         guard case .paused(let since) = answer else { throw CommandFailure(answer, to: request) }
         try output.print(
             AppStatus(app: app, pausedAt: since),
-            "\(app.printable) is paused since \(since.text). Resume it with: siwatch resume \(app.printable)"
+            "\(app.printable) is paused since \(since.text). Resume it with: siwatch resume \(app.shellQuoted.printable)"
         )
     }
 }

@@ -288,7 +288,7 @@ extension StatusReport {
                     )
                 )
             }
-            let list = "siwatch unverified --app \(name) lists them"
+            let list = "siwatch unverified --app \(app.app.shellQuoted.printable) lists them"
             if app.neverAccepted > 0 {
                 let sentence = "\(name): Apple rejects \(app.neverAccepted.counted("token")) that it has never accepted; \(list)"
                 findings.append(Finding(.note, sentence, runbook: "siwatchtokensneveraccepted"))

@@ -94,6 +94,18 @@ import Testing
         }
     }
 
+    /// Standard input may be a file of which somebody has read a part.
+    @Test func aFileIsReadFromWhereStandardInputStands() async throws {
+        try await Site.with { site in
+            let path = try write("# of today\n" + Self.header + strangers(100), in: site)
+            let script = "{ read -r comment; exec \"$0\" import - --yes --no-trial --no-wait --config \"$1\"; } <\"$2\""
+            let program = try ChildProcess.program("siwatch").path
+            let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", script, program, site.folder.configurationPath, path])
+            #expect(await shell.exit() == 0, "\(shell.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 100)
+        }
+    }
+
     @Test func nothingIsWrittenWithoutAYes() async throws {
         try await Site.with { site in
             let path = try write(Self.header + strangers(20), in: site)

@@ -82,6 +82,8 @@ struct InitTests {
         let before = try Data(contentsOf: newcomer.configuration)
         let again = try await newcomer.run(["--yes", "--offline"])
         #expect(again.status == 0, "\(again.output)")
+        let same = try await newcomer.run(newcomer.answers + ["--http", "127.0.0.1:9465", "--webhook", "none"])
+        #expect(same.status == 0, "\(same.output)")
         let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
         #expect(other.status == 1 && other.output.contains { $0.contains("has A1B2C3D4E5, and not ZZZZZZZZZZ") }, "\(other.output)")
         #expect(try Data(contentsOf: newcomer.configuration) == before)
@@ -128,6 +130,20 @@ struct InitTests {
         #expect(status == 64 && output.joined().contains(sentence), "\(output)")
         #expect(!output.joined().contains("secret"))
         #expect(try newcomer.files == before)
+    }
+
+    /// After the secret and before the configuration.
+    @Test func aRunThatWasCutShortGoesOn() async throws {
+        let newcomer = try Newcomer()
+        let folder = newcomer.folder.url.appending(path: "etc")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let token = folder.appending(path: "backend.token")
+        try #require(FileManager.default.createFile(atPath: token.path, contents: Data("\(NewSecret.httpToken.text)\n".utf8)))
+        try #require(chmod(token.path, 0o600) == 0)
+        let before = try Data(contentsOf: token)
+        let (status, output) = try await newcomer.run(newcomer.answers)
+        #expect(status == 0, "\(output)")
+        #expect(try Data(contentsOf: token) == before)
     }
 
     @Test func anotherKeyIsNotOverwritten() async throws {
