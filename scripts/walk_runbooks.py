@@ -37,6 +37,7 @@ NOT_WALKED = {
 SYSTEMD, FOREIGN = "systemd says it: see scripts/test_systemd.sh", "another program says it"
 NOT_COMPARED = {
     "SiwatchAbsent": {"Targets": "a page of Prometheus"},
+    "SiwatchAppPaused": {text: "a question about a key pauses nothing: see KeyTrialTests" for text in ("Apple does not accept", "with the key")},
     "SiwatchRestarting": {"Watchdog timeout": SYSTEMD},
     "SiwatchStoreErrors": {
         "busy": "SQLite's word for a lock, which siwatch mostly puts as locked", "I/O": "needs a disk that fails",
@@ -1057,7 +1058,8 @@ def sealed_to_another_key(scene):
 
 # MARK: Codes and revocations
 
-@walk("SiwatchCodesExpired", quotes=["codes end within a minute", "Apple gives no usable answer"], says=["code_rejected"], sql="status 503")
+@walk("SiwatchCodesExpired", quotes=["codes end within a minute", "Apple gives no usable answer"], says=["code_rejected"], sql="status 503",
+      worst={"siwatchcodesexpired", "siwatchappleerrors"})
 def codes_wait(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
