@@ -12,7 +12,7 @@ struct ClientSecretCommand: AsyncParsableCommand {
         abstract: "Prints a client secret for a service that wants one pasted, such as Supabase or Firebase.",
         discussion: """
             A JWT, signed with the first key of the client's app. Standard error has the day on which it ends: sign-ins there fail from \
-            then on, so paste another one before. Whoever has it can act as the client at Apple until that day, or until the key is revoked. \
+            then on, so paste another one before. A person who has it can act as the client at Apple until that day, or until the key is revoked. \
             siwatch itself needs none.
             """
     )

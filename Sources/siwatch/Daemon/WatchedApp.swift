@@ -62,7 +62,7 @@ struct WatchedApp {
     /// Whether this process asks Apple for the app now, and no other replica.
     var isAsked: Bool { mayAsk?() ?? true }
 
-    /// As whom Apple is asked about a client now.
+    /// The team and the key with which siwatch asks Apple about a client now.
     func identity(of clientID: String) -> ClientIdentity { secrets.identity(of: clientID) }
 
     /// Asks Apple whether it accepts the client with the key that signs now.

@@ -115,15 +115,8 @@ struct Import: AsyncParsableCommand {
         }
         if yes { return }
         let question = survey.isWhole ? "Tell siwatch these \(survey.good.grouped) sign-ins?" : "Tell siwatch these sign-ins?"
-        guard let answer = ask(question) else { throw .wrongUsage("nothing was written; repeat the command with --yes") }
+        guard let answer = Terminal.confirms(question) else { throw .wrongUsage("nothing was written; repeat the command with --yes") }
         guard answer else { throw .wrongUsage("not confirmed; nothing was written") }
-    }
-
-    /// - Returns: the answer; nil if nobody can be asked.
-    private func ask(_ question: String) -> Bool? {
-        guard file != "-", isatty(STDIN_FILENO) != 0 else { return nil }
-        try? FileHandle.standardError.write(contentsOf: Data("\(question) [y/N] ".utf8))
-        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
     }
 
     /// - Throws: if nobody would take the rows, or ask Apple about the samples.
@@ -159,7 +152,7 @@ struct Import: AsyncParsableCommand {
     /// Why the other lines are not told; nil if they are.
     private func verdict(on result: ImportTrial.Result) -> CommandFailure? {
         if result.isGood { return nil }
-        if !yes, ask("Tell the other lines all the same?") == true { return nil }
+        if !yes, Terminal.confirms("Tell the other lines all the same?") == true { return nil }
         if result.answered == 0, result.unanswered == 0 {
             return .wrongData(
                 """

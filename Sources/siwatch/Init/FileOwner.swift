@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The user whom new files and folders belong to.
+/// The owner of new files and folders.
 struct FileOwner {
     let user: String
     private let userID: uid_t

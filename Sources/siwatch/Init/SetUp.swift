@@ -199,14 +199,7 @@ struct SetUp {
     private func isKept(_ output: String) -> Bool {
         guard asks else { return answers.areConfigured }
         printError(output)
-        do {
-            return try Terminal.ask("Keep these answers all the same? (yes or no)") { text throws(CommandFailure) in
-                guard ["yes", "no"].contains(text) else { throw .wrongUsage("yes or no") }
-                return text == "yes"
-            }
-        } catch {
-            return false
-        }
+        return Terminal.confirms("Keep these answers all the same?") == true
     }
 
     private func takenBack(_ reasons: [String]) -> CommandFailure {

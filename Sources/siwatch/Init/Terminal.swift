@@ -8,6 +8,15 @@ enum Terminal {
     /// Whether somebody can read a question and answer it.
     static var isThere: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
+    /// Asks for a yes. Everything else is a no.
+    ///
+    /// - Returns: nil if nobody can be asked.
+    static func confirms(_ question: String) -> Bool? {
+        guard isThere else { return nil }
+        try? FileHandle.standardError.write(contentsOf: Data("\(question) [y/N] ".utf8))
+        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
+    }
+
     /// Asks until an answer is good.
     ///
     /// - Parameters:

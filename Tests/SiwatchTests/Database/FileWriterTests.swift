@@ -76,6 +76,31 @@ import Testing
         }
     }
 
+    /// One number of a row that is sound otherwise, because a sum meets it then.
+    @Test(arguments: [
+        "UPDATE credential_count SET count = 9223372036854775807",
+        "UPDATE app SET revocations_opened = 9223372036854775807, revocations_held = -9223372036854775808",
+        "UPDATE counter SET value = 9223372036854775807",
+        "UPDATE credential SET failures = 9223372036854775807, attempts = -9223372036854775808, due_at = 0",
+    ])
+    func noNumberOfASoundRowTraps(_ statement: String) async throws {
+        try await Site.with { site in
+            let people = try await site.apple.signIn(3)
+            try await site.daemon { _ in try await site.settle(people) }
+            try await site.backend.insert(notifications: ["no notification"])
+            try await site.backend.insert(try await site.apple.signIn(1))
+            try await site.backend.insert(revocationsOf: [people[0].userID], at: SimulatedApple.clientIDs[0])
+            let file = try DatabaseQueue(path: site.folder.databasePath)
+            try await file.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA ignore_check_constraints = ON; \(statement)")
+            }
+            try file.close()
+            let (status, output) = try await site.folder.run("run", "--once")
+            #expect(status == 0, "\(output.suffix(20))")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 1)
+        }
+    }
+
     /// Writes the value into every column of every row, where the table lets it, and inserts a row of such values.
     private static func fill(_ table: String, _ malice: Malice, at path: String) throws {
         let file = try DatabaseQueue(path: path)
