@@ -19,8 +19,10 @@ STRICT_FLAGS := --build-system native -Xswiftc -warnings-as-errors --explicit-ta
 
 RULES := etc/prometheus/siwatch.rules.yml
 
-# With Swift's libraries inside, the program runs where no Swift is installed. Linux only.
-RELEASE_FLAGS := $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib)
+# With Swift's libraries inside, the program runs where no Swift is installed. Linux only. Nothing loads the program, so
+# it exports no symbols.
+RELEASE_FLAGS = $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib -Xlinker --no-export-dynamic \
+	$(shell scripts/small-icu.py .build/icu))
 
 .PHONY: help
 help: ## Show this list
