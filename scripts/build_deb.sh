@@ -39,7 +39,7 @@ export SOURCE_DATE_EPOCH
 
 # Links between the pages, as they lie in the package.
 page() {
-    sed -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' "$1"
+    sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' "$1"
 }
 
 # A unit, with the paths of a package.
@@ -76,7 +76,10 @@ mkdir -p "$debian" "$install/docs/guides" "$install/examples" "$install/completi
 install -m 755 "$program" "$install/siwatch"
 install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" | cut -c 1-2)/$(echo "$build_id" | cut -c 3-).debug"
 
+# README.md is the one of the root there, and the index of the pages is index.md.
 for file in "$root"/docs/*.md "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
+page "$root/docs/README.md" >"$install/docs/index.md"
+cp "$root/docs/page.png" "$install/docs"
 cp "$root/CHANGELOG.md" "$install"
 cp "$root"/docs/guides/*.md "$install/docs/guides"
 cp "$root/etc/siwatch.toml" "$install/examples"
