@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// The rules of docs/architecture.md, applied to a whole set of facts at once.
+/// The rules of docs/truth.md, applied to a whole set of facts at once.
 ///
 /// It knows no order and keeps no register: every value is a maximum over the facts that count. Facts are bare times and bytes. The oracle
 /// shares no rule with the code that it judges, so that the two cannot share a mistake.

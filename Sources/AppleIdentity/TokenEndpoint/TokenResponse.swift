@@ -6,7 +6,7 @@ import CredentialCore
 
 /// The meaning of an answer of the token endpoints.
 ///
-/// Pure: the tables of docs/architecture.md and nothing else. Apple documents only 200 and 400, and no `error_description`. So an unlisted
+/// Pure: the tables of docs/truth.md and nothing else. Apple documents only 200 and 400, and no `error_description`. So an unlisted
 /// answer says nothing about a user.
 struct TokenResponse {
     let response: TransportResponse

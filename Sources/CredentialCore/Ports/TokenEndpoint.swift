@@ -52,7 +52,7 @@ package struct EndpointResponse<News: EndpointNews>: Sendable, Equatable {
     }
 }
 
-/// The meaning of Apple's answer to a question, by the tables in docs/architecture.md.
+/// The meaning of Apple's answer to a question, by the tables in docs/truth.md.
 package enum EndpointAnswer<News: EndpointNews>: Sendable, Equatable {
     /// Apple speaks of the token or the code.
     case news(News)

@@ -3,7 +3,7 @@
 
 /// The registers of one user at one client. Each keeps the greatest key that it has seen, so order and duplicates do not matter.
 ///
-/// The letters are those of the table in docs/architecture.md.
+/// The letters are those of the table in docs/truth.md.
 package struct Credential: Sendable, Equatable {
     /// `G`: the newest sign-in.
     package var grantedAt: Timestamp?

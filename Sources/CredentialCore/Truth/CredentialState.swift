@@ -32,7 +32,7 @@ package struct CredentialStanding: Sendable, Equatable {
 }
 
 extension Credential {
-    /// The state by the first rule of docs/architecture.md that holds. At the same time a grant beats an event, but a revocation (`A` or
+    /// The state by the first rule of docs/truth.md that holds. At the same time a grant beats an event, but a revocation (`A` or
     /// `B`) beats the grant, because its request named that sign-in.
     package func standing(under user: AppUser) -> CredentialStanding {
         if isGreater(user.deletedAt, than: grantedAt) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A broken invariant, by its number in docs/architecture.md.
+/// A broken invariant. docs/truth.md has the rules behind it.
 package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Invariant: String, Sendable {
         /// No committed queue row is lost.
