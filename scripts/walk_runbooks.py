@@ -33,12 +33,9 @@ NOT_WALKED = {
     "SiwatchDeliveryDead": "a change is dead after three days; WebhookTests counts the tries",
 }
 
-# Words in italics below "Look" that no walk compares, and why.
-SYSTEMD, FOREIGN = "systemd says it: see scripts/test_systemd.sh", "another program says it"
+# Words in italics that no walk compares, and why.
 NOT_COMPARED = {
-    "SiwatchAbsent": {"Targets": "a page of Prometheus"},
     "SiwatchAppPaused": {text: "a question about a key pauses nothing: see KeyTrialTests" for text in ("Apple does not accept", "with the key")},
-    "SiwatchRestarting": {"Watchdog timeout": SYSTEMD},
     "SiwatchStoreErrors": {
         "busy": "SQLite's word for a lock, which siwatch mostly puts as locked", "I/O": "needs a disk that fails",
         "malformed": "a damaged file may say anything, or nothing",
@@ -719,11 +716,10 @@ def read_faults(walk, section):
 
 
 def uncompared(alert, section):
-    """Words in italics below "Look" that neither a walk nor NOT_COMPARED names."""
+    """Words in italics that neither a walk nor NOT_COMPARED names. Each section begins with the severity, in italics too."""
     quotes = [quote.casefold() for w in WALKS if w.alert == alert for quote in w.quotes]
-    look = re.search(r"- \*\*(?:Look|For users, look|On SQLite).*?(?=- \*\*(?:Mend|Wait):|$)", section or "")
-    italics = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", re.sub(r"`[^`]*`", "", look[0])) if look else []
-    return [words for words in italics
+    text = re.sub(r"^\*(?:Page|Ticket)\.\* ", "", re.sub(r"`[^`]*`", "", section or ""))
+    return [words for words in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text)
             if not any(quote in words.casefold() for quote in quotes) and words not in NOT_COMPARED.get(alert, {})]
 
 
