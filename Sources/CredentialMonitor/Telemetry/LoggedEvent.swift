@@ -5,7 +5,7 @@ package import Logging
 
 /// Every kind of log line by its stable name, its level and its constant message. Everything variable is metadata.
 ///
-/// The names are part of the program's public interface. docs/operations.md says what to do about each event, in this order.
+/// The names are part of the program's public interface. docs/telemetry.md lists each level in this order.
 package enum LoggedEvent: String, Sendable, CaseIterable {
     // MARK: The process
 

@@ -58,9 +58,9 @@ struct CatalogueTests {
         }
     }
 
-    /// The operators' table has every metric, with its labels.
+    /// The operators' page has every metric, with its labels.
     @Test func everyMetricIsDocumented() throws {
-        let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/telemetry.md"), encoding: .utf8)
         for metric in Metric.allCases {
             let name = metric.name.dropFirst("siwatch_".count)
             let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ","))}"

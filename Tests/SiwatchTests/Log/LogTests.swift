@@ -145,13 +145,19 @@ struct LogTests {
         #expect(!LogOutput.isJournal(descriptor, stream: nil))
     }
 
-    /// The operators' page lists every event of the code.
+    /// The operators' page lists every event of the code under its level, with its message, in the order of the code.
     @Test func everyEventIsDocumented() throws {
-        let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
-        let rows = page.matches(of: /(?m)^\| `([a-z_]+)` \| (debug|info|notice|warning|error) \| (.+?) \|/).map {
-            "\($0.1) \($0.2) \($0.3)"
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/telemetry.md"), encoding: .utf8)
+        var (listed, expected): ([String], [String]) = ([], [])
+        for section in page.components(separatedBy: "\n### ").dropFirst() {
+            let level = try #require(section.prefixMatch(of: /`([a-z]+)`\n/)).1
+            for item in section.matches(of: /(?m)^- `([a-z_]+)`: \*([^*]+)\*/) {
+                listed.append("\(item.1) \(level) \(item.2.split(whereSeparator: \.isWhitespace).joined(separator: " "))")
+            }
+            expected += LoggedEvent.allCases.filter { "\($0.level)" == level }.map { "\($0.name) \($0.level) \($0.message)" }
         }
-        #expect(rows == LoggedEvent.allCases.map { "\($0.name) \($0.level) \($0.message)" })
+        #expect(listed == expected)
+        #expect(listed.count == LoggedEvent.allCases.count)
         #expect(Set(LoggedEvent.allCases.map(\.name)).count == LoggedEvent.allCases.count)
     }
 }
