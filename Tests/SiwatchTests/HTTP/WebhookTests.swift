@@ -8,8 +8,10 @@ import Foundation
 import NIOConcurrencyHelpers
 import Testing
 
+private let kills = ProcessInfo.processInfo.environment["SIWATCH_TEST_KILLS"].flatMap(Int.init) ?? 5
+
 /// Webhooks of the real daemon at a real receiver, on both stores.
-@Suite(.timeLimit(.minutes(10))) struct WebhookTests {
+@Suite(.timeLimit(.minutes(kills > 5 ? 1440 : 10))) struct WebhookTests {
     private func withReceiver(
         on database: SiteDatabase,
         _ more: String = "",
@@ -143,7 +145,6 @@ import Testing
 
     /// siwatch and the receiver die at random moments. Nothing is missing, and each change keeps its id.
     @Test(arguments: SiteDatabase.allCases) func killsLoseNoChange(on database: SiteDatabase) async throws {
-        let kills = Int(ProcessInfo.processInfo.environment["SIWATCH_TEST_HOOK_KILLS"] ?? "") ?? 5
         try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
             var expected = 0
             for round in 0..<kills {
