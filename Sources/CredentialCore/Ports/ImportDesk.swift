@@ -10,4 +10,18 @@ package protocol ImportDesk: Sendable {
 
     /// What Apple says of the tokens of these credentials, in their order. Nil for a credential without a sealed token.
     func importedTokens(of credentials: [CredentialID]) async throws -> [ImportedToken?]
+
+    // MARK: What an undo reads
+
+    /// The transactions of all imports that siwatch remembers, by import and in their order.
+    func toldImports() async throws -> [ToldImport]
+
+    /// The users of the rows of one transaction. A user may come twice.
+    func importedUsers(of told: ToldImport) async throws -> [String]
+
+    /// The greatest id of a log; 0 if the log is empty.
+    func greatestID(of log: UserLog) async throws -> Int64
+
+    /// Rows of a log after this id, in the order of their ids.
+    func loggedUsers(in log: UserLog, after id: Int64, upTo limit: Int) async throws -> [LoggedUser]
 }

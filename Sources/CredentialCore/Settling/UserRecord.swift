@@ -82,7 +82,12 @@ package struct UserRecord: Sendable {
         }
     }
 
-    package var tally: Tally {
+    package var tally: Tally { tally(of: holdings) }
+
+    /// The part of the tally that the credentials at these clients make.
+    package func tally(at clientIDs: Set<String>) -> Tally { tally(of: holdings.filter { clientIDs.contains($0.clientID) }) }
+
+    private func tally(of holdings: [Holding]) -> Tally {
         var tally = Tally()
         for holding in holdings {
             if holding.record.isUnverified { tally.unverified += 1 }

@@ -23,6 +23,8 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case dropQuarantined([Int64])
     /// Forgets a user.
     case forget(ErasureRequest)
+    /// Undoes one batch of an import.
+    case undoImport(ImportUndo)
 
     /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
@@ -44,11 +46,23 @@ extension OperatorRequest {
         case .retryQuarantined: "quarantine retry"
         case .dropQuarantined: "quarantine drop"
         case .forget: "forget"
+        case .undoImport: "import undo"
         }
     }
 
     /// Whether the request erases, so that its own row must not keep the user's name.
     package var isErasure: Bool { if case .forget = self { true } else { false } }
+
+    /// Whether the request erases sealed tokens.
+    package var erasesTokens: Bool {
+        switch self {
+        case .forget: true
+        case .undoImport(let undo): !undo.isRehearsal
+        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
+            .retryQuarantined, .dropQuarantined:
+            false
+        }
+    }
 
     package var app: String? {
         switch self {
@@ -56,7 +70,7 @@ extension OperatorRequest {
             .confirmRevocations(let app, _), .dropRevocations(let app):
             app
         case .forget(let request): request.app
-        case .recheckUser, .retryQuarantined, .dropQuarantined: nil
+        case .recheckUser, .retryQuarantined, .dropQuarantined, .undoImport: nil
         }
     }
 
@@ -65,7 +79,7 @@ extension OperatorRequest {
         case .recheckUser(let userID): userID
         case .forget(let request): request.userID
         case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckApp, .retryQuarantined,
-            .dropQuarantined:
+            .dropQuarantined, .undoImport:
             nil
         }
     }
@@ -91,6 +105,8 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
     case forgotten(Erasure)
+    /// Nothing is left of a batch that was undone before.
+    case importUndone(ImportUndo.Result)
     /// The user is signed in to these apps, so siwatch has forgotten nothing.
     case stillAuthorized(apps: [String])
     /// These rows of the user are not settled, so siwatch has forgotten nothing.

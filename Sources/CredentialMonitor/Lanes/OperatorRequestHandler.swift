@@ -70,7 +70,9 @@ package struct OperatorRequestHandler: Service {
         case .confirmRejections, .resetBreaker, .pause, .resume:
             isStale.withLockedValue { $0 = true }
             try await takeOver()
-        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, .forget, .confirmRevocations, .dropRevocations, nil: hint()
+        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, .forget, .undoImport, .confirmRevocations, .dropRevocations,
+            nil:
+            hint()
         }
         return true
     }

@@ -214,6 +214,7 @@ extension OperatorAnswer {
         case .rechecking, .recheckingApp: "rechecking"
         case .quarantine: "done"
         case .forgotten: "forgotten"
+        case .importUndone: "undone"
         case .stillAuthorized: "still_authorized"
         case .stillWaiting: "still_waiting"
         case .unknownApp: "unknown_app"

@@ -78,9 +78,15 @@ extension TableStore {
         }
     }
 
-    /// Forgets the keys of requests that nobody repeats any more.
+    /// Forgets the keys of requests that nobody repeats any more. The ledgers of imports stay for longer.
     func forgetRequestKeys(before cutoff: Timestamp) async throws {
-        try await transaction { try $0.execute("DELETE FROM request_key WHERE told_at < $1", cutoff) }
+        try await transaction { connection in
+            try connection.execute(
+                "DELETE FROM request_key WHERE told_at < $1 AND NOT (\(isLedger(2)))",
+                cutoff,
+                ImportLedger.ownerPrefix
+            )
+        }
     }
 }
 

@@ -91,6 +91,8 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .forget(let request):
             if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
             return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
+        case .undoImport(let undo):
+            return (.importUndone(try ImportErasure(connection: connection, undo: undo, now: now).carryOut()), nil)
         }
     }
 

@@ -48,8 +48,8 @@ extension TableStore {
             guard let row else { return nil }
             return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
         }
+        if handled?.request?.erasesTokens ?? false { tokenWasErased() }
         if handled?.request?.isErasure ?? false {
-            tokenWasErased()
             // If it fails, the next upkeep sweeps.
             try? await sweep(at: now)
         }

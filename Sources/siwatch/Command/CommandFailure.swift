@@ -133,7 +133,7 @@ extension CommandFailure {
         case .brakeNotSet:
             self = .wrongUsage("the brake of \((request.app ?? "").printable) is not set: no request to revoke waits for you")
         case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .revocationsReleased, .rechecking, .recheckingApp, .quarantine,
-            .forgotten:
+            .forgotten, .importUndone:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
     }

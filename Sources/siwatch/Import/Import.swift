@@ -15,8 +15,10 @@ struct Import: AsyncParsableCommand {
 
             siwatch has to run. First siwatch asks Apple about 40 lines from all over the file. Only if Apple accepts at least half of them, \
             the rest is told, and siwatch asks about it over one refresh.interval. A cut short import goes on with the same command, for a \
-            day. An import cannot be taken back: siwatch unverified lists the tokens that Apple has never accepted, and siwatch forget erases \
-            a user.
+            day.
+
+            --undo takes an import back as a whole, under the name that the import has printed. It removes what only this import has told, \
+            and keeps every user of whom siwatch knew before, or whom a backend, another import or Apple has told of. It tells no backend.
 
             It exits with 0 if all lines were told, with 1 if lines were left out or the file could not be read to its end, with 64 if nothing \
             was confirmed, with 65 if Apple did not accept the samples, and with 69 if siwatch or the database is away.
@@ -27,7 +29,9 @@ struct Import: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
     @OptionGroup var progress: ProgressOptions
     @Argument(help: ArgumentHelp("The CSV file; - for standard input.", valueName: "file"), completion: .file(extensions: ["csv"]))
-    var file: String
+    var file: String?
+    @Option(help: ArgumentHelp("Take back the import of this name.", valueName: "name")) var undo: String?
+    @Flag(help: "With --undo: say what would go, and change nothing.") var dryRun = false
     @Option(help: ArgumentHelp("The client of all lines, if no column names it.", valueName: "client")) var clientID: String?
     @Option(
         help: ArgumentHelp("When the users of the lines without granted_at signed in, as in that column.", valueName: "time")
@@ -43,10 +47,16 @@ struct Import: AsyncParsableCommand {
     @Flag(help: "Tell the lines as fast as the database takes them: do not wait for the siwatch that runs.") var noWait = false
 
     func validate() throws {
-        if output.json, !yes { throw ValidationError("--json goes with --yes.") }
+        guard (file == nil) != (undo == nil) else { throw ValidationError("Name either a CSV file or, with --undo, an import.") }
+        if undo != nil, clientID != nil || grantedAt != nil || errors != nil || noTrial || noWait {
+            throw ValidationError("--undo goes without the options of a file.")
+        }
+        if dryRun, undo == nil { throw ValidationError("--dry-run goes with --undo.") }
+        if output.json, !yes, !dryRun { throw ValidationError("--json goes with --yes\(undo == nil ? "" : " or --dry-run").") }
     }
 
     func run() async throws {
+        if let undo { return try await takeBack(undo) }
         let configuration = try options.readConfiguration()
         let bad = try BadLines(writingTo: errors)
         let line = progress.line(json: output.json)
@@ -74,7 +84,7 @@ struct Import: AsyncParsableCommand {
         let clock = try await FleetMembership.clock(of: store)
         // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
         let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
-        var file = try ImportFile(self.file, clientID: clientID, grantedAt: grantedAt, known: known, now: clock.now)
+        var file = try ImportFile(self.file ?? "-", clientID: clientID, grantedAt: grantedAt, known: known, now: clock.now)
         let survey = try file.survey(line)
         try present(survey, file)
         if !(noTrial && noWait) { try await requireSiwatch(database, store) }
@@ -98,6 +108,27 @@ struct Import: AsyncParsableCommand {
         }
         (outcome.report.told, outcome.report.knownBefore, outcome.report.bad) = (writer.told, writer.known, bad.count)
         return outcome
+    }
+
+    // MARK: The undo
+
+    private func takeBack(_ importID: String) async throws {
+        let configuration = try options.readConfiguration()
+        let reversal = ImportReversal(importID: importID, configuration: configuration, progress: progress.line(json: output.json))
+        if dryRun || !yes {
+            let report = try await reversal.carryOut(isRehearsal: true)
+            try output.print(report, report.text)
+            if dryRun { return }
+            guard let answer = Terminal.confirms("Take the import back?") else {
+                throw CommandFailure.wrongUsage("nothing was taken back; repeat the command with --yes")
+            }
+            guard answer else { throw CommandFailure.wrongUsage("not confirmed; nothing was taken back") }
+        }
+        let report = try await reversal.carryOut(isRehearsal: false)
+        try output.print(report, report.text)
+        guard report.claimed == 0 else {
+            throw CommandFailure.unavailable("siwatch is still settling some rows of the import: repeat the command")
+        }
     }
 
     // MARK: Before the first row
@@ -173,7 +204,7 @@ struct Import: AsyncParsableCommand {
             """
             \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
             right and only old, repeat the command with --no-trial. siwatch unverified --app NAME lists the samples that Apple rejects, and \
-            siwatch forget erases a user
+            siwatch import --undo takes them back
             """
         )
     }
@@ -235,7 +266,7 @@ struct Import: AsyncParsableCommand {
             let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
             return """
                 Import \(id): \(told.grouped) sign-ins told\(known). siwatch asks Apple about their tokens over one refresh.interval; siwatch \
-                unverified --app NAME lists those that Apple rejects.
+                unverified --app NAME lists those that Apple rejects. siwatch import --undo \(id) takes the import back.
                 """
         }
     }

@@ -86,7 +86,8 @@ extension OperatorRequest {
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         switch self {
         case .recheckApp, .confirmRevocations, .dropRevocations: try await store.fleet?.isAtWork != true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget: false
+        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget, .undoImport:
+            false
         }
     }
 

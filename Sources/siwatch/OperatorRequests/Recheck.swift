@@ -45,7 +45,7 @@ struct Recheck: AsyncParsableCommand {
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
-            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .stillAuthorized, .stillWaiting:
+            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .importUndone, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }
     }

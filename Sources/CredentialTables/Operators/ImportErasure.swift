@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Undoes one batch of an import in one transaction: the credentials that only the import has told go, with every row about them.
+///
+/// siwatch remembers no pseudonym of them and tells no change. What goes is no fact, so a right import may tell the same times. A change
+/// to another state would end the sessions of people whom a backend knows.
+///
+/// It takes its locks in the order of the settlements: rows of the queue, users, and last the tail.
+struct ImportErasure<Connection: TableConnection> {
+    let connection: Connection
+    let undo: ImportUndo
+    let now: Timestamp
+
+    /// How many ids before the search may have been committed after it. On a server, a lesser id may be committed later.
+    private static var searchMargin: Int64 { 10_000 }
+
+    func carryOut() throws -> ImportUndo.Result {
+        var result = ImportUndo.Result()
+        guard let ledger = try lockLedger(), !ledger.rows.isEmpty else { return result }
+        let rows = try JSONText.encode(ledger.rows)
+        let names = Set(try connection.importedNames(rows).filter { $0.userID != nil })
+        let directory = try ClientDirectory(connection)
+        let users = try JSONText.encode(Set(names.compactMap { $0.userID }).sorted())
+        let waiting = try lockWaiting(of: users)
+        let people = try connection.users(Set(names.compactMap { directory.user($0) }).sorted { $0.userID < $1.userID }, in: directory)
+
+        // Every settlement about these users is committed now, and no other one is until this transaction ends.
+        let logged = try loggedGrants(rows, of: users)
+        let isForeign = (waiting + logged).contains { !ledger.contains($0.grantID) }
+        let ledgers = isForeign ? try allLedgers() : [ledger]
+        let told = try evidence(for: names, waiting + logged, ledgers, of: users, in: directory)
+
+        var leaving = Leaving()
+        leaving.waiting = waiting.filter { row in !row.isClaimed && ledgers.contains { $0.contains(row.grantID) } }.map { $0.id }
+        for (name, found) in told where found.first.map({ ledger.contains($0) }) ?? false {
+            let user = directory.user(name).flatMap { people[$0] }
+            switch found.credential.verdict(on: user?[name.clientID], under: user?.registers ?? AppUser()) {
+            case .remove:
+                leaving.logged += found.logged
+                guard let user, user[name.clientID] != nil else { continue }
+                result.removed += 1
+                leaving.credentials[user.id, default: []].insert(name.clientID)
+            case .keep(let reason): result.kept[reason.rawValue, default: 0] += 1
+            case .wait: result.claimed += 1
+            case .nothing: break
+            }
+        }
+        result.taken = leaving.waiting.count
+        if !undo.isRehearsal {
+            try erase(leaving, in: directory)
+            if !leaving.logged.isEmpty { result.newestGrant = Int64(try connection.fetchInt("SELECT MAX(id) FROM grant_log")) }
+            try closeLedger(rows)
+        }
+        // A server has made a row for each user, to lock it.
+        try eraseRegisters(of: people, undo.isRehearsal ? [:] : leaving.credentials, in: directory)
+        if !undo.isRehearsal { try count(leaving, people, in: directory) }
+        return result
+    }
+
+    /// What a transaction erases.
+    private struct Leaving {
+        /// Rows of `grant_queue`.
+        var waiting: [Int64] = []
+        /// Rows of `grant_log`.
+        var logged: [Int64] = []
+        /// By user, the clients.
+        var credentials: [AppUserID: Set<String>] = [:]
+    }
+
+    // MARK: The ledgers
+
+    /// The lock keeps the upkeep from pruning the logs under this transaction, because it forgets the ledgers first.
+    private func lockLedger() throws -> ImportLedger? {
+        try connection.fetchOne(
+            "SELECT digest FROM request_key WHERE client = $1 AND key = $2 \(connection.dialect.forUpdate)",
+            ImportLedger.owner(of: undo.importID),
+            "\(undo.batch)"
+        ).map { ImportLedger($0, at: 0) }
+    }
+
+    private func allLedgers() throws -> [ImportLedger] {
+        try connection.fetchAll("SELECT digest FROM request_key WHERE client = $1", ImportLedger.owner(of: undo.importID))
+            .map { ImportLedger($0, at: 0) }
+    }
+
+    /// Lets the same file be imported again. Empties the ledger once no row of the batch is left.
+    private func closeLedger(_ rows: String) throws {
+        try connection.execute("DELETE FROM request_key WHERE client = $1", ImportBatch.owner(of: undo.importID))
+        guard try connection.importedNames(rows).isEmpty else { return }
+        try connection.execute(
+            "UPDATE request_key SET digest = $3 WHERE client = $1 AND key = $2",
+            ImportLedger.owner(of: undo.importID),
+            "\(undo.batch)",
+            Array(try JSONText.encode(ImportLedger()).utf8)
+        )
+    }
+
+    // MARK: The rows about the users
+
+    /// A row of `grant_queue` or of `grant_log`.
+    private struct GrantRow {
+        var id: Int64
+        var grantID: Int64
+        var name: CredentialName
+        var grantedAt: Timestamp
+        var isWaiting: Bool
+        var isClaimed: Bool
+    }
+
+    /// The waiting sign-ins of the users. A daemon can neither claim nor settle them until the transaction ends.
+    private func lockWaiting(of users: String) throws -> [GrantRow] {
+        let dialect = connection.dialect
+        return try connection.fetchAll(
+            """
+            SELECT id, client_id, user_id, granted_at, claimed_by IS NOT NULL AND due_at > $2 FROM grant_queue
+             WHERE \(dialect.isOne("user_id", ofTexts: "$1")) ORDER BY id \(dialect.forUpdate)
+            """,
+            users,
+            now
+        ).map { row in
+            GrantRow(
+                id: row.integer(at: 0),
+                grantID: row.integer(at: 0),
+                name: CredentialName(row, client: 1, user: 2),
+                grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
+                isWaiting: true,
+                isClaimed: row.bool(at: 4)
+            )
+        }
+    }
+
+    /// The settled sign-ins of the users: those of the batch, those that the search has found, and newer ones.
+    private func loggedGrants(_ rows: String, of users: String) throws -> [GrantRow] {
+        let columns = "id, grant_id, client_id, user_id, granted_at"
+        let ofBatch = try connection.fetchAll(
+            "SELECT \(columns) FROM grant_log WHERE \(connection.dialect.isOne("grant_id", ofIntegers: "$1"))",
+            rows
+        )
+        let others = try logged(columns, .grants, of: users)
+        var ids: Set<Int64> = []
+        return (ofBatch + others).filter { ids.insert($0.integer(at: 0)).inserted }.map { row in
+            GrantRow(
+                id: row.integer(at: 0),
+                grantID: row.integer(at: 1),
+                name: CredentialName(row, client: 2, user: 3),
+                grantedAt: Timestamp(milliseconds: row.integer(at: 4)),
+                isWaiting: false,
+                isClaimed: false
+            )
+        }
+    }
+
+    /// The rows of a log about the users that the search has found, and newer ones. Some may come twice.
+    private func logged(_ columns: String, _ log: UserLog, of users: String) throws -> [Connection.Row] {
+        let dialect = connection.dialect
+        let found = try JSONText.encode(undo.found[log.rawValue] ?? [])
+        let searched = max(undo.searchedUpTo[log.rawValue] ?? 0, 0)
+        let known = try connection.fetchAll(
+            """
+            SELECT \(columns) FROM \(log.rawValue)
+             WHERE \(dialect.isOne("id", ofIntegers: "$1")) AND \(dialect.isOne("user_id", ofTexts: "$2"))
+            """,
+            found,
+            users
+        )
+        let newer = try connection.fetchAll(
+            "SELECT \(columns) FROM \(log.rawValue) WHERE id > $1 AND \(dialect.isOne("user_id", ofTexts: "$2"))",
+            searched - Self.searchMargin,
+            users
+        )
+        return known + newer
+    }
+
+    // MARK: What else has told of the users
+
+    private struct Evidence {
+        var credential = ImportedCredential()
+        /// The first row of the import about the credential. The batch of this row decides.
+        var first: Int64?
+        /// The import's rows of `grant_log`.
+        var logged: [Int64] = []
+    }
+
+    private func evidence(
+        for names: Set<CredentialName>,
+        _ rows: [GrantRow],
+        _ ledgers: [ImportLedger],
+        of users: String,
+        in directory: ClientDirectory
+    ) throws -> [CredentialName: Evidence] {
+        var evidence = Dictionary(uniqueKeysWithValues: names.map { ($0, Evidence()) })
+        for row in rows {
+            guard var found = evidence[row.name] else { continue }
+            if ledgers.contains(where: { $0.contains(row.grantID) }) {
+                found.first = min(found.first ?? row.grantID, row.grantID)
+                found.credential.times.insert(row.grantedAt)
+                if row.isClaimed { found.credential.isClaimed = true }
+                if !row.isWaiting { found.logged.append(row.id) }
+            } else {
+                found.credential.hasOtherSignIn = true
+            }
+            evidence[row.name] = found
+        }
+        let revoked = try revokedUsers(users, in: directory)
+        let notified = try notifiedUsers(users)
+        for name in names {
+            guard let first = evidence[name]?.first else { continue }
+            let user = directory.user(name)
+            evidence[name]?.credential.wasKnown = ledgers.contains { $0.known.contains(first) }
+            evidence[name]?.credential.hasRevocation = user.map { revoked.contains($0) } ?? false
+            evidence[name]?.credential.hasNotification = user.map { notified.contains($0) } ?? false
+        }
+        return evidence
+    }
+
+    /// The users whom a backend has asked to revoke. A request of an app that siwatch does not know counts for every app.
+    private func revokedUsers(_ users: String, in directory: ClientDirectory) throws -> Set<AppUserID> {
+        let isOne = connection.dialect.isOne("user_id", ofTexts: "$1")
+        var revoked: Set<AppUserID> = []
+        func note(_ app: String?, _ userID: String?) {
+            guard let userID else { return }
+            for app in app.map({ [$0] }) ?? Array(directory.apps.keys) { revoked.insert(AppUserID(app: app, userID: userID)) }
+        }
+        for row in try connection.fetchAll("SELECT client_id, user_id FROM revocation_queue WHERE opened_at IS NULL AND \(isOne)", users) {
+            note(directory.appNames[row.text(at: 0) ?? ""], row.text(at: 1))
+        }
+        // A request that is opened has its tokens here.
+        for row in try connection.fetchAll("SELECT client, user_id FROM revocation WHERE \(isOne)", users) {
+            note(directory.clientsByID[row.integer(at: 0)]?.app.name, row.text(at: 1))
+        }
+        for row in try connection.fetchAll("SELECT app, user_id FROM revocation_log WHERE \(isOne)", users) {
+            note(row.text(at: 0), row.text(at: 1))
+        }
+        return revoked
+    }
+
+    private func notifiedUsers(_ users: String) throws -> Set<AppUserID> {
+        let rows = try logged("app, user_id", .notifications, of: users)
+        return Set(rows.map { AppUserID(app: $0.text(at: 0) ?? "", userID: $0.text(at: 1) ?? "") })
+    }
+
+    // MARK: Erasing
+
+    private func erase(_ leaving: Leaving, in directory: ClientDirectory) throws {
+        let dialect = connection.dialect
+        if !leaving.waiting.isEmpty {
+            let rows = try JSONText.encode(leaving.waiting)
+            try connection.execute("DELETE FROM grant_queue WHERE \(dialect.isOne("id", ofIntegers: "$1"))", rows)
+        }
+        for (id, clients) in leaving.credentials {
+            for client in clients.compactMap({ directory.clients[$0]?.id }) {
+                try connection.execute("DELETE FROM credential WHERE user_id = $1 AND client = $2", id.userID, client)
+                try connection.execute("DELETE FROM canary WHERE user_id = $1 AND client = $2", id.userID, client)
+            }
+        }
+        try eraseAdmittedRejections(of: leaving, in: directory)
+        if !leaving.logged.isEmpty {
+            let rows = try JSONText.encode(leaving.logged)
+            try connection.execute("DELETE FROM grant_log WHERE \(dialect.isOne("id", ofIntegers: "$1"))", rows)
+        }
+    }
+
+    private func eraseAdmittedRejections(of leaving: Leaving, in directory: ClientDirectory) throws {
+        guard !leaving.credentials.isEmpty else { return }
+        let users = try JSONText.encode(Set(leaving.credentials.keys.map { $0.userID }).sorted())
+        let rows = try connection.fetchAll(
+            "SELECT id, user_id, client FROM admitted_rejection WHERE \(connection.dialect.isOne("user_id", ofTexts: "$1"))",
+            users
+        )
+        for row in rows {
+            guard let client = directory.clientsByID[row.integer(at: 2)], let userID = row.text(at: 1) else { continue }
+            let id = AppUserID(app: client.app.name, userID: userID)
+            guard leaving.credentials[id]?.contains(client.clientID) ?? false else { continue }
+            try connection.execute("DELETE FROM admitted_rejection WHERE id = $1", row.integer(at: 0))
+        }
+    }
+
+    /// Erases the registers of users who have no credential any more. Without an event of Apple's they hold at most the import's address.
+    private func eraseRegisters(
+        of people: [AppUserID: UserRecord],
+        _ removed: [AppUserID: Set<String>],
+        in directory: ClientDirectory
+    ) throws {
+        for user in people.values {
+            let clients = removed[user.id] ?? []
+            guard user.holdings.allSatisfy({ clients.contains($0.clientID) }) else { continue }
+            try connection.execute(
+                """
+                DELETE FROM user_event
+                 WHERE user_id = $1 AND app = $2
+                   AND COALESCE(consent_revoked_at, deleted_at, revoked_at, forwarding_at) IS NULL
+                   AND (email_at IS NULL OR $3 AND email_rank = 0)
+                   AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = user_event.user_id AND c.app = user_event.app)
+                """,
+                user.id.userID,
+                directory.app(user.id.app).id,
+                !clients.isEmpty
+            )
+        }
+    }
+
+    /// Erases the changes of the credentials and takes the credentials out of the counts, under the lock on the tail.
+    private func count(_ leaving: Leaving, _ people: [AppUserID: UserRecord], in directory: ClientDirectory) throws {
+        guard !leaving.credentials.isEmpty || !leaving.waiting.isEmpty else { return }
+        try connection.lockSettlements()
+        try connection.add(leaving.waiting.count, to: Queue.grant.removedCounter)
+        guard !leaving.credentials.isEmpty else { return }
+        try eraseChanges(of: leaving)
+        var tallies: [String: UserRecord.Tally] = [:]
+        for (id, clients) in leaving.credentials {
+            guard let user = people[id] else { continue }
+            tallies[id.app, default: UserRecord.Tally()].change(from: user.tally(at: clients), to: UserRecord.Tally())
+        }
+        try connection.save([], tallies: tallies, in: directory)
+        for (id, clients) in leaving.credentials {
+            for holding in people[id]?.holdings ?? [] where clients.contains(holding.clientID) {
+                guard let state = holding.standing?.state else { continue }
+                try connection.execute(
+                    "UPDATE credential_count SET count = count - 1 WHERE app = $1 AND state = $2",
+                    directory.app(id.app).id,
+                    state.rawValue
+                )
+            }
+        }
+    }
+
+    private func eraseChanges(of leaving: Leaving) throws {
+        let users = try JSONText.encode(Set(leaving.credentials.keys.map { $0.userID }).sorted())
+        let ids = Set(
+            try logged("id, app, client_id, user_id", .changes, of: users).compactMap { row -> Int64? in
+                let id = AppUserID(app: row.text(at: 1) ?? "", userID: row.text(at: 3) ?? "")
+                let isGone = leaving.credentials[id]?.contains(row.text(at: 2) ?? "") ?? false
+                return isGone ? row.integer(at: 0) : nil
+            }
+        )
+        guard !ids.isEmpty else { return }
+        // The newest row stays, so that a follower sees that older rows are gone.
+        let newest = Int64(try connection.fetchInt("SELECT MAX(id) FROM credential_change"))
+        try connection.execute(
+            "DELETE FROM credential_change WHERE \(connection.dialect.isOne("id", ofIntegers: "$1"))",
+            try JSONText.encode(ids.filter { $0 != newest }.sorted())
+        )
+        guard ids.contains(newest) else { return }
+        try connection.execute(
+            """
+            UPDATE credential_change SET user_id = $2, email = NULL, email_forwarding = NULL, notification_jti = NULL WHERE id = $1
+            """,
+            newest,
+            ImportUndo.nobody
+        )
+    }
+}
+
+extension ClientDirectory {
+    /// The user of a credential in the app of its client; nil if siwatch does not know the client.
+    fileprivate func user(_ name: CredentialName) -> AppUserID? {
+        guard let app = appNames[name.clientID], let userID = name.userID else { return nil }
+        return AppUserID(app: app, userID: userID)
+    }
+}

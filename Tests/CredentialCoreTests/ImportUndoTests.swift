@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Which credentials an undo removes.
+struct ImportUndoTests {
+    private static let time = Timestamp(milliseconds: 1_750_000_000_000)
+
+    private func record(_ grantedAt: Timestamp? = Self.time, token tokenAt: Timestamp? = Self.time) -> CredentialRecord {
+        var record = CredentialRecord()
+        record.credential.grantedAt = grantedAt
+        record.credential.token = tokenAt.map { RefreshToken(key: RefreshToken.Key(grantedAt: $0, fingerprint: [1]), sealed: nil) }
+        return record
+    }
+
+    private func evidence(_ change: (inout ImportedCredential) -> Void = { _ in }) -> ImportedCredential {
+        var evidence = ImportedCredential()
+        evidence.times = [Self.time]
+        change(&evidence)
+        return evidence
+    }
+
+    @Test func whatOnlyTheImportHasToldGoes() {
+        #expect(evidence().verdict(on: record(), under: AppUser()) == .remove)
+        #expect(evidence().verdict(on: record(token: nil), under: AppUser()) == .remove)
+        #expect(evidence().verdict(on: nil, under: AppUser()) == .remove)
+    }
+
+    @Test func everyOtherRowKeeps() {
+        #expect(evidence { $0.wasKnown = true }.verdict(on: record(), under: AppUser()) == .keep(.knownBefore))
+        #expect(evidence { $0.hasOtherSignIn = true }.verdict(on: record(), under: AppUser()) == .keep(.otherSignIn))
+        #expect(evidence { $0.hasRevocation = true }.verdict(on: record(), under: AppUser()) == .keep(.revocation))
+        #expect(evidence { $0.hasNotification = true }.verdict(on: record(), under: AppUser()) == .keep(.notification))
+        #expect(evidence { $0.hasOtherSignIn = true }.verdict(on: nil, under: AppUser()) == .nothing)
+    }
+
+    @Test func aClaimedRowWaitsWhateverElseIsKnown() {
+        #expect(evidence { ($0.isClaimed, $0.wasKnown) = (true, true) }.verdict(on: record(), under: AppUser()) == .wait)
+        #expect(evidence { $0.isClaimed = true }.verdict(on: nil, under: AppUser()) == .wait)
+    }
+
+    @Test func everyRegisterThatTheImportDidNotMoveKeeps() {
+        func verdict(_ change: (inout AppUser) -> Void) -> ImportVerdict {
+            var registers = AppUser()
+            change(&registers)
+            return evidence().verdict(on: record(), under: registers)
+        }
+        let address = EmailAddress("a@example.com")
+        #expect(verdict { $0.consentRevokedAt = Self.time } == .keep(.notification))
+        #expect(verdict { $0.deletedAt = Self.time } == .keep(.notification))
+        #expect(verdict { $0.revokedAt = Self.time } == .keep(.revocation))
+        #expect(verdict { $0.apply(Event(.emailDisabled(nil), at: Self.time)) } == .keep(.notification))
+        #expect(verdict { $0.mailbox = Mailbox(at: Self.time, rank: .event, address: address) } == .keep(.notification))
+        #expect(verdict { $0.mailbox = Mailbox(at: Self.time, rank: .idToken, address: address) } == .remove)
+    }
+
+    @Test func aSignInOrTokenOfAnotherTimeKeeps() {
+        let other = Self.time.advanced(by: .milliseconds(1))
+        #expect(evidence().verdict(on: record(other), under: AppUser()) == .keep(.unexplained))
+        #expect(evidence().verdict(on: record(nil), under: AppUser()) == .keep(.unexplained))
+        #expect(evidence().verdict(on: record(token: other), under: AppUser()) == .keep(.unexplained))
+        var former = record()
+        former.credential.formerToken = RefreshToken(key: RefreshToken.Key(grantedAt: other, fingerprint: [2]), sealed: nil)
+        #expect(evidence().verdict(on: former, under: AppUser()) == .keep(.unexplained))
+        #expect(evidence { $0.times.insert(other) }.verdict(on: former, under: AppUser()) == .remove)
+        var revoked = record()
+        revoked.credential.revokedAt = other
+        #expect(evidence().verdict(on: revoked, under: AppUser()) == .keep(.revocation))
+    }
+
+    @Test func aLedgerHoldsItsRowsInRuns() {
+        let ledger = ImportLedger(rows: [7, 3, 4, 5, 9], known: [9, 3])
+        #expect(ledger.rows == [3, 4, 5, 7, 9] && ledger.known == [3, 9])
+        #expect(ledger.contains(4) && !ledger.contains(6) && !ImportLedger().contains(0))
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import Testing
+
+/// `siwatch import --undo` as a process, beside a daemon and without one.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ImportUndoCommandTests {
+    private static let header = "user_id,client_id,refresh_token,granted_at\n"
+
+    private func lines(_ signIns: [SignIn]) -> String {
+        signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\n" }.joined()
+    }
+
+    private func strangers(_ count: Int) -> String {
+        (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
+    }
+
+    /// Imports these lines without a trial.
+    ///
+    /// - Returns: the name of the import.
+    private func importLines(_ text: String, in site: Site) async throws -> String {
+        let path = site.folder.url.appending(path: "users.csv").path
+        try Data((Self.header + text).utf8).write(to: URL(filePath: path))
+        let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+        #expect(status == 0, "\(output)")
+        let name = try #require(output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1
+        #expect(output.contains { $0.contains("siwatch import --undo \(name) takes the import back.") }, "\(output)")
+        return String(name)
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func aWrongImportIsTakenBackAsAWhole(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(20))
+                let name = try await importLines(strangers(1000), in: site)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1020)
+                let rehearsal = try await site.folder.run("import", "--undo", name, "--dry-run")
+                let would = "Import \(name): 1,000 credentials and 0 waiting sign-ins would go."
+                #expect(rehearsal.status == 0 && rehearsal.output == [would], "\(rehearsal.output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 1020)
+                let undo = try await site.folder.run("import", "--undo", name, "--yes")
+                let gone = "Import \(name): 1,000 credentials and 0 waiting sign-ins are gone."
+                #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 20)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
+                let again = try await site.folder.run("import", "--undo", name, "--yes", "--json")
+                #expect(again.status == 0 && again.output.contains("  \"removed\" : 0,"), "\(again.output)")
+                // The keys of the batches are gone too.
+                #expect(try await importLines(strangers(1000), in: site) == name)
+                try await site.backend.until("SELECT COUNT(*) FROM credential", is: 1020)
+            }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func whatABackendOrAppleToldStays(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.daemon { _ in
+                let signIns = try await site.apple.signIn(60)
+                let users = signIns.map(\.userID)
+                try await site.settle(Array(signIns[0..<10]))
+                let name = try await importLines(lines(signIns), in: site)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 70)
+                // The same token, another token, an event of Apple's, and a request to revoke.
+                try await site.settle(Array(signIns[10..<20]))
+                try await site.settle(try await site.apple.signIn(Array(users[20..<30]), clientID: signIns[0].clientID))
+                try await site.tell(try await site.apple.notify(RevokeConsent(), users: Array(users[30..<40])))
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 10)
+                try await site.backend.insert(revocationsOf: Array(users[40..<50]), at: signIns[0].clientID)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 10)
+                let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+                #expect(status == 0, "\(output)")
+                #expect(
+                    output == [
+                        "Import \(name): 10 credentials and 0 waiting sign-ins are gone.",
+                        "kept 10: siwatch knew them before the import",
+                        "kept 20: a backend or another import told about them too",
+                        "kept 10: a backend asked to revoke them",
+                        "kept 10: Apple told about them",
+                    ],
+                    "\(output)"
+                )
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 30)
+            }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func aKilledUndoGoesOn(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let name = try await importLines(strangers(20_000), in: site)
+            let first = try site.folder.start("import", "--undo", name, "--yes")
+            try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 < 20_000 }
+            first.signal(SIGKILL)
+            await first.exit()
+            let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+            #expect(status == 0, "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
+    /// The daemon takes rows while the undo runs, and no user of the import is left.
+    @Test(arguments: SiteDatabase.allCases) func anUndoBesideABusyDaemonLeavesNobody(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let name = try await importLines(strangers(20_000), in: site)
+            try await site.daemon { _ in
+                try await site.backend.first(of: "SELECT COUNT(*) FROM credential", within: .seconds(120)) { $0 > 0 }
+                let backend = try await site.apple.signIn(50)
+                try await site.backend.insert(backend)
+                let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+                #expect(status == 0, "\(output)")
+                try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 50)
+            }
+        }
+    }
+
+    @Test(arguments: SiteDatabase.allCases) func anUnknownImportIsNamed(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let (none, words) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")
+            #expect(none == 64 && words.last?.hasSuffix("it knows no import") == true, "\(words)")
+            let name = try await importLines(strangers(3), in: site)
+            let (status, output) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")
+            #expect(status == 64 && output.last?.contains("it knows \(name) of ") == true, "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 3)
+        }
+    }
+
+    @Test func nothingIsTakenBackWithoutAYes() async throws {
+        try await Site.with { site in
+            let name = try await importLines(strangers(3), in: site)
+            let (status, output) = try await site.folder.run("import", "--undo", name)
+            #expect(status == 64, "\(output)")
+            #expect(output.contains("Import \(name): 0 credentials and 3 waiting sign-ins would go."), "\(output)")
+            #expect(output.last == "siwatch: nothing was taken back; repeat the command with --yes", "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 3)
+        }
+    }
+}
