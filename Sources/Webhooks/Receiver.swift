@@ -55,7 +55,7 @@ package struct Receiver: Sendable {
             default: .refused("status \(response.status)")
             }
         } catch {
-            return .silent(error.rawValue)
+            return .silent(error == .tls ? "no TLS 1.2 connection with a valid certificate" : error.rawValue)
         }
     }
 }
