@@ -160,8 +160,8 @@ let package = Package(
             name: "DaemonHarness",
             dependencies: [
                 "AppleSimulatorKit", "CLibpq",
-                ahc, argumentParser, grdb, hummingbird, logging, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
-                unixSignals,
+                ahc, argumentParser, grdb, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1,
+                nioSSL, serviceLifecycle, unixSignals,
             ],
             path: "Instruments/DaemonHarness",
             swiftSettings: strict

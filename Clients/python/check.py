@@ -5,20 +5,43 @@
 
     SIWATCH_URL=… SIWATCH_TOKEN=… CLIENT_ID=… Clients/python/check.py GOOD_CODE BAD_CODE [NONCE]
 
-Apple takes GOOD_CODE and refuses BAD_CODE. The sign-in of GOOD_CODE is deleted again. APP names the app if there are several.
+Apple takes GOOD_CODE and refuses BAD_CODE. The sign-in of GOOD_CODE is deleted again. APP names the app if there are several. With
+SIWATCH_CLIENT=asyncio, it walks the client for asyncio.
 """
 
+import asyncio
 import json
 import os
 import signal
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
-from siwatch import ChangesGone, SignInRejected, Siwatch, SiwatchError
+from siwatch import Change, ChangesGone, SignInRejected, Siwatch, SiwatchError
+from siwatch.aio import AsyncSiwatch
 
 BEYOND = 2**53 - 1
+
+
+class Awaited:
+    """The client for asyncio, with calls that block."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._siwatch, self._loop = AsyncSiwatch(url, token), asyncio.new_event_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._siwatch, name)
+        return lambda *arguments, **options: self._loop.run_until_complete(call(*arguments, **options))
+
+    def changes(self, *arguments: Any, **options: Any) -> Iterator[Change]:
+        changes = self._siwatch.changes(*arguments, **options)
+        while True:
+            yield self._loop.run_until_complete(changes.__anext__())
+
+
+Client: Any = Awaited if os.environ.get("SIWATCH_CLIENT") == "asyncio" else Siwatch
 
 
 def step(name: str, passed: bool, **facts: Any) -> None:
@@ -27,8 +50,9 @@ def step(name: str, passed: bool, **facts: Any) -> None:
         sys.exit(f"{name}: this is not what was expected")
 
 
-def follow(siwatch: Siwatch, after: int, app: "str | None", user_id: str, state: str) -> int:
-    for change in siwatch.changes(after, app=app):
+def follow(siwatch: Any, after: int, app: "str | None", user_id: str, state: str) -> int:
+    changes: Iterator[Change] = siwatch.changes(after, app=app)
+    for change in changes:
         if change.user_id == user_id and change.to_state == state:
             step(f"change_{state}", True, id=change.id, user_id=change.user_id, reason=change.reason)
             return change.id
@@ -38,7 +62,7 @@ def follow(siwatch: Siwatch, after: int, app: "str | None", user_id: str, state:
 def main(good_code: str, bad_code: str, nonce: "str | None" = None) -> None:
     url, token, client_id, app = (os.environ.get(name) for name in ("SIWATCH_URL", "SIWATCH_TOKEN", "CLIENT_ID", "APP"))
     assert url and token and client_id, "SIWATCH_URL, SIWATCH_TOKEN or CLIENT_ID is missing"
-    siwatch = Siwatch(url, token)
+    siwatch = Client(url, token)
 
     position = siwatch.position()
     step("position", position >= 0, next=position)
@@ -81,7 +105,7 @@ def main(good_code: str, bad_code: str, nonce: "str | None" = None) -> None:
     except ChangesGone as error:
         step("changes_gone", error.next is not None, next=error.next)
     try:
-        step("unauthorized", False, next=Siwatch(url, token + "x").position())
+        step("unauthorized", False, next=Client(url, token + "x").position())
     except SiwatchError as error:
         step("unauthorized", error.status == 401, status=error.status, type=error.type)
 

@@ -94,7 +94,8 @@ class AppleUser:
 
     def truth(self) -> dict[str, Any]:
         """What Apple knows about the user."""
-        return self._apple.control("GET", f"users/{quote(self.user_id)}")
+        truth: dict[str, Any] = self._apple.control("GET", f"users/{quote(self.user_id)}")
+        return truth
 
 
 class SimulatedApple:
@@ -122,7 +123,7 @@ class SimulatedApple:
 
     def cause(self, event: str, user_id: str, *, deliver: bool = True, **members: Any) -> list[dict[str, Any]]:
         """Lets an event happen to a user, and posts Apple's notifications of it."""
-        notifications = self.control("POST", event, {"user_ids": [user_id], **members})["notifications"]
+        notifications: list[dict[str, Any]] = self.control("POST", event, {"user_ids": [user_id], **members})["notifications"]
         for notification in notifications if deliver else []:
             self.deliver(notification)
         return notifications

@@ -5,8 +5,8 @@
     pytest_plugins = ["siwatch_pytest"]    # in the top conftest.py
 
 The programs are those that the environment variables SIWATCH and APPLE_SIMULATOR name, or `siwatch` and `apple-simulator` on the PATH.
-Everything listens on loopback and keeps its files in a temporary folder. docs/simulator.md shows a test. Needs siwatch.py and
-simulated_apple.py beside it.
+Everything listens on loopback and keeps its files in a temporary folder. docs/simulator.md shows a test. Needs the folder
+siwatch and simulated_apple.py beside it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Webhooks:
             return next((e for e in self._events.values() if e["type"] == type and data.items() <= e["data"].items()), None)
 
         with self._changed:
-            event = self._changed.wait_for(found, within)
+            event: dict[str, Any] = self._changed.wait_for(found, within)
             assert event, f"no webhook {type} with {data} within {within} seconds, but {list(self._events.values())}"
             return event
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import pytest
 
 from simulated_apple import AppleUser, SimulatedApple, SimulatorRefused, wait_until
 from siwatch import SignIn, SignInRejected, SiwatchError, verify_webhook
+from siwatch.aio import AsyncSiwatch
 
 if TYPE_CHECKING:
     from siwatch_pytest import Daemon, Webhooks
@@ -125,6 +127,25 @@ def test_a_webhook_arrives_and_verifies(siwatch_daemon: Daemon, siwatch_webhooks
         events = wait_until(lambda: len(taken) >= 3 and [verify_webhook([siwatch_daemon.webhook_secret], *one) for one in taken])
         siwatch_webhooks.forward_to.remove(url)
     assert event in events, "the backend's own endpoint gets it, byte by byte"
+
+
+def test_the_client_for_asyncio_follows_a_user(siwatch_daemon: Daemon, apple_user: AppleUser) -> None:
+    async def follow() -> list[str | None]:
+        async with AsyncSiwatch(siwatch_daemon.url, siwatch_daemon.token) as siwatch:
+            position, states = await siwatch.position(), []
+            sign_in = await siwatch.sign_in(APP, apple_user.sign_in(nonce="n").code, nonce="n")
+            assert sign_in.user and sign_in.user.user_id == apple_user.user_id
+            assert not await siwatch.ends_session(apple_user.user_id, sign_in.signed_in_at or 0)
+            await siwatch.delete(APP, apple_user.user_id)
+            async for change in siwatch.changes(position):
+                if change.user_id == apple_user.user_id and change.kind == "state":
+                    states.append(change.to_state)
+                if states[-1:] == ["revoked"]:
+                    break
+            assert await siwatch.ends_session(apple_user.user_id, sign_in.signed_in_at or 0)
+            return states
+
+    assert asyncio.run(asyncio.wait_for(follow(), 60)) == ["authorized", "revoked"]
 
 
 @pytest.mark.parametrize("flaw", ["made up", "used", "of another client", "another nonce"])

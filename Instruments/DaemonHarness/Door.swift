@@ -108,13 +108,18 @@ package enum Hook {
     /// Writes a secret into a folder, and a table `[[delivery]]` with the name `hook`.
     ///
     /// - Returns: for `Site.with`.
-    package static func table(in folder: WatchedFolder, port: Int, _ more: String = "") throws -> [String: String] {
+    package static func table(
+        in folder: WatchedFolder,
+        scheme: String = "http",
+        port: Int,
+        _ more: String = ""
+    ) throws -> [String: String] {
         let file = folder.url.appending(path: "hook.whsec")
         try Data("\(secret)\n".utf8).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
         let table = """
             name = "hook"
-            url = "http://127.0.0.1:\(port)/hook"
+            url = "\(scheme)://127.0.0.1:\(port)/hook"
             secret_files = ["hook.whsec"]
             \(more)
             """

@@ -3,9 +3,11 @@
 
 import Foundation
 import Hummingbird
+import HummingbirdCore
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+package import NIOSSL
 import ServiceLifecycle
 
 /// A backend's endpoint for webhooks, which counts what comes and answers as it is told.
@@ -18,7 +20,14 @@ package final class HookReceiver: Sendable {
         package var body: String
     }
 
-    private let state = NIOLockedValueBox<(hooks: [Hook], status: @Sendable (Hook) -> Int)>(([], { _ in 200 }))
+    private struct State {
+        var hooks: [Hook] = []
+        var status: @Sendable (Hook) -> Int = { _ in 200 }
+        var retryAfter: String?
+        var tls: NIOSSLContext?
+    }
+
+    private let state = NIOLockedValueBox(State())
 
     private let arrivals = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -38,15 +47,35 @@ package final class HookReceiver: Sendable {
     }
 
     /// Sets how it answers from now on.
-    package func answer(_ status: @escaping @Sendable (Hook) -> Int) { state.withLockedValue { $0.status = status } }
+    ///
+    /// - Parameter retryAfter: the header `Retry-After` of each answer.
+    package func answer(retryAfter: String? = nil, _ status: @escaping @Sendable (Hook) -> Int) {
+        state.withLockedValue { state in
+            state.status = status
+            state.retryAfter = retryAfter
+        }
+    }
+
+    /// Shows another certificate to each connection from now on.
+    package func show(_ tls: NIOSSLContext) { state.withLockedValue { $0.tls = tls } }
 
     /// Serves on a free port of loopback while `body` runs.
     ///
-    /// - Parameter port: 0 lets the system choose.
-    package func serve<Result>(port: Int = 0, _ body: (_ port: Int) async throws -> Result) async throws -> Result {
+    /// - Parameters:
+    ///   - port: 0 lets the system choose.
+    ///   - tls: nil for plain HTTP. With TLS, each request needs a connection of its own, so that each meets the certificate of its moment.
+    package func serve<Result>(
+        port: Int = 0,
+        tls: NIOSSLContext? = nil,
+        _ body: (_ port: Int) async throws -> Result
+    ) async throws -> Result {
         let (ports, continuation) = AsyncStream<Int>.makeStream()
+        state.withLockedValue { $0.tls = tls }
         let application = Application(
             responder: CallbackResponder<BasicRequestContext> { [self] request, _ in await respond(to: request) },
+            server: HTTPServerBuilder { [state] responder in
+                HookChannel(http: HTTP1Channel(responder: responder)) { state.withLockedValue(\.tls) }
+            },
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port)),
             onServerRunning: { channel in continuation.yield(channel.localAddress?.port ?? 0) },
             logger: Logger(label: "hooks", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -74,14 +103,34 @@ package final class HookReceiver: Sendable {
             signatures: header("webhook-signature"),
             body: body
         )
-        let status = state.withLockedValue { state in
+        let (status, retryAfter, isTLS) = state.withLockedValue { state in
             let status = state.status(hook)
             state.hooks.append(hook)
-            return status
+            return (status, state.retryAfter, state.tls != nil)
         }
         arrivals.continuation.yield()
         var response = Response(status: .init(code: status))
         if (300...399).contains(status) { response.headers[.location] = "/elsewhere" }
+        if let retryAfter { response.headers[.retryAfter] = retryAfter }
+        if isTLS { response.headers[.connection] = "close" }
         return response
+    }
+}
+
+/// HTTP/1, over TLS if there is a certificate when the connection comes.
+private struct HookChannel: ServerChildChannel {
+    let http: HTTP1Channel
+    let tls: @Sendable () -> NIOSSLContext?
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        guard let context = tls() else { return http.setup(channel: channel, logger: logger) }
+        return channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context))
+        }
+        .flatMap { http.setup(channel: channel, logger: logger) }
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async {
+        await http.handle(value: value, logger: logger)
     }
 }

@@ -8,7 +8,7 @@ import NIOCore
 /// Why a request is not answered as asked: RFC 9457, `application/problem+json`.
 struct Problem: Error, Equatable {
     var kind: Kind
-    /// For people, about this request. It quotes no value of a request.
+    /// For people, about this request. It quotes no value of a request, but has Apple's words on a rejected code, which may name a client.
     var detail: String?
     /// Of a rejected sign-in: why, as docs/schema.md names it, and its row.
     var reason: String?

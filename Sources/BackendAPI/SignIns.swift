@@ -26,7 +26,7 @@ struct SignIns: Sendable {
         // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.
         let outcome = (try? await outcome(of: id, waiting: wait)) ?? SignInOutcome(waiting: id, at: signIn.clientID)
         guard outcome.outcome != "rejected", outcome.outcome != "in_future" else {
-            throw Problem(.signInRejected, reason: outcome.reason ?? outcome.outcome, id: id)
+            throw Problem(.signInRejected, outcome.explanation, reason: outcome.reason ?? outcome.outcome, id: id)
         }
         var response = Response.json(SignInDocument(outcome), outcome.outcome == SignInOutcome.waiting ? .accepted : .ok)
         response.headers[.location] = "/v1/sign-ins/\(id)"
@@ -114,6 +114,7 @@ extension SignInOutcome {
             userID: nil,
             outcome: Self.waiting,
             reason: nil,
+            detail: nil,
             signedInAt: nil,
             settledAt: nil,
             realUserStatus: nil,
@@ -127,6 +128,7 @@ private struct SignInDocument: Encodable {
     var clientId: String
     var outcome: String
     var reason: String?
+    var detail: String?
     var signedInAt: Timestamp?
     var realUserStatus: Int?
     var settledAt: Timestamp?
@@ -134,6 +136,7 @@ private struct SignInDocument: Encodable {
 
     init(_ outcome: SignInOutcome) {
         (id, clientId, self.outcome, reason) = (outcome.id, outcome.clientID, outcome.outcome, outcome.reason)
+        detail = outcome.explanation
         (signedInAt, realUserStatus, settledAt) = (outcome.signedInAt, outcome.realUserStatus, outcome.settledAt)
         user = outcome.isSignedIn ? outcome.user.map(UserDocument.init) : nil
     }

@@ -6,7 +6,7 @@ extension SiwatchClient {
     public struct SignIn: Sendable, Decodable, Equatable {
         public let id: Int64
         public let clientID, outcome: String
-        let reason: String?
+        let reason, detail: String?
         /// Keep it with the session, because `endsSession` asks for it.
         public let signedInAt: Int64?
         /// Apple's guess whether a person signs in: 0 unsupported, 1 unknown, 2 likely real.

@@ -21,9 +21,10 @@ public struct SiwatchError: Error, Sendable, Equatable, CustomStringConvertible 
     public var isTemporary: Bool { status.map { [408, 429, 502, 503, 504].contains($0) } ?? true }
 }
 
-/// Apple or siwatch rejected the sign-in `id`. `reason` says why: `code_expired`, for instance.
+/// Apple or siwatch rejected the sign-in `id`. `reason` says why, such as `code_expired`. `detail` tells people which member is wrong.
 public struct SignInRejected: Error, Sendable, Equatable {
     public let reason: String
+    public let detail: String?
     public let id: Int64
 }
 

@@ -99,7 +99,8 @@ extension SiwatchClient {
 
         func error(_ status: Int, retryAfter: Duration) -> any Error {
             switch (type, id, next) {
-            case ("urn:siwatch:problem:sign-in-rejected"?, let id?, _): SignInRejected(reason: reason ?? "rejected", id: id)
+            case ("urn:siwatch:problem:sign-in-rejected"?, let id?, _):
+                SignInRejected(reason: reason ?? "rejected", detail: detail, id: id)
             case ("urn:siwatch:problem:changes-gone"?, _, let next?): ChangesGone(next: next)
             default: SiwatchError(status: status, type: type, title: title, detail: detail, retryAfter: retryAfter)
             }

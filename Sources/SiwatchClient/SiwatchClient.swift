@@ -73,7 +73,7 @@ public struct SiwatchClient: Sendable {
             signIn = try await get("/v1/sign-ins/\(signIn.id)", ["wait": "\(part)"], wait: part, patience: .seconds(10))
         }
         if signIn.outcome == "rejected" || signIn.outcome == "in_future" {
-            throw SignInRejected(reason: signIn.reason ?? signIn.outcome, id: signIn.id)
+            throw SignInRejected(reason: signIn.reason ?? signIn.outcome, detail: signIn.detail, id: signIn.id)
         }
         return signIn
     }

@@ -50,12 +50,13 @@ package struct Receiver: Sendable {
             let response = try await transport.send(request)
             return switch response.status {
             case 200...299: .taken
+            case 300...399: .refused("status \(response.status), a redirect that siwatch does not follow")
             case 410: .gone
             case 429, 502, 503, 504: .busy(RetryAfter.duration(response.retryAfter, at: now), "status \(response.status)")
             default: .refused("status \(response.status)")
             }
         } catch {
-            return .silent(error.rawValue)
+            return .silent(error == .tls ? "no TLS 1.2 connection with a valid certificate" : error.rawValue)
         }
     }
 }

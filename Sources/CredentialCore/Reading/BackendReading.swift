@@ -9,6 +9,8 @@ package struct SignInOutcome: Sendable, Equatable {
     /// `waiting`, or an outcome of `grant_log`.
     package var outcome: String
     package var reason: String?
+    /// Of a rejected code: a few words, such as Apple's last ones, without secrets. `grant_log` has them, and the view does not.
+    package var detail: String?
     package var signedInAt: Timestamp?
     package var settledAt: Timestamp?
     /// Apple's guess whether a person signs in.
@@ -22,6 +24,7 @@ package struct SignInOutcome: Sendable, Equatable {
         userID: String?,
         outcome: String,
         reason: String?,
+        detail: String?,
         signedInAt: Timestamp?,
         settledAt: Timestamp?,
         realUserStatus: Int?,
@@ -32,6 +35,7 @@ package struct SignInOutcome: Sendable, Equatable {
         self.userID = userID
         self.outcome = outcome
         self.reason = reason
+        self.detail = detail
         self.signedInAt = signedInAt
         self.settledAt = settledAt
         self.realUserStatus = realUserStatus

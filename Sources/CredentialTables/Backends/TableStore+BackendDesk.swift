@@ -173,12 +173,17 @@ extension TableConnection {
         let userID = row.text(at: 1)
         var user: UserState?
         if let userID, let app = row.text(at: 7) { user = try userState(of: userID, in: app) }
+        var detail: String?
+        if row.text(at: 2) == GrantLogOutcome.rejected.rawValue {
+            detail = try fetchOne("SELECT detail FROM grant_log WHERE grant_id = $1", id)?.text(at: 0)
+        }
         return SignInOutcome(
             id: id,
             clientID: row.text(at: 0) ?? "",
             userID: userID,
             outcome: row.text(at: 2) ?? "",
             reason: row.text(at: 3),
+            detail: detail,
             signedInAt: row.time(at: 4),
             settledAt: row.time(at: 5),
             realUserStatus: row.isNull(at: 6) ? nil : row.int(at: 6),

@@ -182,6 +182,20 @@ import Testing
         #expect(exchange.result == .failure(.tls))
     }
 
+    @Test(arguments: [true, false]) func sendsNothingToAServerWhoseCertificateIsNotTrusted(_ isTrusted: Bool) async throws {
+        let answer = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        try await LoopbackServer.run(answer, tls: try LoopbackCertificate.serverContext()) { server in
+            var configuration = HTTPClient.Configuration.bounded
+            if isTrusted { configuration.tlsConfiguration?.trustRoots = try LoopbackCertificate.trustRoots() }
+            let request = TransportRequest(url: "https://127.0.0.1:\(server.port)/hook", headers: [:], body: Array("{}".utf8))
+            let result = try await send(request, by: configuration, timeout: Self.patient)
+            let expected: Result<TransportResponse, TransportFailure> =
+                isTrusted ? .success(TransportResponse(status: 200, body: Array("{}".utf8))) : .failure(.tls)
+            #expect(result == expected)
+            #expect(server.requests.count == (isTrusted ? 1 : 0))
+        }
+    }
+
     @Test func tellsAClosedPort() async throws {
         let closed = RefusingPort()
         let result = try await send(TransportRequest(url: "http://127.0.0.1:\(closed.port)/", headers: [:]), timeout: Self.patient)

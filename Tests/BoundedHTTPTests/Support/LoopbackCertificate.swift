@@ -13,6 +13,11 @@ enum LoopbackCertificate {
         )
     }
 
+    /// For a client that is to trust it.
+    static func trustRoots() throws -> NIOSSLTrustRoots {
+        .certificates([try NIOSSLCertificate(bytes: Array(certificate.utf8), format: .pem)])
+    }
+
     private static let key = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg8QECG8oQMRuUJWuw

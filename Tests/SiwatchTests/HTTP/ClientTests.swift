@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    private func walk(_ program: String, _ script: String) async throws {
+    private func walk(_ program: String, _ script: String, client: String = "") async throws {
         try await withDoor { site, _, door in
             let code = try #require(try await site.apple.signInByCode(1, nonce: "n")[0].code)
             let process = try ChildProcess(
@@ -32,7 +32,7 @@ import Testing
                 [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"],
                 environment: [
                     "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
-                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "SIWATCH_CLIENT": client, "PYTHONDONTWRITEBYTECODE": "1",
                 ]
             )
             let status = await process.exit()
@@ -41,6 +41,8 @@ import Testing
     }
 
     @Test func aBackendInPythonDoesItAll() async throws { try await walk("python3", "python/check.py") }
+
+    @Test func aBackendInAsyncioDoesItAll() async throws { try await walk("python3", "python/check.py", client: "asyncio") }
 
     @Test(.enabled(if: hasNode)) func aBackendInJavaScriptDoesItAll() async throws { try await walk("node", "javascript/check.mjs") }
 
@@ -59,6 +61,8 @@ import Testing
     }
 
     @Test func webhooksAreVerifiedInPython() async throws { try await pass("python3", file: "python/test_webhook.py") }
+
+    @Test func theClientForAsyncioAsksAsTheBlockingOne() async throws { try await pass("python3", file: "python/test_aio.py") }
 
     @Test(.enabled(if: hasNode)) func webhooksAreVerifiedInJavaScript() async throws {
         try await pass("node", "--test", file: "javascript/webhook.test.mjs")

@@ -60,6 +60,35 @@ import Testing
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func aRejectedSignInSaysWhichMemberIsWrong(on database: SiteDatabase) async throws {
+        try await withDoor(on: database) { site, _, door in
+            let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
+            func code(of clientID: String, redirectURI: String? = nil, nonce: String? = nil) async throws -> String {
+                let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
+                return try #require(signIn.code)
+            }
+            let codes = [
+                "c.rubbish", try await code(of: app), try await code(of: web, redirectURI: "https://example.com/back"),
+                try await code(of: app), try await code(of: app, nonce: "one"),
+            ]
+            let cases: [(reason: String, words: String, members: [String: any Sendable])] = [
+                ("code_expired", "code is older than five minutes", ["client_id": app]),
+                ("client_mismatch", "client_id is not the one", ["client_id": web]),
+                ("redirect_uri_mismatch", "redirect_uri is not the one", ["client_id": web, "redirect_uri": "https://example.com/other"]),
+                ("user_mismatch", "user_id is not the user", ["client_id": app, "user_id": "000000.another"]),
+                ("bad_id_token", "nonce is not the one", ["client_id": app, "nonce": "another"]),
+            ]
+            for (code, (reason, words, members)) in zip(codes, cases) {
+                let answer = try await door.post("/v1/sign-ins", members.merging(["code": code, "wait": 10]) { $1 })
+                #expect(answer.status == 422 && answer["reason"] == reason, "\(answer.text)")
+                #expect(answer["detail"]?.hasPrefix(words) == true && !answer.text.contains(code), "\(answer.text)")
+                // A backend that did not wait reads the same later.
+                let shown = try await door.get("/v1/sign-ins/\(try #require(answer["id"]))")
+                #expect(shown.status == 200 && shown["outcome"] == "rejected" && shown["detail"] == answer["detail"], "\(shown.text)")
+            }
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func aSignInWithATokenOrWithNeitherIsTold(on database: SiteDatabase) async throws {
         try await withDoor(on: database) { site, _, door in
             let people = try await site.apple.signIn(2)

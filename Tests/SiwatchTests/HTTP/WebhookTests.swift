@@ -26,6 +26,20 @@ private let kills = ProcessInfo.processInfo.environment["SIWATCH_TEST_KILLS"].fl
         }
     }
 
+    private func signature(of hook: HookReceiver.Hook, by secret: String) throws -> String {
+        let key = SymmetricKey(data: try #require(Data(base64Encoded: String(secret.dropFirst(6)))))
+        let code = HMAC<SHA256>.authenticationCode(for: Data("\(hook.id).\(hook.timestamp).\(hook.body)".utf8), using: key)
+        return "v1,\(Data(code).base64EncodedString())"
+    }
+
+    /// Waits until all tries so far meet a condition.
+    private func waitForTries(at receiver: HookReceiver, where isMet: ([HookReceiver.Hook]) -> Bool) async throws {
+        while !isMet(receiver.hooks) {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func eachChangeIsToldWithItsSignature(on database: SiteDatabase) async throws {
         try await withReceiver(on: database, "types = [\"credential.revoked\", \"credential.authorized\"]") { site, receiver in
             try await site.daemon { daemon in
@@ -38,10 +52,9 @@ private let kills = ProcessInfo.processInfo.environment["SIWATCH_TEST_KILLS"].fl
                 let changedAt = try await site.backend.int("SELECT changed_at FROM user_state WHERE state = 'revoked'")
                 #expect(revoked.body.contains("\"ends_sessions_before\":\(changedAt),"), "\(revoked.body)")
                 #expect(!hooks.contains { $0.body.contains("@") || $0.body.utf8.count > 1024 })
-                let key = SymmetricKey(data: try #require(Data(base64Encoded: String(Hook.secret.dropFirst(6)))))
                 for hook in hooks {
-                    let code = HMAC<SHA256>.authenticationCode(for: Data("\(hook.id).\(hook.timestamp).\(hook.body)".utf8), using: key)
-                    #expect(hook.signatures == "v1,\(Data(code).base64EncodedString())")
+                    let expected = try signature(of: hook, by: Hook.secret)
+                    #expect(hook.signatures == expected)
                     #expect(abs((Double(hook.timestamp) ?? 0) - Date.now.timeIntervalSince1970) < 60)
                 }
                 try await site.folder.complete("delivery", "test", "hook")
@@ -110,6 +123,89 @@ private let kills = ProcessInfo.processInfo.environment["SIWATCH_TEST_KILLS"].fl
                 try await site.folder.complete("delivery", "replay", "hook")
                 let cursor = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: cursor)
+            }
+        }
+    }
+
+    /// 502 is the proxy's word for a backend that is away. It is about no change, so none is put aside for hours.
+    @Test(arguments: SiteDatabase.allCases) func aBackendBehindItsProxyIsWaitedFor(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            receiver.answer { _ in 502 }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(4))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains("\"reason\":\"status 502\"") == true)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
+                receiver.answer { _ in 200 }
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
+                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+                #expect(Set(receiver.hooks.map(\.id)).count == 4)
+            }
+        }
+    }
+
+    /// Otherwise a receiver could have siwatch ask it without a pause.
+    @Test func aReceiverThatAsksForNoWaitIsLeftAloneForFiveSeconds() async throws {
+        try await withReceiver(on: .file, "types = [\"credential.authorized\"]") { site, receiver in
+            receiver.answer(retryAfter: "0") { _ in 503 }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                try await waitForTries(at: receiver) { $0.count >= 2 }
+                receiver.answer { _ in 200 }
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                let times = receiver.hooks.compactMap { Int($0.timestamp) }
+                #expect(times.count >= 3 && Set(receiver.hooks.map(\.id)).count == 1, "\(receiver.hooks)")
+                // A wall clock that is slewed shows a little less than five seconds.
+                for (earlier, later) in zip(times, times.dropFirst()) { #expect(later - earlier >= 4, "\(times)") }
+            }
+        }
+    }
+
+    @Test func aRedirectIsRefusedAndSaidToBeOne() async throws {
+        try await withReceiver(on: .file, "types = [\"credential.authorized\"]") { site, receiver in
+            receiver.answer { _ in 302 }
+            try await site.daemon { daemon in
+                let words = "status 302, a redirect that siwatch does not follow"
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(words) == true)
+                let (status, output) = try await site.folder.run("delivery", "test", "hook")
+                #expect(status == 1 && output.joined().contains("\(words): is it the URL of the receiver"), "\(output)")
+                receiver.answer { _ in 200 }
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                #expect(receiver.hooks.allSatisfy { $0.path == "/hook" })
+            }
+        }
+    }
+
+    /// A change that waits goes out with the secrets of the reload. It goes to the old URL, because another one waits for a restart.
+    @Test(arguments: SiteDatabase.allCases) func aReloadSignsWhatWaitsWithItsSecrets(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            let file = site.folder.url.appending(path: "new.whsec")
+            let made = try ChildProcess("siwatch", ["delivery", "secret", file.path])
+            #expect(await made.exit() == 0)
+            let secrets = [Hook.secret, try String(contentsOf: file, encoding: .utf8).trimmingCharacters(in: .newlines)]
+            receiver.answer { _ in 503 }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+                try site.folder.edit("secret_files = [\"hook.whsec\"]", "secret_files = [\"hook.whsec\", \"new.whsec\"]")
+                try site.folder.edit("/hook\"", "/moved\"")
+                daemon.signal(SIGHUP)
+                let line = await daemon.line(containing: "\"event\":\"reload_needs_restart\"")
+                #expect(line?.contains("\"reason\":\"delivery[0].url\"") == true, "\(line ?? "")")
+                // A round that began before the reload has the old secret alone.
+                try await waitForTries(at: receiver) { $0.last?.signatures.contains(" ") == true }
+                receiver.answer { _ in 200 }
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                let taken = try #require(receiver.hooks.last)
+                let expected = try secrets.map { try signature(of: taken, by: $0) }.joined(separator: " ")
+                #expect(taken.signatures == expected)
+                #expect(Set(receiver.hooks.map(\.id)).count == 1 && receiver.hooks.allSatisfy { $0.path == "/hook" })
+            }
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(try await receiver.hooks(count: 2).last?.path == "/moved")
             }
         }
     }

@@ -112,7 +112,7 @@ import Testing
                             answeredAt: .start,
                             realUserStatus: 2
                         )
-                    ) : .code(code, .rejected(.userMismatch))
+                    ) : .code(code, .rejected(.userMismatch, detail: "a few words"))
             }
         )
         let settled = try await store.ports.signInOutcomes([1, 2, 3])
@@ -121,6 +121,7 @@ import Testing
         #expect(bob.userID == "bob" && bob.isSignedIn && bob.realUserStatus == 2 && bob.user?.userID == "bob")
         // The time that Apple says, and not that of the row.
         #expect(bob.signedInAt == grant.grantedAt && bob.user?.changedAt == grant.grantedAt)
+        #expect(settled[3]?.detail == "a few words" && bob.detail == nil)
         #expect(settled[3]?.outcome == "rejected" && settled[3]?.reason == "user_mismatch" && settled[3]?.isSignedIn == false)
         #expect(try await store.ports.userState(of: "ann", in: "example")?.reason == "granted")
         #expect(try await store.ports.userState(of: "ann", in: "other") == nil)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
-"""A client of siwatch's HTTP interface, with the standard library only.
+"""A client of siwatch's HTTP interface, with the standard library only. Its calls block; those of `siwatch.aio` do not.
 
 Durations are in seconds. Points in time are in milliseconds since 1970 UTC. docs/schema.md explains states, outcomes and reasons.
 """
@@ -18,10 +18,16 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from email.message import Message
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
+from typing import Any, Callable, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+__all__ = [
+    "Change", "ChangesGone", "Deletion", "SignIn", "SignInRejected", "Siwatch", "SiwatchError", "User", "WebhookRejected", "verify_webhook",
+]  # fmt: skip
+
+_T = TypeVar("_T")
 _PROBLEM = "urn:siwatch:problem:"
 _BREATH = 0.2  # Between two waits, because a siwatch that is about to stop answers at once.
 
@@ -43,7 +49,7 @@ class SiwatchError(Exception):
 
 
 class SignInRejected(SiwatchError):
-    """Apple or siwatch rejected the sign-in `id`. `reason` says why: `code_expired`, for instance."""
+    """Apple or siwatch rejected the sign-in `id`. `reason` says why: `code_expired`, for instance. `detail` says it for people."""
 
     id: int
     reason: str
@@ -116,7 +122,27 @@ class Change:
     source: str | None = None
 
 
-class Siwatch:
+class _Door:
+    """Where siwatch is, and how it is asked."""
+
+    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
+        """`url` is `http://host:port`, `https://…` or `unix:/path`. `timeout`: how long siwatch may be silent, besides its wait."""
+        self._url, self._token, self._timeout = urlsplit(url), token.strip(), timeout
+        if self._url.scheme not in ("http", "https", "unix"):
+            raise ValueError("The URL begins with none of http:, https: and unix:.")
+
+    def _request(self, path: str, query: Any, body: Any, key: str | None) -> tuple[str, str | None, dict[str, str]]:
+        """Target, body and headers, the same for all tries."""
+        target = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
+        target += path + (f"?{urlencode(_given(query))}" if query else "")
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body is None:
+            return target, None, headers
+        headers.update({"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())})
+        return target, json.dumps(_given(body)), headers
+
+
+class Siwatch(_Door):
     """What a backend tells siwatch and asks of it. Threads may share it.
 
     Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for two. All
@@ -125,9 +151,7 @@ class Siwatch:
 
     def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
         """`url` is `http://host:port`, `https://…` or `unix:/path`. `timeout`: how long siwatch may be silent, besides its wait."""
-        self._url, self._token, self._timeout = urlsplit(url), token.strip(), timeout
-        if self._url.scheme not in ("http", "https", "unix"):
-            raise ValueError("The URL begins with none of http:, https: and unix:.")
+        super().__init__(url, token, timeout=timeout)
         self._idle: list[HTTPConnection] = []
         self._process = os.getpid()
 
@@ -148,13 +172,11 @@ class Siwatch:
         }  # fmt: skip
         members = self._ask("POST", "/v1/sign-ins", body=body, key=key, wait=part, patience=10)
         while True:
-            if members["outcome"] in ("rejected", "in_future"):
-                raise SignInRejected(422, {"type": _PROBLEM + "sign-in-rejected", "reason": members["outcome"], **members})
-            part = _part(deadline - time.monotonic())
-            if members["outcome"] != "waiting" or part == 0:
-                return _read(SignIn, {**members, "user": _read(User, members.get("user"))})
+            sign_in, part = _sign_in(members), _part(deadline - time.monotonic())
+            if sign_in.outcome != "waiting" or part == 0:
+                return sign_in
             time.sleep(_BREATH)
-            members = self._ask("GET", f"/v1/sign-ins/{members['id']}", query={"wait": part}, wait=part, patience=10)
+            members = self._ask("GET", f"/v1/sign-ins/{sign_in.id}", query={"wait": part}, wait=part, patience=10)
 
     def delete(self, client_id: str, user_id: str, *, key: str | None = None) -> Deletion:
         """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple."""
@@ -168,7 +190,7 @@ class Siwatch:
     def state(self, user_id: str, app: str | None = None) -> User | None:
         """The state of a user, or None if siwatch does not know the user. `app` is needed if there are several."""
         try:
-            return _read(User, self._ask("GET", f"/v1/users/{quote(user_id, safe='')}", query={"app": app}))
+            return _read(User, self._ask("GET", _user_path(user_id), query={"app": app}))
         except SiwatchError as error:
             if error.type == _PROBLEM + "not-found":
                 return None
@@ -176,12 +198,14 @@ class Siwatch:
 
     def ends_session(self, user_id: str, signed_in_at: int, app: str | None = None) -> bool:
         """Whether a session is to end. Ask at each request, and after the commit of a new session."""
-        path = f"/v1/users/{quote(user_id, safe='')}/ends-session"
-        return self._ask("GET", path, query={"signed_in_at": signed_in_at, "app": app})["ends_session"]
+        query = {"signed_in_at": signed_in_at, "app": app}
+        ends: bool = self._ask("GET", _user_path(user_id) + "/ends-session", query=query)["ends_session"]
+        return ends
 
     def position(self) -> int:
         """The `id` after which to follow at first. Keep it, then ask `ends_session` for each session that you keep."""
-        return self._ask("GET", "/v1/changes")["next"]
+        position: int = self._ask("GET", "/v1/changes")["next"]
+        return position
 
     def changes(self, after: int | None = None, *, app: str | None = None, wait: int = 25) -> Iterator[Change]:
         """Yields for ever the changes after the one with the id `after`, or from now on. Keep the `id` of each that you have handled.
@@ -199,24 +223,12 @@ class Siwatch:
     def _ask(
         self, method: str, path: str, *, query: Any = None, body: Any = None, key: str | None = None, wait: float = 0, patience: float = 2
     ) -> Any:
-        target = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
-        target += path + (f"?{urlencode(_given(query))}" if query else "")
-        headers = {"Authorization": f"Bearer {self._token}"}
-        if body is not None:
-            headers.update({"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())})
-            body = json.dumps(_given(body))
-        deadline, failures = 0.0, 0
+        request, tries = self._request(path, query, body, key), _Tries(patience)
         while True:
             try:
-                return self._try(method, target, body, headers, self._timeout + wait)
+                return self._try(method, *request, self._timeout + wait)
             except SiwatchError as error:
-                # The first pause is none, because siwatch may just have closed an idle connection.
-                pause = max(error.retry_after, (2 ** min(failures, 7) - 1) / 4 * random.uniform(0.5, 1))
-                deadline = deadline or time.monotonic() + patience
-                failures += 1
-                if not error.is_temporary or time.monotonic() + pause > deadline:
-                    raise
-                time.sleep(pause)
+                time.sleep(tries.pause(error))
 
     def _try(self, method: str, target: str, body: str | None, headers: dict[str, str], timeout: float) -> Any:
         connection = self._connection()
@@ -226,19 +238,14 @@ class Siwatch:
         try:
             connection.request(method, target, body, headers)
             response = connection.getresponse()
-            content = response.read()
-            members = json.loads(content) if "json" in response.headers.get_content_subtype() else {"title": "This is not siwatch's HTTP door"}
+            members = _members(response.headers, response.read())
         except (OSError, HTTPException, json.JSONDecodeError) as error:
             connection.close()
             # siwatch has probably closed the idle connections, too.
             self._idle.clear()
-            raise SiwatchError(None, {"title": "No whole answer came", "detail": repr(error)}) from error
+            raise _no_answer(error) from error
         self._idle.append(connection)
-        if response.status in (200, 202):
-            return members
-        kinds = {_PROBLEM + "sign-in-rejected": SignInRejected, _PROBLEM + "changes-gone": ChangesGone}
-        pause = response.getheader("Retry-After", "")
-        raise kinds.get(members.get("type", ""), SiwatchError)(response.status, members, int(pause) if pause.isdecimal() else 0)
+        return _judged(response.status, response.headers, members)
 
     def _connection(self) -> HTTPConnection:
         # A forked child must not speak on the connections of its parent.
@@ -247,8 +254,9 @@ class Siwatch:
         try:
             return self._idle.pop()
         except IndexError:
-            kind = {"unix": _UnixConnection, "http": HTTPConnection, "https": HTTPSConnection}[self._url.scheme]
-            return kind(self._url.netloc or self._url.path)
+            kinds: dict[str, Callable[[str], HTTPConnection]]
+            kinds = {"unix": _UnixConnection, "http": HTTPConnection, "https": HTTPSConnection}
+            return kinds[self._url.scheme](self._url.netloc or self._url.path)
 
 
 def verify_webhook(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, tolerance: int = 300, now: float | None = None) -> Any:
@@ -287,9 +295,53 @@ class _UnixConnection(HTTPConnection):
         self.sock.connect(self._path)
 
 
-def _read(kind: Any, members: Mapping[str, Any] | None) -> Any:
+class _Tries:
+    """The tries of a call, and how patient it is, in seconds."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience, self._deadline, self._failures = patience, 0.0, 0
+
+    def pause(self, error: SiwatchError) -> float:
+        """How long to pause before the next try. Raises the error if it was the last one."""
+        # The first pause is none, because siwatch may just have closed an idle connection.
+        pause: float = max(error.retry_after, (2 ** min(self._failures, 7) - 1) / 4 * random.uniform(0.5, 1))
+        self._deadline = self._deadline or time.monotonic() + self._patience
+        self._failures += 1
+        if not error.is_temporary or time.monotonic() + pause > self._deadline:
+            raise error
+        return pause
+
+
+def _members(headers: Message, content: bytes) -> Any:
+    return json.loads(content) if "json" in headers.get_content_subtype() else {"title": "This is not siwatch's HTTP door"}
+
+
+def _judged(status: int, headers: Message, members: Any) -> Any:
+    if status in (200, 202):
+        return members
+    kinds = {_PROBLEM + "sign-in-rejected": SignInRejected, _PROBLEM + "changes-gone": ChangesGone}
+    pause = headers.get("Retry-After", "")
+    raise kinds.get(members.get("type", ""), SiwatchError)(status, members, int(pause) if pause.isdecimal() else 0)
+
+
+def _no_answer(error: Exception) -> SiwatchError:
+    return SiwatchError(None, {"title": "No whole answer came", "detail": repr(error)})
+
+
+def _read(kind: Callable[..., _T], members: Mapping[str, Any]) -> _T:
     # A later version of siwatch may add members.
-    return members and kind(**{field.name: members[field.name] for field in fields(kind) if field.default is MISSING or field.name in members})
+    known = fields(cast(Any, kind))
+    return kind(**{field.name: members[field.name] for field in known if field.default is MISSING or field.name in members})
+
+
+def _sign_in(members: Mapping[str, Any]) -> SignIn:
+    if members["outcome"] in ("rejected", "in_future"):
+        raise SignInRejected(422, {"type": _PROBLEM + "sign-in-rejected", "reason": members["outcome"], **members})
+    return _read(SignIn, {**members, "user": _read(User, members["user"]) if members.get("user") else None})
+
+
+def _user_path(user_id: str) -> str:
+    return f"/v1/users/{quote(user_id, safe='')}"
 
 
 def _given(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+"""The client for asyncio, with the standard library only. Its calls are those of `siwatch.Siwatch`, and raise the same errors."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import math
+import ssl
+import time
+from collections.abc import AsyncIterator
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, parse_headers
+from types import TracebackType
+from typing import Any
+
+from siwatch import Change, Deletion, SignIn, SiwatchError, User
+from siwatch import _BREATH, _PROBLEM, _Door, _judged, _members, _no_answer, _part, _read, _sign_in, _Tries, _user_path
+
+__all__ = ["AsyncSiwatch"]
+
+
+class AsyncSiwatch(_Door):
+    """What a backend tells siwatch and asks of it. Tasks of one event loop may share it.
+
+    Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for two. All
+    tries of a call have the same key, so siwatch keeps the request once. A call that is cancelled may have been kept.
+    """
+
+    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
+        """`url` is `http://host:port`, `https://…` or `unix:/path`. `timeout`: how long a try may take, besides its wait."""
+        super().__init__(url, token, timeout=timeout)
+        self._idle: list[_Connection] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    async def __aenter__(self) -> AsyncSiwatch:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the idle connections. The next call makes new ones."""
+        while self._idle:
+            self._idle.pop().close()
+
+    async def sign_in(
+        self, client_id: str, code: str | None = None, *, nonce: str | None = None, redirect_uri: str | None = None,
+        user_id: str | None = None, refresh_token: str | None = None, email: str | None = None, is_private_email: bool | None = None,
+        signed_in_at: int | None = None, wait: float = 10, key: str | None = None,
+    ) -> SignIn:  # fmt: skip
+        """Tells a sign-in, and waits up to `wait` seconds for its outcome. It is `waiting` if that was too short.
+
+        With a `code`, siwatch exchanges it at Apple. With a `refresh_token`, or with neither, you have verified the sign-in yourself.
+        A later call with the same `key` is about the same sign-in. Raises `SignInRejected`.
+        """
+        deadline, part = time.monotonic() + wait, _part(wait)
+        body = {
+            "client_id": client_id, "code": code, "nonce": nonce, "redirect_uri": redirect_uri, "user_id": user_id, "wait": part,
+            "refresh_token": refresh_token, "email": email, "is_private_email": is_private_email, "signed_in_at": signed_in_at,
+        }  # fmt: skip
+        members = await self._ask("POST", "/v1/sign-ins", body=body, key=key, wait=part, patience=10)
+        while True:
+            sign_in, part = _sign_in(members), _part(deadline - time.monotonic())
+            if sign_in.outcome != "waiting" or part == 0:
+                return sign_in
+            await asyncio.sleep(_BREATH)
+            members = await self._ask("GET", f"/v1/sign-ins/{sign_in.id}", query={"wait": part}, wait=part, patience=10)
+
+    async def delete(self, client_id: str, user_id: str, *, key: str | None = None) -> Deletion:
+        """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple."""
+        body = {"client_id": client_id, "user_id": user_id}
+        return _read(Deletion, await self._ask("POST", "/v1/deletions", body=body, key=key, patience=10))
+
+    async def deletion(self, id: int) -> Deletion:
+        """How far a deletion is."""
+        return _read(Deletion, await self._ask("GET", f"/v1/deletions/{id}"))
+
+    async def state(self, user_id: str, app: str | None = None) -> User | None:
+        """The state of a user, or None if siwatch does not know the user. `app` is needed if there are several."""
+        try:
+            return _read(User, await self._ask("GET", _user_path(user_id), query={"app": app}))
+        except SiwatchError as error:
+            if error.type == _PROBLEM + "not-found":
+                return None
+            raise
+
+    async def ends_session(self, user_id: str, signed_in_at: int, app: str | None = None) -> bool:
+        """Whether a session is to end. Ask at each request, and after the commit of a new session."""
+        query = {"signed_in_at": signed_in_at, "app": app}
+        ends: bool = (await self._ask("GET", _user_path(user_id) + "/ends-session", query=query))["ends_session"]
+        return ends
+
+    async def position(self) -> int:
+        """The `id` after which to follow at first. Keep it, then ask `ends_session` for each session that you keep."""
+        position: int = (await self._ask("GET", "/v1/changes"))["next"]
+        return position
+
+    async def changes(self, after: int | None = None, *, app: str | None = None, wait: int = 25) -> AsyncIterator[Change]:
+        """Yields for ever the changes after the one with the id `after`, or from now on. Keep the `id` of each that you have handled.
+
+        It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Raises `ChangesGone`.
+        """
+        after = await self.position() if after is None else after
+        while True:
+            page = await self._ask(
+                "GET", "/v1/changes", query={"after": after, "app": app, "wait": wait}, wait=wait, patience=math.inf
+            )
+            for change in page["changes"]:
+                yield _read(Change, change)
+            after = page["next"]
+            if not page["changes"]:
+                await asyncio.sleep(_BREATH)
+
+    async def _ask(
+        self, method: str, path: str, *, query: Any = None, body: Any = None, key: str | None = None, wait: float = 0, patience: float = 2
+    ) -> Any:
+        target, content, headers = self._request(path, query, body, key)
+        written = _Written("localhost" if self._url.scheme == "unix" else self._url.netloc)
+        written.request(method, target, content, headers)
+        tries = _Tries(patience)
+        while True:
+            try:
+                return await self._try(bytes(written.sent), self._timeout + wait)
+            except SiwatchError as error:
+                await asyncio.sleep(tries.pause(error))
+
+    async def _try(self, request: bytes, timeout: float) -> Any:
+        try:
+            status, headers, content = await asyncio.wait_for(self._exchange(request), timeout)
+            members = _members(headers, content)
+        except (OSError, EOFError, HTTPException, asyncio.TimeoutError, asyncio.LimitOverrunError, json.JSONDecodeError) as error:
+            # siwatch has probably closed the idle connections, too.
+            self.close()
+            raise _no_answer(error) from error
+        return _judged(status, headers, members)
+
+    async def _exchange(self, request: bytes) -> tuple[int, Message, bytes]:
+        connection = await self._connection()
+        try:
+            status, headers, content = await connection.exchange(request)
+        except BaseException:
+            # A call that is cancelled leaves its answer on the connection.
+            connection.close()
+            raise
+        if connection.is_reusable:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return status, headers, content
+
+    async def _connection(self) -> _Connection:
+        # The connections of an event loop end with it.
+        if self._loop is not asyncio.get_running_loop():
+            self._idle, self._loop = [], asyncio.get_running_loop()
+        if self._idle:
+            return self._idle.pop()
+        if self._url.scheme == "unix":
+            return _Connection(*await asyncio.open_unix_connection(self._url.path))
+        if self._url.scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()
+        port = self._url.port or (443 if self._tls else 80)
+        return _Connection(*await asyncio.open_connection(self._url.hostname, port, ssl=self._tls))
+
+
+class _Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self.is_reusable = True
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def exchange(self, request: bytes) -> tuple[int, Message, bytes]:
+        self._writer.write(request)
+        await self._writer.drain()
+        version, status, headers = await self._head()
+        while 100 <= status <= 199:
+            version, status, headers = await self._head()
+        length = headers.get("Content-Length", "")
+        if "chunked" in headers.get("Transfer-Encoding", "").lower():
+            content = await self._chunks()
+        elif length.isdecimal():
+            content = await self._reader.readexactly(int(length))
+        else:
+            content = await self._reader.read()
+            self.is_reusable = False
+        if version != "HTTP/1.1" or "close" in headers.get("Connection", "").lower():
+            self.is_reusable = False
+        return status, headers, content
+
+    async def _head(self) -> tuple[str, int, Message]:
+        line, _, rest = (await self._reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
+        version, _, reason = line.decode("latin-1").partition(" ")
+        if not version.startswith("HTTP/1.") or not reason[:3].isdecimal():
+            raise HTTPException(f"no status line: {line[:80]!r}")
+        return version, int(reason[:3]), parse_headers(io.BytesIO(rest))
+
+    async def _chunks(self) -> bytes:
+        content = b""
+        while True:
+            size = (await self._reader.readuntil(b"\n")).partition(b";")[0].strip()
+            try:
+                length = int(size, 16)
+            except ValueError:
+                raise HTTPException(f"no size of a chunk: {size[:80]!r}") from None
+            if length == 0:
+                while (await self._reader.readuntil(b"\n")).strip():
+                    pass
+                return content
+            content += (await self._reader.readexactly(length + 2))[:length]
+
+
+class _Written(HTTPConnection):
+    """A request as bytes: http.client writes it, and refuses a header that would break out of its line."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(host)
+        self.sent = bytearray()
+
+    def send(self, data: Any) -> None:
+        self.sent += data

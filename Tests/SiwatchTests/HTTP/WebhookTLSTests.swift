@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import Testing
+
+/// Webhooks of the real daemon at a receiver that speaks TLS.
+@Suite(.timeLimit(.minutes(10))) struct WebhookTLSTests {
+    private static let types = "types = [\"credential.authorized\"]"
+    private static let words = "no TLS 1.2 connection with a valid certificate"
+
+    /// The authorities that the host trusts. siwatch knows no others.
+    private static let trusted = "/etc/ssl/certs/ca-certificates.crt"
+    private static let canTrust = Servant.canMount && FileManager.default.fileExists(atPath: trusted)
+
+    @Test func aReceiverWhoseCertificateNobodyTrustsGetsNothing() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        let certificate = try await CertificateAuthority(in: folder).issue()
+        let receiver = HookReceiver()
+        try await receiver.serve(tls: certificate) { port in
+            let table = try Hook.table(in: folder, scheme: "https", port: port, Self.types)
+            try await Site.with(folder, listen: "127.0.0.1:0", table) { site in
+                try await site.daemon { daemon in
+                    let pages = try await OperationsPages(of: daemon)
+                    try await site.settle(try await site.apple.signIn(1))
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
+                    #expect(said.contains(Self.words), "\(said)")
+                    let (status, output) = try await folder.run("delivery", "test", "hook")
+                    #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
+                    #expect(receiver.hooks.isEmpty)
+                    // The change waits for the receiver, and for no try of its own.
+                    #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: canTrust)) func aReceiverGetsWebhooksAsLongAsItsCertificateIsValid() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        let authority = try await CertificateAuthority(in: folder)
+        let valid = try await authority.issue()
+        let invalid = [try await authority.issue(days: -1), try await authority.issue(for: "DNS:example.com")]
+        let receiver = HookReceiver()
+        try await receiver.serve(tls: valid) { port in
+            let table = try Hook.table(in: folder, scheme: "https", port: port, Self.types)
+            try await Site.with(folder, listen: "127.0.0.1:0", table) { site in
+                try await withDaemon(in: folder, trusting: authority) { daemon in
+                    let pages = try await OperationsPages(of: daemon)
+                    try await site.settle(try await site.apple.signIn(1))
+                    #expect(try await receiver.hooks(count: 1).count == 1)
+                    for (index, certificate) in invalid.enumerated() {
+                        receiver.show(certificate)
+                        try await site.settle(try await site.apple.signIn(1))
+                        let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
+                        #expect(said.contains(Self.words), "\(said)")
+                        #expect(Set(receiver.hooks.map(\.id)).count == index + 1)
+                        receiver.show(valid)
+                        #expect(Set(try await receiver.hooks(count: index + 2).map(\.id)).count == index + 2)
+                        _ = try await pages.get("status.json", within: .seconds(60)) { !$0.contains("takes no webhooks since") }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a daemon on a host that trusts the authority. The mount hides the host's own file from this daemon alone.
+    private func withDaemon(
+        in folder: WatchedFolder,
+        trusting authority: CertificateAuthority,
+        _ body: (ChildProcess) async throws -> Void
+    ) async throws {
+        let daemon = try ChildProcess(
+            URL(filePath: "/usr/bin/unshare"),
+            ["--mount", "/bin/sh", "-ec", "mount --bind \"$0\" \(Self.trusted)\nexec \"$@\"", authority.certificatePath]
+                + [try ChildProcess.program("siwatch").path, "run", "--config", folder.configurationPath]
+        )
+        do {
+            guard await daemon.line(containing: "siwatch is ready") != nil else {
+                throw HarnessError("siwatch did not start: \(daemon.output.joined(separator: "\n"))")
+            }
+            try await body(daemon)
+        } catch {
+            daemon.signal(SIGKILL)
+            await daemon.exit()
+            throw error
+        }
+        daemon.signal(SIGTERM)
+        #expect(await daemon.exit() == 0)
+    }
+}
