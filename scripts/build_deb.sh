@@ -39,7 +39,8 @@ export SOURCE_DATE_EPOCH
 
 # Links between the pages, as they lie in the package.
 page() {
-    sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' "$1"
+    sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' \
+        -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' -e 's|](\.\./Examples/sql/|](examples/sql/|g' "$1"
 }
 
 # A unit, with the paths of a package.
@@ -83,6 +84,7 @@ cp "$root/docs/page.png" "$install/docs"
 cp "$root/CHANGELOG.md" "$install"
 cp "$root"/docs/guides/*.md "$install/docs/guides"
 cp "$root/etc/siwatch.toml" "$install/examples"
+install -D -m 644 -t "$install/examples/sql" "$root"/Examples/sql/*.py "$root"/Examples/sql/*.mjs
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
 install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
 

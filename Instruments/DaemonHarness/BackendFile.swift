@@ -3,7 +3,7 @@
 
 import GRDB
 
-/// An SQLite file, with the pragmas that docs/schema.md asks for.
+/// An SQLite file, with the pragmas that docs/backend-sqlite.md asks for.
 struct BackendFile: BackendDatabase {
     private let queue: DatabaseQueue
 

@@ -7,7 +7,7 @@ import Crypto
 import Foundation
 import Testing
 
-/// Tokens that backends seal to the public key. Here the backend is Swift's own HPKE. The examples of docs/schema.md are two more.
+/// Tokens that backends seal to the public key. Here the backend is Swift's own HPKE. The examples of `Examples/sql` are two more.
 @Suite struct TokenRecipientTests {
     private let ring = KeyRing.generate()
     private let ann = CredentialID(clientID: "com.example.app", userID: "000123.ann")

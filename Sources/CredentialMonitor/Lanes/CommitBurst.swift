@@ -10,8 +10,8 @@ package struct CommitBurst {
 
     /// A gap of this length ends the rush.
     private static let breath = Duration.milliseconds(50)
-    /// How long a rush lasts before backends get their turn. Less than half of the five seconds for which docs/schema.md asks them to wait
-    /// for the lock.
+    /// How long a rush lasts before backends get their turn. Less than half of the five seconds for which docs/backend-sqlite.md asks them
+    /// to wait for the lock.
     private static let longest = Duration.seconds(2)
 
     package init(at now: Timestamp) {

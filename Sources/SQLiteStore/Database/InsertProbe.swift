@@ -10,7 +10,7 @@ import GRDB
 /// A forgotten transaction in somebody's shell keeps every backend out. They then lose each sign-in and each notification, while the queues
 /// are empty and siwatch itself has nothing to write.
 package final class InsertProbe: Sendable {
-    /// The busy timeout that docs/schema.md asks of backends.
+    /// The busy timeout that docs/backend-sqlite.md asks of backends.
     package static let patience = Duration.seconds(5)
     /// How an obstacle begins that is siwatch's own. No process is to be ended for it.
     package static let ownSlowness = "siwatch's own commits take"

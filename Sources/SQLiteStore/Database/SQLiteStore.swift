@@ -101,8 +101,8 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Opens a file for appending, beside a daemon that may be at work. Works as a backend does, with the pragmas that docs/schema.md asks
-    /// for.
+    /// Opens a file for appending, beside a daemon that may be at work. Works as a backend does, with the pragmas that
+    /// docs/backend-sqlite.md asks for.
     package static func openBeside(_ file: DatabaseFile) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: configuration)

@@ -7,13 +7,10 @@ import Foundation
 import GRDB
 import Testing
 
-/// Backends that seal tokens with the examples of docs/schema.md, and the real daemon that opens them.
+/// Backends that seal tokens with the examples of `Examples/sql`, and the real daemon that opens them.
 struct SealedTokenTests {
-    private static func example(_ language: String) throws -> String {
-        let page = try String(contentsOf: Checkout.root.appending(path: "docs/schema.md"), encoding: .utf8)
-        let section = try #require(page.components(separatedBy: "\n### Sealing a token\n").last)
-        let block = try #require(section.components(separatedBy: "```\(language)\n").dropFirst().first)
-        return try #require(block.components(separatedBy: "\n```").first) + "\n"
+    private static func example(_ name: String) throws -> String {
+        try String(contentsOf: Checkout.root.appending(path: "Examples/sql/\(name)"), encoding: .utf8)
     }
 
     private static func hex(of program: String, _ arguments: [String]) async throws -> String {
@@ -45,7 +42,7 @@ struct SealedTokenTests {
     }
 
     @Test func aTokenSealedInPythonIsOpened() async throws {
-        let script = try Self.example("python") + "import sys\nprint(seal_token(*sys.argv[1:]).hex())\n"
+        let script = try Self.example("seal_token.py") + "import sys\nprint(seal_token(*sys.argv[1:]).hex())\n"
         try await authorizes { try await Self.hex(of: "python3", ["-c", script] + $0) }
     }
 
@@ -55,7 +52,7 @@ struct SealedTokenTests {
 
     @Test(.enabled("there is no node on the PATH") { try await hasNode() })
     func aTokenSealedInJavaScriptIsOpened() async throws {
-        let script = try Self.example("js") + "console.log(sealToken(...process.argv.slice(1)).toString('hex'));\n"
+        let script = try Self.example("seal-token.mjs") + "console.log(sealToken(...process.argv.slice(1)).toString('hex'));\n"
         try await authorizes {
             try await Self.hex(of: "node", ["--input-type=module", "--eval", script.replacing("export function", with: "function")] + $0)
         }

@@ -8,8 +8,11 @@ import Testing
 
 @testable import SQLiteStore
 
-/// Runs the examples of docs/schema.md as printed on a real store's file. `make test` installs Python, but not Node.js.
+/// Runs the examples of `Examples/sql` as they are on a real store's file. `make test` installs Python, but not Node.js.
 @Suite struct DocumentedExamplesTests {
+    private static let pythonExample = BackendPages.file("Examples/sql/siwatch_sql.py")
+    private static let javaScriptExample = BackendPages.file("Examples/sql/siwatch-sql.mjs")
+
     /// Runs the Python example, then `more`, which finds the path of the database in `path` and `argument` in `given`.
     ///
     /// - Returns: the program's output, as JSON without spaces.
@@ -17,7 +20,7 @@ import Testing
         let given = String(decoding: try JSONEncoder().encode(argument), as: UTF8.self)
         let start = "\nimport itertools, json, sys\npath, given = sys.argv[1], json.loads(sys.argv[2])\n"
         let finish = "\nprint(json.dumps(found, separators=(',', ':')))\n"
-        let script = SchemaPage.blocks(of: "python")[0] + start + more + finish
+        let script = Self.pythonExample + start + more + finish
         let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, path, given])
         let status = await process.exit()
         guard status == 0, let last = process.output.last else {
@@ -227,7 +230,7 @@ import Testing
                 "OperationalError: no such table: app_client",
             ]
         )
-        for message in ["unable to open database file", "no such table"] { #expect(SchemaPage.text.contains("| *\(message)* |")) }
+        for message in ["unable to open database file", "no such table"] { #expect(BackendPages.sqlite.contains("| *\(message)* |")) }
     }
 
     @Test func whatAppleWritesIsTakenAsItIs() async throws {
@@ -306,7 +309,7 @@ import Testing
         let file = try TemporaryFile()
         defer { file.remove() }
         let module = file.folder.appending(path: "example.mjs")
-        try SchemaPage.blocks(of: "js")[0].write(to: module, atomically: true, encoding: .utf8)
+        try Self.javaScriptExample.write(to: module, atomically: true, encoding: .utf8)
         let (status, output) = try await Self.node("--check", module.path)
         #expect(status == 0, "\(output)")
     }
@@ -344,7 +347,7 @@ import Testing
     /// - Returns: the last line that it printed.
     private func javaScript(_ file: FileUnderTest, running more: String) async throws -> String? {
         let module = file.file.folder.appending(path: "example.mjs")
-        let example = SchemaPage.blocks(of: "js")[0]
+        let example = Self.javaScriptExample
             .replacingOccurrences(of: "/var/lib/siwatch/siwatch.sqlite", with: file.file.path)
             .replacingOccurrences(of: "com.example.", with: "")
         try (example + more).write(to: module, atomically: true, encoding: .utf8)

@@ -62,7 +62,7 @@ import Testing
     /// The statement walks the portion alone, and reads no other user.
     @Test func aPortionOfUsersIsCompared() async throws {
         let store = try SQLiteStore.inMemory()
-        let sql = try #require(SchemaPage.blocks(of: "sql").first { $0.hasPrefix("WITH yours") })
+        let sql = try #require(BackendPages.blocks(of: BackendPages.schema).first { $0.hasPrefix("WITH yours") })
         #expect(try await scans(sql, in: store).filter { !$0.contains("yours") } == [])
     }
 

@@ -30,14 +30,18 @@ import Testing
         #expect(found == (try String(contentsOf: Self.file, encoding: .utf8)))
     }
 
-    @Test func theQueuesAreThoseOfTheContract() async throws {
+    /// docs/schema.md lists the columns before siwatch's own, and names every constraint and no other.
+    @Test(arguments: BackendPages.queues)
+    func theQueuesAreThoseOfTheContract(_ queue: String) async throws {
         let sqlite = try SQLiteStore.inMemory()
-        let tables = SchemaPage.blocks(of: "sql").filter { $0.hasPrefix("CREATE TABLE") }
-        #expect(tables.count == 3)
-        for table in tables.map({ normalized($0.dropLast()) }) {
-            let name = String(table.split(separator: " ")[2])
-            let found = try await SQLiteDoor(sqlite.writer).rows("SELECT sql FROM sqlite_schema WHERE name = ?", [.text(name)])
-            #expect(found.map { normalized($0[0].text ?? "") } == [table])
+        let door = SQLiteDoor(sqlite.writer)
+        let columns = try await door.rows("SELECT name FROM pragma_table_info(?) ORDER BY cid", [.text(queue)]).compactMap { $0[0].text }
+        #expect(Array(columns.prefix { $0 != "due_at" }) == ["id"] + BackendPages.columns(of: queue).map { $0.name })
+        let table = try await door.rows("SELECT sql FROM sqlite_schema WHERE name = ?", [.text(queue)])
+        let constraints = try #require(table.first?[0].text).matches(of: /CONSTRAINT "([^"]+)"/).map { String($0.1) }
+        #expect(BackendPages.constraints(of: queue).isSubset(of: constraints))
+        for constraint in constraints where !BackendPages.constraints(of: queue).contains(constraint) {
+            #expect(BackendPages.names(constraint, in: BackendPages.schema), "\(constraint)")
         }
     }
 
@@ -54,9 +58,5 @@ import Testing
             RejectionReason.allCases.filter { $0.ring != nil }
                 == [.malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature]
         )
-    }
-
-    private func normalized(_ sql: some StringProtocol) -> String {
-        sql.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 }

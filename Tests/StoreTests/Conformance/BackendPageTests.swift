@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// The statements of the pages for backends, as a backend or an operator copies them, on both stores.
+@Suite(.timeLimit(.minutes(10))) struct BackendPageTests {
+    /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
+    private static let values = [
+        "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "redirect_uri": "'https://example.com/callback'",
+        "refresh_token": "'r'", "email": "'ann@example.com'", "email_is_private": "1", "iat": "1790000000",
+        "signed_in_at": "1790000000999", "last_seen": "0", "id": "1", "since": "0",
+    ]
+
+    /// Without the pragmas.
+    private static func statements(of page: String) -> [String] {
+        BackendPages.blocks(of: page).filter { !$0.hasPrefix("PRAGMA") }.flatMap { block -> [String] in
+            let lines = block.split(separator: "\n").filter { !$0.hasPrefix("--") }
+            return lines.joined(separator: "\n").split(separator: ";").map { statement in
+                String(statement).replacing(/:([a-z_]+)/) { values[String($0.1)] ?? String($0.0) }
+            }
+        }
+    }
+
+    /// A connection of its own, so that its role is nobody else's.
+    private static func door(to store: StoreUnderTest) -> any SQLDoor {
+        guard let postgres = store.ports as? PostgresStore else { return store.door }
+        return PostgresDoor(postgres.address)
+    }
+
+    @Test(arguments: StoreKind.oneOfEach)
+    func everyStatementRunsAsPrinted(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let door = Self.door(to: store)
+        let page = kind == .postgres ? BackendPages.postgresql : BackendPages.sqlite
+        let statements = Self.statements(of: BackendPages.schema) + Self.statements(of: page)
+        #expect(statements.count == 14)
+        for statement in statements {
+            if kind == .postgres {
+                let isForOperators = statement.contains("_log") || statement.contains("notification_quarantine")
+                try await door.run(isForOperators ? "RESET ROLE" : "SET ROLE siwatch_backend", [])
+            }
+            await #expect(throws: Never.self, "\(statement)") { try await door.run(statement, []) }
+        }
+        let signIns = try await store.rows("SELECT email_is_private, granted_at FROM grant_queue WHERE email IS NOT NULL")
+        #expect(signIns == [[1, 1_790_000_000_999]])
+        #expect(try await store.count("grant_queue") == 2)
+        for queue in ["notification_queue", "revocation_queue"] { #expect(try await store.count(queue) == 1) }
+    }
+
+    /// The page lists the columns that a backend may set, and names every constraint. `SchemaTests` compares SQLite's.
+    @Test(arguments: BackendPages.queues)
+    func theQueuesAreThoseOfTheContract(_ queue: String) async throws {
+        let store = try StoreKind.postgres.make()
+        let columns = try await store.column(
+            """
+            SELECT attname::text FROM pg_attribute
+             WHERE attrelid = to_regclass(?) AND attnum > 0 AND has_column_privilege('siwatch_backend', attrelid, attnum, 'INSERT')
+             ORDER BY attnum
+            """,
+            [.text(queue)]
+        ).compactMap(\.text)
+        #expect(columns == BackendPages.columns(of: queue).map { $0.name })
+        let constraints = try await store.column(
+            "SELECT conname::text FROM pg_constraint WHERE conrelid = to_regclass(?) AND contype = 'c'",
+            [.text(queue)]
+        ).compactMap(\.text)
+        for constraint in constraints where !BackendPages.constraints(of: queue).contains(constraint) {
+            let pages = [BackendPages.schema, BackendPages.postgresql]
+            #expect(pages.contains { BackendPages.names(constraint, in: $0) }, "\(constraint)")
+        }
+    }
+}
