@@ -23,7 +23,7 @@ import Testing
         try await receiver.serve(tls: certificate) { port in
             let table = try Hook.table(in: folder, scheme: "https", port: port, Self.types)
             try await Site.with(folder, listen: "127.0.0.1:0", table) { site in
-                try await site.daemon { daemon in
+                _ = try await site.daemon { daemon in
                     let pages = try await OperationsPages(of: daemon)
                     try await site.settle(try await site.apple.signIn(1))
                     #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
