@@ -37,7 +37,8 @@ struct ImportFile {
     ///   - grantedAt: the time of the lines without one, as the option gives it.
     init(_ path: String, clientID: String?, grantedAt: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
         name = path == "-" ? "standard input" : path.printable
-        (self.clientID, self.grantedAt) = (clientID, grantedAt)
+        self.clientID = clientID
+        self.grantedAt = grantedAt
         let number = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard number >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
         descriptor = Descriptor(number)
