@@ -224,7 +224,9 @@ import Testing
         #expect(try await store.column("SELECT state FROM user_state") == ["authorized"])
         #expect(try await undo(of: store).removed == 1)
         #expect(try await store.column("SELECT state FROM user_state") == ["revoked"])
-        let last = try await store.rows("SELECT client_id, from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1")
+        let last = try await store.rows(
+            "SELECT client_id, from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1"
+        )
         #expect(last == [["app", "revoked", "revoked", "token_rejected", "refresh"]])
     }
 
