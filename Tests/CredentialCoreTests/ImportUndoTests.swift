@@ -75,4 +75,12 @@ struct ImportUndoTests {
         #expect(ledger.rows == [3, 4, 5, 7, 9] && ledger.known == [3, 9])
         #expect(ledger.contains(4) && !ledger.contains(6) && !ImportLedger().contains(0))
     }
+
+    @Test func ledgersAnswerAsOne() {
+        let (one, two) = (ImportLedger(rows: [20, 21, 30], known: [30]), ImportLedger(rows: [3, 4, 25], known: []))
+        let ledgers = ImportLedgers([one, two, ImportLedger()])
+        let all = Set<Int64>([3, 4, 20, 21, 25, 30])
+        for row in Int64(0)...40 { #expect(ledgers.contains(row) == all.contains(row), "\(row)") }
+        #expect(ledgers.isKnown(30) && !ledgers.isKnown(20) && !ImportLedgers([]).contains(1))
+    }
 }

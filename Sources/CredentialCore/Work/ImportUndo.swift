@@ -25,7 +25,7 @@ package struct ImportLedger: Codable, Sendable, Equatable {
     package func contains(_ row: Int64) -> Bool { runs.contains { $0.contains(row) } }
 
     /// Empty if somebody else has written the ledger: no batch has so many rows.
-    private var runs: [ClosedRange<Int64>] {
+    fileprivate var runs: [ClosedRange<Int64>] {
         var runs: [ClosedRange<Int64>] = []
         var count: Int64 = 0
         for place in stride(from: 0, to: ends.count - 1, by: 2) {
@@ -42,6 +42,30 @@ package struct ImportLedger: Codable, Sendable, Equatable {
     package static func owner(of importID: String) -> String { "\(ownerPrefix)\(importID)" }
 
     package static let ownerPrefix = "\timported "
+}
+
+/// Ledgers of one import, to look many rows up in.
+package struct ImportLedgers: Sendable {
+    /// In order.
+    private let runs: [ClosedRange<Int64>]
+    private let known: Set<Int64>
+
+    package init(_ ledgers: [ImportLedger]) {
+        runs = ledgers.flatMap(\.runs).sorted { $0.lowerBound < $1.lowerBound }
+        known = Set(ledgers.flatMap(\.known))
+    }
+
+    package func contains(_ row: Int64) -> Bool {
+        var (low, high) = (0, runs.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if runs[middle].lowerBound <= row { low = middle + 1 } else { high = middle }
+        }
+        return low > 0 && runs[low - 1].contains(row)
+    }
+
+    /// Whether siwatch knew the user of the row before.
+    package func isKnown(_ row: Int64) -> Bool { known.contains(row) }
 }
 
 /// One transaction of an import, as its ledger tells.

@@ -25,16 +25,19 @@ struct ImportErasure<Connection: TableConnection> {
         let directory = try ClientDirectory(connection)
         let users = try JSONText.encode(Set(names.compactMap { $0.userID }).sorted())
         let waiting = try lockWaiting(of: users)
-        let people = try connection.users(Set(names.compactMap { directory.user($0) }).sorted { $0.userID < $1.userID }, in: directory)
+        let ids = Set(names.compactMap { directory.user($0) })
+        let people = try connection.users(ids.sorted { $0.userID < $1.userID }, in: directory)
+        // Somebody has erased the row of a user while this waited for its lock.
+        guard people.count == ids.count else { throw StoreError.retry("a user was forgotten meanwhile") }
 
         // Every settlement about these users is committed now, and no other one is until this transaction ends.
         let logged = try loggedGrants(rows, of: users)
         let isForeign = (waiting + logged).contains { !ledger.contains($0.grantID) }
-        let ledgers = isForeign ? try allLedgers() : [ledger]
+        let ledgers = ImportLedgers(try isForeign ? allLedgers() : [ledger])
         let told = try evidence(for: names, waiting + logged, ledgers, of: users, in: directory)
 
         var leaving = Leaving()
-        leaving.waiting = waiting.filter { row in !row.isClaimed && ledgers.contains { $0.contains(row.grantID) } }.map { $0.id }
+        leaving.waiting = waiting.filter { row in !row.isClaimed && ledgers.contains(row.grantID) }.map { $0.id }
         for (name, found) in told where found.first.map({ ledger.contains($0) }) ?? false {
             let user = directory.user(name).flatMap { people[$0] }
             switch found.credential.verdict(on: user?[name.clientID], under: user?.registers ?? AppUser()) {
@@ -48,7 +51,8 @@ struct ImportErasure<Connection: TableConnection> {
             case .nothing: break
             }
         }
-        result.taken = leaving.waiting.count
+        // A rehearsal leaves the rows of other batches to these.
+        result.taken = undo.isRehearsal ? leaving.waiting.count(where: { ledger.contains($0) }) : leaving.waiting.count
         if !undo.isRehearsal {
             try erase(leaving, in: directory)
             if !leaving.logged.isEmpty { result.newestGrant = Int64(try connection.fetchInt("SELECT MAX(id) FROM grant_log")) }
@@ -187,14 +191,14 @@ struct ImportErasure<Connection: TableConnection> {
     private func evidence(
         for names: Set<CredentialName>,
         _ rows: [GrantRow],
-        _ ledgers: [ImportLedger],
+        _ ledgers: ImportLedgers,
         of users: String,
         in directory: ClientDirectory
     ) throws -> [CredentialName: Evidence] {
         var evidence = Dictionary(uniqueKeysWithValues: names.map { ($0, Evidence()) })
         for row in rows {
             guard var found = evidence[row.name] else { continue }
-            if ledgers.contains(where: { $0.contains(row.grantID) }) {
+            if ledgers.contains(row.grantID) {
                 found.first = min(found.first ?? row.grantID, row.grantID)
                 found.credential.times.insert(row.grantedAt)
                 if row.isClaimed { found.credential.isClaimed = true }
@@ -209,7 +213,7 @@ struct ImportErasure<Connection: TableConnection> {
         for name in names {
             guard let first = evidence[name]?.first else { continue }
             let user = directory.user(name)
-            evidence[name]?.credential.wasKnown = ledgers.contains { $0.known.contains(first) }
+            evidence[name]?.credential.wasKnown = ledgers.isKnown(first)
             evidence[name]?.credential.hasRevocation = user.map { revoked.contains($0) } ?? false
             evidence[name]?.credential.hasNotification = user.map { notified.contains($0) } ?? false
         }
@@ -256,15 +260,14 @@ struct ImportErasure<Connection: TableConnection> {
                 try connection.execute("DELETE FROM canary WHERE user_id = $1 AND client = $2", id.userID, client)
             }
         }
-        try eraseAdmittedRejections(of: leaving, in: directory)
         if !leaving.logged.isEmpty {
             let rows = try JSONText.encode(leaving.logged)
             try connection.execute("DELETE FROM grant_log WHERE \(dialect.isOne("id", ofIntegers: "$1"))", rows)
         }
     }
 
+    /// Under the lock on the tail, because the count of missed notifications erases these rows under it.
     private func eraseAdmittedRejections(of leaving: Leaving, in directory: ClientDirectory) throws {
-        guard !leaving.credentials.isEmpty else { return }
         let users = try JSONText.encode(Set(leaving.credentials.keys.map { $0.userID }).sorted())
         let rows = try connection.fetchAll(
             "SELECT id, user_id, client FROM admitted_rejection WHERE \(connection.dialect.isOne("user_id", ofTexts: "$1"))",
@@ -305,37 +308,83 @@ struct ImportErasure<Connection: TableConnection> {
     /// Erases the changes of the credentials and takes the credentials out of the counts, under the lock on the tail.
     private func count(_ leaving: Leaving, _ people: [AppUserID: UserRecord], in directory: ClientDirectory) throws {
         guard !leaving.credentials.isEmpty || !leaving.waiting.isEmpty else { return }
+        // Nobody writes changes of users who are locked, so the search for them needs no lock on the tail.
+        let told = try leaving.credentials.isEmpty ? [] : changes(of: leaving)
         try connection.lockSettlements()
         try connection.add(leaving.waiting.count, to: Queue.grant.removedCounter)
         guard !leaving.credentials.isEmpty else { return }
-        try eraseChanges(of: leaving)
+        try eraseAdmittedRejections(of: leaving, in: directory)
+        try erase(told)
+        try tellHiddenEnds(leaving, people)
         var tallies: [String: UserRecord.Tally] = [:]
         for (id, clients) in leaving.credentials {
             guard let user = people[id] else { continue }
             tallies[id.app, default: UserRecord.Tally()].change(from: user.tally(at: clients), to: UserRecord.Tally())
         }
         try connection.save([], tallies: tallies, in: directory)
+        var gone: [String: [CredentialState: Int]] = [:]
         for (id, clients) in leaving.credentials {
             for holding in people[id]?.holdings ?? [] where clients.contains(holding.clientID) {
                 guard let state = holding.standing?.state else { continue }
+                gone[id.app, default: [:]][state, default: 0] += 1
+            }
+        }
+        for (app, states) in gone {
+            for (state, count) in states {
                 try connection.execute(
-                    "UPDATE credential_count SET count = count - 1 WHERE app = $1 AND state = $2",
-                    directory.app(id.app).id,
-                    state.rawValue
+                    "UPDATE credential_count SET count = count - $3 WHERE app = $1 AND state = $2",
+                    directory.app(app).id,
+                    state.rawValue,
+                    count
                 )
             }
         }
     }
 
-    private func eraseChanges(of leaving: Leaving) throws {
+    /// Tells the end of a sign-in again if a credential of the import has hidden it: the user counted as signed in there, so a follower
+    /// that heard of the end kept the session.
+    private func tellHiddenEnds(_ leaving: Leaving, _ people: [AppUserID: UserRecord]) throws {
+        for (id, clients) in leaving.credentials.sorted(by: { $0.key.userID < $1.key.userID }) {
+            let holdings = people[id]?.holdings ?? []
+            let left = holdings.filter { !clients.contains($0.clientID) }
+            guard holdings.contains(where: { clients.contains($0.clientID) && $0.standing?.state == .authorized }),
+                !left.contains(where: { $0.standing?.state == .authorized })
+            else { continue }
+            for holding in left {
+                guard let standing = holding.standing, let source = standing.reason.source, let since = standing.since else { continue }
+                try connection.execute(
+                    """
+                    INSERT INTO credential_change
+                           (app, client_id, user_id, kind, from_state, to_state, reason, source, occurred_at, recorded_at)
+                    VALUES ($1, $2, $3, 'state', $4, $5, $6, $7, $8, $9)
+                    """,
+                    id.app,
+                    holding.clientID,
+                    id.userID,
+                    standing.state.rawValue,
+                    standing.state.rawValue,
+                    standing.reason.rawValue,
+                    source.rawValue,
+                    since,
+                    now
+                )
+            }
+        }
+    }
+
+    /// The changes of the credentials, by their ids.
+    private func changes(of leaving: Leaving) throws -> Set<Int64> {
         let users = try JSONText.encode(Set(leaving.credentials.keys.map { $0.userID }).sorted())
-        let ids = Set(
+        return Set(
             try logged("id, app, client_id, user_id", .changes, of: users).compactMap { row -> Int64? in
                 let id = AppUserID(app: row.text(at: 1) ?? "", userID: row.text(at: 3) ?? "")
                 let isGone = leaving.credentials[id]?.contains(row.text(at: 2) ?? "") ?? false
                 return isGone ? row.integer(at: 0) : nil
             }
         )
+    }
+
+    private func erase(_ ids: Set<Int64>) throws {
         guard !ids.isEmpty else { return }
         // The newest row stays, so that a follower sees that older rows are gone.
         let newest = Int64(try connection.fetchInt("SELECT MAX(id) FROM credential_change"))
@@ -351,6 +400,18 @@ struct ImportErasure<Connection: TableConnection> {
             newest,
             ImportUndo.nobody
         )
+    }
+}
+
+extension StateReason {
+    /// What tells of an end for this reason; nil if it is none.
+    fileprivate var source: ChangeSource? {
+        switch self {
+        case .granted, .neverGranted: nil
+        case .tokenRejected: .refresh
+        case .consentRevoked, .accountDeleted: .notification
+        case .revokedByApp: .revocation
+        }
     }
 }
 

@@ -8,8 +8,8 @@ import Foundation
 /// The file of an import. siwatch reads a regular file twice: the survey reads all of it, then the import tells it. Of a pipe the survey
 /// reads only the beginning and keeps it.
 struct ImportFile {
-    /// Names the import by the client and the content of the file, so that a repeated command goes on with the same import. Of a pipe only
-    /// the beginning counts. Empty before the survey.
+    /// Names the import by the options and the content of the file, so that a repeated command goes on with the same import, and an undo
+    /// takes back no import with another time. Of a pipe only the beginning counts. Empty before the survey.
     private(set) var id = ""
     let columns: ImportColumns
     let name: String
@@ -20,6 +20,7 @@ struct ImportFile {
     /// Where the file begins for us: somebody may have read a part of standard input.
     private let start: off_t
     private let clientID: String?
+    private let grantedAt: String?
     private var reader: CSVReader
     /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
@@ -37,6 +38,7 @@ struct ImportFile {
     init(_ path: String, clientID: String?, grantedAt: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
         name = path == "-" ? "standard input" : path.printable
         self.clientID = clientID
+        self.grantedAt = grantedAt
         let number = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard number >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
         descriptor = Descriptor(number)
@@ -76,6 +78,7 @@ struct ImportFile {
         }
         var digest = size == nil ? beginning : reader.digest
         digest.update(data: Data("\0\(clientID ?? "")".utf8))
+        if let grantedAt { digest.update(data: Data("\0\(grantedAt)".utf8)) }
         id = digest.finalize().prefix(6).map(\.hexadecimal).joined()
         survey.isWhole = size != nil
         if size != nil { try rewind() }

@@ -18,6 +18,9 @@ struct ImportReversal {
     struct Report: Encodable {
         var id: String
         var isRehearsal: Bool
+        /// When the first and the last batch were told, if they are further apart than one import can be; otherwise nil.
+        var toldFrom: String?
+        var toldTo: String?
         /// Credentials that only the import had told.
         var removed = 0
         /// Waiting sign-ins that are gone from `grant_queue`.
@@ -44,7 +47,16 @@ struct ImportReversal {
                 return "kept \(count.grouped): \(reason.text)"
             }
             let busy = claimed > 0 ? ["waits for \(claimed.grouped): siwatch is settling their sign-ins"] : []
-            return ([first] + reasons + busy).joined(separator: "\n")
+            var several: [String] = []
+            if let toldFrom, let toldTo {
+                several.append("told from \(toldFrom) to \(toldTo): these are several imports of one name, and all of them go")
+            }
+            return ([first] + several + reasons + busy).joined(separator: "\n")
+        }
+
+        fileprivate mutating func note(_ times: [Timestamp]) {
+            guard let first = times.min(), let last = times.max(), first.duration(to: last) > RequestKey.life else { return }
+            (toldFrom, toldTo) = (first.text, last.text)
         }
     }
 
@@ -56,14 +68,25 @@ struct ImportReversal {
         let end = ContinuousClock.now + Self.patience
         while true {
             // A claimed row is settled by the next round. The search finds its row in the log.
-            let undos = try await search(isRehearsal: isRehearsal).filter { results[$0.batch].map { $0.claimed > 0 } ?? true }
+            let (all, times) = try await search(isRehearsal: isRehearsal)
+            report.note(times)
+            let undos = all.filter { results[$0.batch].map { $0.claimed > 0 } ?? true }
             progress.begin(isRehearsal ? "looking" : "undoing", of: undos.count, "batches")
             defer { progress.end() }
             var newest = Int64.max
             for var undo in undos {
                 // New rows may have the ids of erased ones. So the search counts only up to the rows that were left then.
                 undo.searchedUpTo[UserLog.grants.rawValue] = min(undo.searchedUpTo[UserLog.grants.rawValue] ?? 0, newest)
-                let result = try await carryOut(undo)
+                let result: ImportUndo.Result
+                do {
+                    result = try await carryOut(undo)
+                } catch let failure as CommandFailure where !isRehearsal && report.removed + report.taken > 0 {
+                    let sentence = """
+                        before that, \(report.removed.grouped) credentials and \(report.taken.grouped) waiting sign-ins of the import were taken \
+                        back: repeat the command, and the undo goes on
+                        """
+                    throw CommandFailure(code: failure.code, messages: failure.messages + [sentence])
+                }
                 newest = min(newest, result.newestGrant ?? newest)
                 report.removed += result.removed
                 report.taken += result.taken
@@ -89,7 +112,8 @@ struct ImportReversal {
     /// Finds the rows of logs about the users of each batch. A search in the transactions would hold up every settlement.
     ///
     /// The connection is closed afterwards, because a request may have to take the lock on the file.
-    private func search(isRehearsal: Bool) async throws -> [ImportUndo] {
+    /// - Returns: also when the batches with rows were told.
+    private func search(isRehearsal: Bool) async throws -> (undos: [ImportUndo], toldAt: [Timestamp]) {
         try await configuration.withStore { store in
             let all = try await store.toldImports()
             let batches = all.filter { $0.importID == importID }
@@ -116,7 +140,7 @@ struct ImportReversal {
                 }
                 for place in undos.indices { undos[place].searchedUpTo[log.rawValue] = greatest }
             }
-            return undos
+            return (undos, batches.filter { !$0.ledger.rows.isEmpty }.compactMap(\.toldAt))
         }
     }
 

@@ -10,22 +10,27 @@ import Testing
 struct ImportFileTests {
     private static let header = "user_id,refresh_token,granted_at\n"
 
-    private func open(_ path: String, clientID: String = "app") throws -> ImportFile {
+    private func open(_ path: String, clientID: String = "app", grantedAt: String? = nil) throws -> ImportFile {
         let now = Timestamp(milliseconds: 1_750_000_000_000)
-        return try ImportFile(path, clientID: clientID, grantedAt: nil, known: ["app", "web"], now: now)
+        return try ImportFile(path, clientID: clientID, grantedAt: grantedAt, known: ["app", "web"], now: now)
     }
 
     private func lines(_ count: Int) -> String { (1...count).map { "user\($0),r.\($0),1700000000\n" }.joined() }
 
-    private func id(_ text: String, clientID: String = "app", in folder: TemporaryFolder) throws -> String {
+    private func id(
+        _ text: String,
+        clientID: String = "app",
+        grantedAt: String? = nil,
+        in folder: TemporaryFolder
+    ) throws -> String {
         try Data(text.utf8).write(to: URL(filePath: folder.path("a.csv")))
-        var file = try open(folder.path("a.csv"), clientID: clientID)
+        var file = try open(folder.path("a.csv"), clientID: clientID, grantedAt: grantedAt)
         _ = try file.survey(.silent)
         return file.id
     }
 
     /// The last line of a long file counts as well as the first.
-    @Test func theIdIsThatOfTheWholeFileAndOfTheClient() throws {
+    @Test func theIdIsThatOfTheWholeFileAndOfItsOptions() throws {
         let folder = try TemporaryFolder()
         let text = Self.header + lines(10_000)
         let first = try id(text, in: folder)
@@ -33,6 +38,8 @@ struct ImportFileTests {
         #expect(try id(text, in: folder) == first)
         #expect(try id(text + "late,r.late,1700000000\n", in: folder) != first)
         #expect(try id(text, clientID: "web", in: folder) != first)
+        // Otherwise an undo of the import with a wrong time would take the one with the right time back too.
+        #expect(try id(text, grantedAt: "2025-01-01", in: folder) != first)
     }
 
     @Test func aFileThatChangesAfterTheSurveyIsToldNoFurther() throws {

@@ -207,6 +207,38 @@ import Testing
         #expect(try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0") == [["authorized", 1]])
     }
 
+    /// The import's sign-in at a wrong client made the user count as signed in, so a follower that heard of the end kept the session.
+    @Test(arguments: StoreKind.allCases) func anEndThatTheImportHidIsToldAgain(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", token: "a")
+        try await tell([Self.signIn("ann", client: "web")], to: store)
+        try await store.settleGrants(at: Self.later)
+        try await store.run(
+            """
+            UPDATE credential SET state = 'revoked', reason = 'token_rejected', changed_at = granted_at + 2, verified_at = granted_at + 2,
+                   rejected_at = granted_at + 3
+             WHERE user_id = 'ann' AND client = (SELECT id FROM client WHERE client_id = 'app')
+            """
+        )
+        try await store.run("UPDATE credential_count SET count = 1 WHERE state = 'authorized'")
+        #expect(try await store.column("SELECT state FROM user_state") == ["authorized"])
+        #expect(try await undo(of: store).removed == 1)
+        #expect(try await store.column("SELECT state FROM user_state") == ["revoked"])
+        let last = try await store.rows(
+            "SELECT client_id, from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1"
+        )
+        #expect(last == [["app", "revoked", "revoked", "token_rejected", "refresh"]])
+    }
+
+    /// Two batches name the user, and each counts its own waiting row.
+    @Test(arguments: StoreKind.allCases) func aRehearsalCountsAWaitingRowOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await tell([Self.signIn("ann")], to: store)
+        try await tell([Self.signIn("ann", token: nil, at: .start + .minutes(1))], key: "b", to: store)
+        #expect(try await undo(of: store, isRehearsal: true).taken == 2)
+        #expect(try await undo(of: store).taken == 2)
+    }
+
     @Test(arguments: StoreKind.allCases) func anotherImportOfTheUserKeepsIt(_ kind: StoreKind) async throws {
         let store = try await imported(kind, "ann", "bob")
         try await tell([Self.signIn("ann")], as: "two", to: store)
