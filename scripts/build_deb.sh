@@ -37,10 +37,12 @@ build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# Links between the pages, as they lie in the package.
+# page FILE [FOLDER]: a page, with the links as the pages lie in the package. FOLDER leads up to the others, as ../ does.
 page() {
+    up=${2:-}
     sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' \
-        -e 's|](\(\.\./\)*etc/|](examples/|g' -e 's|](../CHANGELOG.md|](CHANGELOG.md|g' -e 's|](\.\./Examples/sql/|](examples/sql/|g' "$1"
+        -e "s|](\(\.\./\)*etc/|](${up}examples/|g" -e "s|](\(\.\./\)*CHANGELOG.md|](${up}CHANGELOG.md|g" -e "s|](\.\./docs/|](${up}|g" \
+        -e "s|](\(\.\./\)*Examples/|](${up}examples/|g" -e "s|](\(\.\./\)*Clients/|](${up}clients/|g" "$1"
 }
 
 # A unit, with the paths of a package.
@@ -73,7 +75,7 @@ licenses() {
 }
 
 rm -rf "$work"
-mkdir -p "$debian" "$install/docs/guides" "$install/examples" "$install/completions" "$install/manuals"
+mkdir -p "$debian" "$install/docs/guides" "$install/completions" "$install/manuals"
 install -m 755 "$program" "$install/siwatch"
 install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" | cut -c 1-2)/$(echo "$build_id" | cut -c 3-).debug"
 
@@ -81,10 +83,15 @@ install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" 
 for file in "$root"/docs/*.md "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
 page "$root/docs/README.md" >"$install/docs/index.md"
 cp "$root/docs/page.png" "$install/docs"
-cp "$root/CHANGELOG.md" "$install"
-cp "$root"/docs/guides/*.md "$install/docs/guides"
+page "$root/CHANGELOG.md" >"$install/CHANGELOG.md"
+for file in "$root"/docs/guides/*.md; do page "$file" ../ >"$install/docs/guides/$(basename "$file")"; done
+sed -i 's|](index.md|](README.md|g' "$install"/docs/guides/*.md
+cp -r "$root/Examples" "$install/examples"
+cp -r "$root/Clients" "$install/docs/clients"
+page "$root/Examples/README.md" ../ >"$install/examples/README.md"
+page "$root/Clients/README.md" ../ >"$install/docs/clients/README.md"
+find "$install" -name __pycache__ -prune -exec rm -r {} +
 cp "$root/etc/siwatch.toml" "$install/examples"
-install -D -m 644 -t "$install/examples/sql" "$root"/Examples/sql/*.py "$root"/Examples/sql/*.mjs
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
 install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
 

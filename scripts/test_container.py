@@ -445,8 +445,6 @@ def compose(site):
     os.chown(folder / "siwatch.toml", 1000, 1000)
     texts = {"AuthKey.p8": (site.work / "AuthKey.p8").read_text(), "siwatch.key": site.sealing_key, "backend.token": site.token + "\n"}
     mounts, secrets = [], {}
-    for config in service["configs"]:
-        mounts.append(bind(folder / described["configs"][config["source"]]["file"], config["target"], "ro"))
     for name in service["secrets"]:
         secrets[name] = file = folder / described["secrets"][name]["file"]
         file.write_text(texts[name])
@@ -457,13 +455,18 @@ def compose(site):
         destination, _, options = line.partition(":")
         mounts.append({"destination": destination, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", *options.split(",")]})
     for line in service["volumes"]:
-        name, _, destination = line.partition(":")
+        name, destination, *mode = line.split(":")
+        if name.startswith("./"):
+            mounts.append(bind(folder / name, destination, *mode))
+            continue
         # Docker gives a new volume the owner and the mode of the folder in the image.
         volume, covered = site.work / f"volume-{name}", os.stat(f"{site.image.folder}{destination}")
         volume.mkdir()
         os.chown(volume, covered.st_uid, covered.st_gid)
         volume.chmod(covered.st_mode & 0o7777)
         mounts.append(bind(volume, destination, "rw"))
+    # As Docker does: /run before what lies in it.
+    mounts.sort(key=lambda mount: mount["destination"].count("/"))
     runs = iter(range(100))
 
     def container(arguments=site.image.command):

@@ -70,6 +70,12 @@ struct Check: AsyncParsableCommand {
         for warning in configuration.warnings { warn("\(configuration.source): \(warning)") }
         if let user = database.userInPlaceOfRoot { warn("root may read and write what \(user) may not: run it with sudo -u \(user)") }
         for warning in warnings { warn(warning) }
+        // systemd makes the folder of the unit at its start.
+        if case .socket(let path) = configuration.http.listen, !path.hasPrefix("/run/siwatch/"),
+            let problem = UnixSocket.missingFolder(of: path)
+        {
+            warn("\(configuration.source): http.listen: \(problem)")
+        }
         for key in hiddenKeys { warn("systemd hides the key \(key) from this command, so it was not looked at") }
         for canary in unknownCanaries { warn("\(configuration.source): \(canary)") }
         for team in otherTeams { warn("\(configuration.source): \(team)") }

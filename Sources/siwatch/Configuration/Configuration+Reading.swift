@@ -19,7 +19,9 @@ extension Configuration {
         do {
             text = try TextFile.read(path, limit: Self.longestFile)
         } catch {
-            throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: error.description)])
+            let isMissing = access(path, F_OK) != 0 && errno == ENOENT
+            let problem = error.description + (isMissing ? "; sudo siwatch init makes one" : "")
+            throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: problem)])
         }
         let table: ConfigurationTable
         do {

@@ -60,11 +60,11 @@ extension DeliveryCommand {
             await source.close()
             switch answer {
             case .taken: try printOutput("\(delivery.url.absoluteString.printable) has taken \(message.id).")
-            case .gone: throw CommandFailure.failed("it answers 410: it is gone")
+            case .gone: throw CommandFailure.failed("\(delivery.url.absoluteString.printable) answers 410: it is gone")
             case .busy(_, let reason), .refused(let reason):
                 let question = "is it the URL of the receiver, and does the receiver have this secret?"
                 throw CommandFailure.failed("\(delivery.url.absoluteString.printable) did not take the event: \(reason): \(question)")
-            case .silent(let reason): throw CommandFailure.failed("it did not answer: \(reason)")
+            case .silent(let reason): throw CommandFailure.failed("\(delivery.url.absoluteString.printable) did not answer: \(reason)")
             }
         }
     }

@@ -116,7 +116,7 @@ extension IntakeCommand {
         /// - Parameter status: of the answer to a body that Apple did not sign.
         private static func symptom(ofForgery status: Int) -> Symptom {
             switch status {
-            case 400, 401, 403: Symptom(.ok, "a forgery is refused with \(status)")
+            case 400, 401, 403: Symptom(.ok, "a forgery is refused with \(status); siwatch keeps it as a sample in the quarantine")
             case 200...299: Symptom(.wrong, "a forgery is taken with \(status): the endpoint verifies nothing, or is another program's")
             case 300...399: Symptom(.wrong, "it redirects with \(status)", "register the URL that it leads to")
             case 404, 405: Symptom(.wrong, "nothing takes a POST at this path: \(status)", "let the proxy hand it to /apple/notifications")

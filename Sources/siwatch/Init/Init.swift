@@ -23,9 +23,13 @@ struct Init: AsyncParsableCommand {
         if let existing {
             let differences = options.differences(from: existing)
             guard differences.isEmpty else {
+                let webhook =
+                    options.webhook != nil && existing.webhook.isEmpty
+                    ? ["a webhook is a [[delivery]] table: \(Finding.page("webhooks.md"))"] : []
                 throw CommandFailure(
                     code: .failure,
-                    messages: differences + ["siwatch init changes no configuration; edit \(path), then run it without these options"]
+                    messages: differences + webhook
+                        + ["siwatch init changes no configuration; edit \(path), then run it without these options"]
                 )
             }
         }

@@ -62,7 +62,7 @@ struct InitAnswers {
             try Self.appleID(text)
         }
         let given = options.clientIDs.isEmpty ? nil : options.clientIDs.joined(separator: " ")
-        let question = "Client ids: the primary App ID, then its Services IDs"
+        let question = "Client ids, all on one line: the primary App ID, then its Services IDs"
         let clientIDs = try answer("--client-id", given, question) { text throws(CommandFailure) in
             try Self.clientIDs(text, teamID: teamID)
         }
@@ -70,6 +70,9 @@ struct InitAnswers {
         let app = try answer("--app", options.app, "A short name for this app group", proposal: end ?? "app") {
             text throws(CommandFailure) in
             guard ValueRule<String>.isName(text) else { throw .wrongUsage("a name has 1 to 64 characters") }
+            guard options.app != nil || !(text.looksLikeClientID && text.contains(".")) else {
+                throw .wrongUsage("\(text.printable) looks like a client id: all of these stand on one line before; begin again")
+            }
             return text
         }
         let standard = Configuration.Database().path
@@ -82,7 +85,8 @@ struct InitAnswers {
             "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
             proposal: "127.0.0.1:9465"
         ) { text throws(CommandFailure) in try Self.address(text) }
-        let webhook = try answer("--webhook", options.webhook, "The URL of your backend that takes webhooks, if it has one", proposal: "") {
+        let webhookQuestion = "The URL to which siwatch posts each change, so that a session ends; it need not be there yet"
+        let webhook = try answer("--webhook", options.webhook, webhookQuestion, proposal: "") {
             text throws(CommandFailure) in try Self.url(text)
         }
         let isFile = database.map { !DatabaseLocation.isAddress($0) } ?? false
@@ -119,7 +123,7 @@ struct InitAnswers {
         }
     }
 
-    private static let backendQuestion = "The user of this host that your backend runs as, if it opens that file"
+    private static let backendQuestion = "The user of this host that your backend runs as, if it opens the database file"
 
     private init(_ configuration: Configuration) {
         let app = configuration.apps[0]

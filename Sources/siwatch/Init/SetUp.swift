@@ -183,8 +183,11 @@ struct SetUp {
     private func check() throws(CommandFailure) -> String {
         let local = try HostCommand.siwatch(["check", "--config", options.configurationPath], as: owner.user).run()
         if local.status == 78 { throw takenBack([local.output]) }
-        guard !options.offline else { return local.output }
-        let (status, output) = try HostCommand.siwatch(["check", "--online", "--config", options.configurationPath], as: owner.user).run()
+        // It is the next step.
+        func said(_ output: String) -> String { output.replacing("siwatch migrate creates it", with: "it comes next") }
+        guard !options.offline else { return said(local.output) }
+        let online = try HostCommand.siwatch(["check", "--online", "--config", options.configurationPath], as: owner.user).run()
+        let (status, output) = (online.status, said(online.output))
         switch status {
         case 0: return output
         case 78:
@@ -256,9 +259,10 @@ struct SetUp {
             "Copy \(key) to a safe place now: it opens the tokens, and nobody can make it again.",
             "Keep a copy of \(answers.key.path) too: Apple hands it out only once.",
         ]
+        let access = "Only siwatch reads these: sudo install -o USER -m 400 FILE COPY makes a copy for your backend, which runs as USER."
         return (answers.areConfigured ? [] : copies) + [
             "\(isInstalled ? "siwatch works:" : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
-            (secrets + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
+            (secrets + (secrets.isEmpty ? [] : [access]) + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
         ]
     }
 }

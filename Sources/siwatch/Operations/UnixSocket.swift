@@ -26,10 +26,16 @@ enum UnixSocket {
     /// - Returns: why nobody can listen at the path; nil if there is room.
     static func obstacle(at path: String) -> String? {
         var status = stat()
-        guard lstat(path, &status) == 0 else { return errno == ENOENT ? nil : systemError() }
+        guard lstat(path, &status) == 0 else { return errno == ENOENT ? missingFolder(of: path) : systemError() }
         guard status.st_mode & S_IFMT == S_IFSOCK else { return "is no socket" }
         guard !isListenedOn(path) else { return "another siwatch listens there" }
         return unlink(path) == 0 ? nil : systemError()
+    }
+
+    /// A sentence about the folder of a socket; nil if it is there.
+    static func missingFolder(of path: String) -> String? {
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        return access(folder, F_OK) == 0 ? nil : "the folder \(folder) is not there"
     }
 
     /// Why somebody else might answer there in siwatch's place; nil if nobody can, or if there is no such folder.

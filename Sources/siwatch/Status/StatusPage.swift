@@ -81,16 +81,16 @@ struct StatusPage {
     private var apple: [String] {
         let checks = report.checks
         var lines = ["Apple's keys    \(String(report.signingKeys).padded(to: -7))  fetched \(ago(report.signingKeysFetchedAt))"]
-        let answered = "Apple answered  \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
+        let answered = "checks answered \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
-        lines.append("and did not     \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
+        lines.append("and unanswered  \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
         if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
         lines.append("last verified notification  \(ago(report.newestNotification))")
         guard let daemon = report.daemon else { return lines }
         lines += daemon.keyTrials.map { trial in
             "client \(trial.clientID.printable) \(trial.verdict.rawValue) with the key \(trial.keyID.printable), asked \(ago(trial.askedAt))"
         }
-        lines += [""] + (daemon.answers.isEmpty ? ["Apple has not answered since the start"] : ["Apple's last answers"])
+        lines += ["", daemon.answers.isEmpty ? "Apple has answered about no token and no code since the start" : "Apple's last answers"]
         return lines
             + daemon.answers.map { answer in
                 "  \(answer.app.printable.padded(to: 14))\(answer.lane.rawValue.padded(to: 13))\(answer.kind.printable.padded(to: 22))\(ago(answer.at))"

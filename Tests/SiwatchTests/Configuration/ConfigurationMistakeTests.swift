@@ -339,7 +339,7 @@ struct ConfigurationFileTests {
         try Data([0x23, 0x20, 0xe9]).write(to: URL(filePath: folder.path("latin.toml")))
 
         for (name, problem) in [
-            ("none.toml", "cannot be read: No such file or directory"),
+            ("none.toml", "cannot be read: No such file or directory; sudo siwatch init makes one"),
             ("", "cannot be read: Is a directory"),
             ("long.toml", "is longer than 262144 bytes"),
             ("latin.toml", "is not UTF-8"),

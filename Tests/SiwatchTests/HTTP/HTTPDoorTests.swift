@@ -245,6 +245,19 @@ import Testing
         }
     }
 
+    @Test func aSocketWithoutItsFolderIsNamed() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        let none = folder.url.appending(path: "none").path
+        try await Site.with(folder, try Door.table(in: folder, listen: "\(none)/http.sock")) { _ in
+            for (command, expected) in [("check", Int32(0)), ("run", 69)] {
+                let (status, output) = try await folder.run(command)
+                #expect(status == expected && output.joined().contains("the folder \(none) is not there"), "\(output)")
+                #expect(!output.joined().contains("Server shutdown error"), "\(output)")
+            }
+        }
+    }
+
     @Test func theIntakeIsTestedAsAppleWouldAskIt() async throws {
         try await withDoor(on: .file) { site, _, door in
             @Sendable func test(_ url: String) async throws -> (status: Int32, text: String) {

@@ -69,6 +69,8 @@ struct InitTests {
         for path in [copy, token, newcomer.configuration.path] { #expect(try newcomer.mode(path) == 0o600) }
         #expect(try newcomer.mode(newcomer.folder.url.appending(path: "data").path) == 0o2770)
         #expect(output.contains { $0.contains("siwatch.key to a safe place now") }, "\(output)")
+        #expect(output.contains { $0.contains("Only siwatch reads these: sudo install -o USER") }, "\(output)")
+        #expect(!output.joined().contains("siwatch migrate creates it"), "\(output)")
         let backend = try Backend(databasePath: newcomer.database.path)
         for queue in ["notification_queue", "grant_queue", "revocation_queue"] {
             #expect(try await backend.int("SELECT COUNT(*) FROM \(queue)") == 0, "the try of an insert leaves nothing in \(queue)")
@@ -86,6 +88,8 @@ struct InitTests {
         #expect(same.status == 0, "\(same.output)")
         let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
         #expect(other.status == 1 && other.output.contains { $0.contains("has A1B2C3D4E5, and not ZZZZZZZZZZ") }, "\(other.output)")
+        let webhook = try await newcomer.run(["--yes", "--offline", "--webhook", "https://example.com/siwatch"])
+        #expect(webhook.status == 1 && webhook.output.joined().contains("a [[delivery]] table"), "\(webhook.output)")
         #expect(try Data(contentsOf: newcomer.configuration) == before)
     }
 
@@ -159,7 +163,7 @@ struct InitTests {
         #expect(try String(contentsOf: folder.appending(path: "AuthKey_ABC123DEFG.p8"), encoding: .utf8) == other)
     }
 
-    /// On a terminal, with two answers that are none, the proposals taken by an empty line, and an end in the middle.
+    /// On a terminal, with three answers that are none, the proposals taken by an empty line, and an end in the middle.
     @Test(arguments: [true, false]) func aPersonIsAskedAndHalfAnAnswerLeavesNothing(isWhole: Bool) async throws {
         let newcomer = try Newcomer()
         let before = try newcomer.files
@@ -186,7 +190,8 @@ struct InitTests {
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             """
         let answers = [
-            newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "", newcomer.database.path, "none",
+            newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "com.example.third", "",
+            newcomer.database.path, "none",
             "https://example.com/siwatch", "",
         ]
         let process = try ChildProcess(
