@@ -165,7 +165,7 @@ setup:
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh promtool python
+	@scripts/setup.sh promtool python openssl
 
 .PHONY: setup-postgres
 setup-postgres:

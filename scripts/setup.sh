@@ -12,6 +12,7 @@
 #   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
 #   python    Python 3, its cryptography and pytest, for the script that checks the dashboard, for the examples of Examples/sql, which
 #             the tests run, and for the fixtures of Clients/python
+#   openssl   openssl, with which tests make certificates
 #   debian    what makes a Debian package, and lintian, which finds its mistakes
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   container crun, which runs a container without an engine, and in .build/tools what compares packaging/ with its schemas
@@ -167,6 +168,10 @@ need_python() {
     python3 -c 'import pytest' 2>/dev/null || install_package "pytest is" python3-pytest python3-pytest py3-pytest
 }
 
+need_openssl() {
+    has openssl || install_package "openssl is" openssl openssl openssl
+}
+
 need_debian() {
     has apt-get || die "Debian packages are made on Debian."
     has dh || install_package "debhelper is" debhelper
@@ -182,7 +187,7 @@ need_systemd() {
 
 need_container() {
     has crun || install_package "crun is" crun crun crun
-    has openssl || install_package "openssl is" openssl openssl openssl
+    need_openssl
     has curl || install_package "curl is" curl curl curl
     python3 -c 'import yaml' 2>/dev/null || install_package "PyYAML is" python3-yaml python3-pyyaml py3-yaml
     PATH="$tools:$PATH"
@@ -201,9 +206,10 @@ for need in "$@"; do
         postgres) need_postgres ;;
         promtool) need_promtool ;;
         python) need_python ;;
+        openssl) need_openssl ;;
         debian) need_debian ;;
         systemd) need_systemd ;;
         container) need_container ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, debian, systemd and container." ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, openssl, debian, systemd and container." ;;
     esac
 done

@@ -203,7 +203,9 @@ import Testing
         try await tell([Self.signIn("ann", client: "web")], to: store)
         try await store.settleGrants(at: Self.later)
         #expect(try await undo(of: store).removed == 1)
-        #expect(try await store.rows("SELECT client_id, state, email FROM credential_state") == [["app", "authorized", "mine@example.com"]])
+        #expect(
+            try await store.rows("SELECT client_id, state, email FROM credential_state") == [["app", "authorized", "mine@example.com"]]
+        )
         #expect(try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0") == [["authorized", 1]])
     }
 
