@@ -181,6 +181,7 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         nonsense: list[bytes | None] = [
             None, b"220 mail ready\r\n\r\n", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n{",
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3\r\n\r\n\"\xff\"",
             b"HTTP/1.1 200 OK\r\na: " + b"x" * 100_000,
         ]  # fmt: skip
         for bytes_ in nonsense:
@@ -208,6 +209,21 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
                     await asyncio.wait_for(siwatch.position(), 0.1)
                 self.assertEqual(await siwatch.position(), 3)
 
+    async def test_a_cancellation_that_comes_with_the_answer_is_heard(self) -> None:
+        with Door(answer({"next": 1})) as door:
+            async with AsyncSiwatch(door.url, "t") as siwatch:
+                exchange = siwatch._exchange
+
+                async def exchanged(request: bytes) -> Any:
+                    answered = await exchange(request)
+                    asyncio.get_running_loop().call_soon(call.cancel)
+                    return answered
+
+                siwatch._exchange = exchanged  # type: ignore[method-assign]
+                call = asyncio.ensure_future(siwatch.position())
+                with self.assertRaises(asyncio.CancelledError):
+                    await call
+
     async def test_many_calls_wait_at_once(self) -> None:
         barrier = threading.Barrier(50)
         with Door(*[answer(SIGN_IN)] * 50) as door:
@@ -227,6 +243,22 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
 
             self.assertEqual([asyncio.run(ask()), asyncio.run(ask())], [1, 2])
         self.assertEqual(door.connections, 2)
+
+    def test_connections_of_an_event_loop_that_has_ended_can_be_closed(self) -> None:
+        with Door(answer({"next": 1})) as door:
+            siwatch = AsyncSiwatch(door.url, "t")
+            self.assertEqual(asyncio.run(siwatch.position()), 1)
+            siwatch.close()
+
+    async def test_another_program_at_the_url_is_an_error(self) -> None:
+        strangers = [b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 3\r\n\r\n<p>", answer(["a"]), answer("No", 401)]
+        with Door(*strangers) as door, Door(*strangers) as other_door:
+            async with AsyncSiwatch(door.url, "t") as siwatch:
+                for _ in strangers:
+                    with self.assertRaisesRegex(SiwatchError, "This is not siwatch's HTTP door"):
+                        await siwatch.ends_session("ann", 5)
+                    with self.assertRaisesRegex(SiwatchError, "This is not siwatch's HTTP door"):
+                        await asyncio.to_thread(Siwatch(other_door.url, "t").ends_session, "ann", 5)
 
     async def test_a_unix_socket_serves_as_well(self) -> None:
         with tempfile.TemporaryDirectory() as folder, Door(answer({"next": 9}), path=os.path.join(folder, "s")) as door:

@@ -29,6 +29,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 _PROBLEM = "urn:siwatch:problem:"
+_STRANGER = {"title": "This is not siwatch's HTTP door"}
 _BREATH = 0.2  # Between two waits, because a siwatch that is about to stop answers at once.
 
 
@@ -239,7 +240,7 @@ class Siwatch(_Door):
             connection.request(method, target, body, headers)
             response = connection.getresponse()
             members = _members(response.headers, response.read())
-        except (OSError, HTTPException, json.JSONDecodeError) as error:
+        except (OSError, HTTPException) as error:
             connection.close()
             # siwatch has probably closed the idle connections, too.
             self._idle.clear()
@@ -313,11 +314,17 @@ class _Tries:
 
 
 def _members(headers: Message, content: bytes) -> Any:
-    return json.loads(content) if "json" in headers.get_content_subtype() else {"title": "This is not siwatch's HTTP door"}
+    if "json" not in headers.get_content_subtype():
+        return _STRANGER
+    try:
+        members = json.loads(content)
+    except ValueError as error:
+        raise HTTPException(f"no JSON: {error!r}") from None
+    return members if isinstance(members, dict) else _STRANGER
 
 
 def _judged(status: int, headers: Message, members: Any) -> Any:
-    if status in (200, 202):
+    if status in (200, 202) and members is not _STRANGER:
         return members
     kinds = {_PROBLEM + "sign-in-rejected": SignInRejected, _PROBLEM + "changes-gone": ChangesGone}
     pause = headers.get("Retry-After", "")
@@ -349,4 +356,4 @@ def _given(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part(wait: float) -> int:
-    return max(0, min(10, math.ceil(wait)))
+    return math.ceil(max(0, min(10, wait)))

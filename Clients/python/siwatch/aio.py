@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import math
 import ssl
 import time
@@ -44,8 +43,11 @@ class AsyncSiwatch(_Door):
 
     def close(self) -> None:
         """Closes the idle connections. The next call makes new ones."""
-        while self._idle:
-            self._idle.pop().close()
+        idle, self._idle = self._idle, []
+        # Those of an event loop that has ended, ended with it.
+        if self._loop is not None and not self._loop.is_closed():
+            for connection in idle:
+                connection.close()
 
     async def sign_in(
         self, client_id: str, code: str | None = None, *, nonce: str | None = None, redirect_uri: str | None = None,
@@ -130,13 +132,28 @@ class AsyncSiwatch(_Door):
 
     async def _try(self, request: bytes, timeout: float) -> Any:
         try:
-            status, headers, content = await asyncio.wait_for(self._exchange(request), timeout)
+            status, headers, content = await self._within(timeout, request)
             members = _members(headers, content)
-        except (OSError, EOFError, HTTPException, asyncio.TimeoutError, asyncio.LimitOverrunError, json.JSONDecodeError) as error:
+        except (OSError, EOFError, HTTPException, asyncio.TimeoutError, asyncio.LimitOverrunError) as error:
             # siwatch has probably closed the idle connections, too.
             self.close()
             raise _no_answer(error) from error
         return _judged(status, headers, members)
+
+    async def _within(self, timeout: float, request: bytes) -> tuple[int, Message, bytes]:
+        """Not by `wait_for`: before Python 3.12 it swallows a cancellation that comes with the answer, and `changes` would never end."""
+        exchange = asyncio.ensure_future(self._exchange(request))
+        # After a cancellation nobody asks how it ended, and asyncio would complain.
+        exchange.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        try:
+            done, _ = await asyncio.wait({exchange}, timeout=timeout)
+        finally:
+            if not exchange.done():
+                exchange.cancel()
+                await asyncio.wait({exchange})
+        if not done:
+            raise asyncio.TimeoutError
+        return exchange.result()
 
     async def _exchange(self, request: bytes) -> tuple[int, Message, bytes]:
         connection = await self._connection()
