@@ -23,7 +23,7 @@ extension GrantRejection {
         case .unreadableToken: "refresh_token does not open for this client_id and user_id; the sign-in counts"
         case .poison: "siwatch died five times while it held the sign-in"
         case .codeExpired: "code is older than five minutes, or Apple does not know it"
-        case .invalidClient: "Apple refuses client_id, and never looked at the code in its five minutes"
+        case .invalidClient: "Apple refuses client_id, or siwatch's key or Team ID, and never looked at the code in its five minutes"
         case .codeUsed: "code was exchanged before"
         case .clientMismatch: "client_id is not the one that Apple issued the code to"
         case .redirectURIMismatch: "redirect_uri is not the one that the sign-in named; a native sign-in has none"
