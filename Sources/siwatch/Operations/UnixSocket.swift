@@ -35,7 +35,7 @@ enum UnixSocket {
     /// A sentence about the folder of a socket; nil if it is there.
     static func missingFolder(of path: String) -> String? {
         let folder = URL(filePath: path).deletingLastPathComponent().path
-        return access(folder, F_OK) == 0 ? nil : "the folder \(folder) is not there"
+        return access(folder, F_OK) != 0 && errno == ENOENT ? "the folder \(folder.printable) is not there" : nil
     }
 
     /// Why somebody else might answer there in siwatch's place; nil if nobody can, or if there is no such folder.
