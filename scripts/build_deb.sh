@@ -37,12 +37,14 @@ build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# page FILE [FOLDER]: a page, with the links as the pages lie in the package. FOLDER leads up to the others, as ../ does.
+# page FILE [FOLDER]: a page, with the links as the pages lie in the package. FOLDER leads up to the others, as ../ does. A link to
+# a file that the package lacks becomes plain text.
 page() {
     up=${2:-}
     sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' \
         -e "s|](\(\.\./\)*etc/|](${up}examples/|g" -e "s|](\(\.\./\)*CHANGELOG.md|](${up}CHANGELOG.md|g" -e "s|](\.\./docs/|](${up}|g" \
-        -e "s|](\(\.\./\)*Examples/|](${up}examples/|g" -e "s|](\(\.\./\)*Clients/|](${up}clients/|g" "$1"
+        -e "s|](\(\.\./\)*Examples/|](${up}examples/|g" -e "s|](\(\.\./\)*Clients/|](${up}clients/|g" \
+        -e 's#\[\([^][]*\)\](\(\.\./\)*\(packaging\|Instruments\|CONTRIBUTING\|SECURITY\|LICENSE\)[^)]*)#\1#g' "$1"
 }
 
 # A unit, with the paths of a package.
@@ -90,7 +92,9 @@ cp -r "$root/Examples" "$install/examples"
 cp -r "$root/Clients" "$install/docs/clients"
 page "$root/Examples/README.md" ../ >"$install/examples/README.md"
 page "$root/Clients/README.md" ../ >"$install/docs/clients/README.md"
-find "$install" -name __pycache__ -prune -exec rm -r {} +
+# What a run or an installation leaves there.
+find "$install/examples" "$install/docs/clients" \( -name __pycache__ -o -name node_modules -o -name '.?*' -o -name '*.egg-info' -o -name '*.sqlite*' \
+    -o -path '*/python/build' \) -prune -exec rm -r {} +
 cp "$root/etc/siwatch.toml" "$install/examples"
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
 install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
