@@ -43,6 +43,7 @@ page() {
     up=${2:-}
     sed -e 's|](\(docs/\)\{0,1\}README.md|](index.md|g' -e 's|](docs/|](|g' -e 's|](\.\./README.md|](README.md|g' \
         -e "s|](\(\.\./\)*etc/|](${up}examples/|g" -e "s|](\(\.\./\)*CHANGELOG.md|](${up}CHANGELOG.md|g" -e "s|](\.\./docs/|](${up}|g" \
+        -e 's|`Clients/|`/usr/share/doc/siwatch/clients/|g' -e 's|`Examples/|`/usr/share/doc/siwatch/examples/|g' \
         -e "s|](\(\.\./\)*Examples/|](${up}examples/|g" -e "s|](\(\.\./\)*Clients/|](${up}clients/|g" \
         -e 's#\[\([^][]*\)\](\(\.\./\)*\(packaging\|Instruments\|CONTRIBUTING\|SECURITY\|LICENSE\)[^)]*)#\1#g' "$1"
 }
