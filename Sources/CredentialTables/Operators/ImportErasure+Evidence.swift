@@ -126,7 +126,7 @@ extension ImportErasure {
         return evidence
     }
 
-    /// The users whom a backend has asked to revoke. A request of an app that siwatch does not know counts for every app.
+    /// The users that a backend has asked siwatch to revoke. A request of an app that siwatch does not know counts for every app.
     private func revokedUsers(_ users: String, in directory: ClientDirectory) throws -> Set<AppUserID> {
         let isOne = connection.dialect.isOne("user_id", ofTexts: "$1")
         var revoked: Set<AppUserID> = []

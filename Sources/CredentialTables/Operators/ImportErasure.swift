@@ -5,8 +5,8 @@ import CredentialCore
 
 /// Undoes one batch of an import in one transaction: the credentials that only the import has told go, with every row about them.
 ///
-/// siwatch remembers no pseudonym of them and tells no change. What goes is no fact, so a right import may tell the same times. A change
-/// to another state would end the sessions of people whom a backend knows.
+/// siwatch remembers no pseudonym of them. What goes is no fact, so a right import may tell the same times. It tells no change of them,
+/// because a backend would end the sessions of users that it knows; it tells again an end that the import had hidden at another client.
 ///
 /// It takes its locks in the order of the settlements: rows of the queue, users, and last the tail.
 struct ImportErasure<Connection: TableConnection> {

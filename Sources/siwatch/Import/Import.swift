@@ -18,8 +18,8 @@ struct Import: AsyncParsableCommand {
             day.
 
             --undo takes an import back as a whole, under the name that the import has printed. It removes what only this import has told, \
-            and keeps every user of whom siwatch knew before, or whom a backend, another import or Apple has told of, with \
-            what the import told of them.
+            and keeps each user that siwatch knew before or that a backend, another import or Apple has told of. What the import \
+            told of a kept user stays.
 
             It exits with 0 if all lines were told, with 1 if lines were left out or the file could not be read to its end, with 64 if nothing \
             was confirmed, with 65 if Apple did not accept the samples, and with 69 if siwatch or the database is away.
