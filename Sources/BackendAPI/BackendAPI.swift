@@ -30,6 +30,7 @@ package struct BackendAPI: Sendable {
     /// - Parameters:
     ///   - apps: as configured. There is at least one.
     ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
+    ///   - onAppended: called after each commit with the number of notifications in it.
     ///   - note: called for each answer.
     package init(
         _ desk: any BackendDesk,
@@ -39,9 +40,10 @@ package struct BackendAPI: Sendable {
         requestsPerSecond: Int,
         clock: WallClock,
         intakeTest: @escaping @Sendable ([UInt8]) -> String?,
+        onAppended: @escaping @Sendable (_ notifications: Int) -> Void,
         note: @escaping @Sendable (Served) -> Void
     ) {
-        let queue = AppendQueue(desk, clock: clock)
+        let queue = AppendQueue(desk, clock: clock, onAppended: onAppended)
         let (names, clientIDs) = (apps.map(\.name), Set(apps.flatMap(\.clientIDs)))
         access = Access(clients, requestsPerSecond: requestsPerSecond)
         intake = Intake(verifier, queue, clock: clock, testAnswer: intakeTest)
@@ -62,6 +64,11 @@ package struct BackendAPI: Sendable {
     /// Takes over what a reload may change.
     package func use(_ clients: [Client], requestsPerSecond: Int) {
         access.use(clients, requestsPerSecond: requestsPerSecond)
+    }
+
+    /// Looks for outcomes at once, because this process has settled something.
+    package func settled() {
+        Task { await signIns.outcomes.hint() }
     }
 
     /// Answers everybody who waits, because siwatch stops.

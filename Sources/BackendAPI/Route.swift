@@ -21,7 +21,7 @@ enum Route: Equatable {
     /// Nil if there is no such path.
     init?(_ path: String) {
         // By the slashes as they came, so that an encoded one stays within its part.
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { String($0).removingPercentEncoding }
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(Self.decoded)
         switch (parts.first ?? nil, parts.count > 1 ? parts[1] : nil, parts.count) {
         case ("openapi.json", _, 1): self = .description
         case ("apple", "notifications", 2): self = .appleNotifications
@@ -41,6 +41,10 @@ enum Route: Equatable {
             self = .sessionEnd(parts[2] ?? "")
         default: return nil
         }
+    }
+
+    private static func decoded(_ part: Substring) -> String? {
+        part.utf8.contains(UInt8(ascii: "%")) ? String(part).removingPercentEncoding : String(part)
     }
 
     private var isPosted: Bool {

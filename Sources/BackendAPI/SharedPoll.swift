@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Waits for news of the store on behalf of many callers, with one look at a time for all of them.
+/// Waits for news of the store on behalf of many callers, with one look for all of them.
 ///
-/// It asks only while somebody waits. On a server the news may come from another replica, so no event of this process would do.
+/// It asks only while somebody waits. On a server the news may come from another replica, so events of this process would not do alone.
 actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
     private let interval: Duration
     private let look: @Sendable (Set<Key>) async throws -> [Key: News]
@@ -34,6 +34,11 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         }
     }
 
+    /// Looks at once, because this process knows of news.
+    func hint() async {
+        if !waiting.isEmpty { await answerWithNews() }
+    }
+
     /// Lets everybody go, because siwatch stops.
     func end() {
         isEnded = true
@@ -42,13 +47,7 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
 
     private func poll() async {
         while !waiting.isEmpty {
-            do {
-                for (key, news) in try await look(Set(waiting.keys)) {
-                    for waiter in waiting.removeValue(forKey: key) ?? [] { waiter.answer.resume(returning: news) }
-                }
-            } catch {
-                answerAll { $0.resume(throwing: error) }
-            }
+            await answerWithNews()
             let now = ContinuousClock.now
             for (key, waiters) in waiting {
                 let left = waiters.filter { $0.deadline > now }
@@ -59,6 +58,16 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
             if !waiting.isEmpty { try? await Task.sleep(for: interval) }
         }
         isPolling = false
+    }
+
+    private func answerWithNews() async {
+        do {
+            for (key, news) in try await look(Set(waiting.keys)) {
+                for waiter in waiting.removeValue(forKey: key) ?? [] { waiter.answer.resume(returning: news) }
+            }
+        } catch {
+            answerAll { $0.resume(throwing: error) }
+        }
     }
 
     private func answerAll(_ answer: (CheckedContinuation<News?, any Error>) -> Void) {

@@ -134,8 +134,10 @@ struct Monitor {
         )
     }
 
-    var notificationHandler: NotificationHandler {
-        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2)
+    var notificationHandler: NotificationHandler { notificationHandler(nil) }
+
+    func notificationHandler(_ flood: IntakeFlood?) -> NotificationHandler {
+        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2, flood: flood)
     }
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }

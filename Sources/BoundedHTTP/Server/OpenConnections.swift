@@ -54,10 +54,12 @@ final class OpenConnections: Sendable {
         var isBusy = false
         /// The number of the last event on this connection.
         var turn: Int
-        var deadline: Scheduled<Void>
+        var deadline: NIODeadline
+        /// Looks at the deadline, which may have moved meanwhile. Setting a timer for each request would cost more than the request.
+        var look: (at: NIODeadline, timer: Scheduled<Void>)
 
         func close() {
-            deadline.cancel()
+            look.timer.cancel()
             channel.close(promise: nil)
         }
     }
@@ -70,13 +72,18 @@ final class OpenConnections: Sendable {
     func opened(_ channel: any Channel) {
         let connection = state.withLockedValue { state in
             state.turns += 1
-            let deadline = channel.closing(after: limits.request)
-            state.connections[ObjectIdentifier(channel)] = Connection(channel: channel, turn: state.turns, deadline: deadline)
+            let deadline = channel.deadline(after: limits.request)
+            state.connections[ObjectIdentifier(channel)] = Connection(
+                channel: channel,
+                turn: state.turns,
+                deadline: deadline,
+                look: look(at: deadline, on: channel)
+            )
             return state.connections.count > limits.count ? state.removeOldest(besides: channel) : nil
         }
         connection?.close()
         channel.closeFuture.whenComplete { [self] _ in
-            state.withLockedValue { $0.connections.removeValue(forKey: ObjectIdentifier(channel)) }?.deadline.cancel()
+            state.withLockedValue { $0.connections.removeValue(forKey: ObjectIdentifier(channel)) }?.look.timer.cancel()
         }
     }
 
@@ -90,22 +97,41 @@ final class OpenConnections: Sendable {
     }
 
     private func note(_ channel: any Channel, isBusy: Bool, closedAfter limit: Duration) {
+        let deadline = channel.deadline(after: limit)
         state.withLockedValue { state in
             // A closed connection stays forgotten.
             guard var connection = state.connections[ObjectIdentifier(channel)] else { return }
-            connection.deadline.cancel()
             state.turns += 1
             connection.turn = state.turns
             connection.isBusy = isBusy
-            connection.deadline = channel.closing(after: limit)
+            connection.deadline = deadline
+            if deadline < connection.look.at {
+                connection.look.timer.cancel()
+                connection.look = look(at: deadline, on: channel)
+            }
             state.connections[ObjectIdentifier(channel)] = connection
         }
+    }
+
+    private func look(at time: NIODeadline, on channel: any Channel) -> (NIODeadline, Scheduled<Void>) {
+        (time, channel.eventLoop.scheduleTask(deadline: time) { [self] in endIfLate(channel) })
+    }
+
+    private func endIfLate(_ channel: any Channel) {
+        let isLate = state.withLockedValue { state in
+            guard var connection = state.connections[ObjectIdentifier(channel)] else { return false }
+            guard connection.deadline > channel.eventLoop.now else { return true }
+            connection.look = look(at: connection.deadline, on: channel)
+            state.connections[ObjectIdentifier(channel)] = connection
+            return false
+        }
+        if isLate { channel.close(promise: nil) }
     }
 }
 
 extension Channel {
-    fileprivate func closing(after limit: Duration) -> Scheduled<Void> {
-        eventLoop.scheduleTask(in: TimeAmount(limit)) { self.close(promise: nil) }
+    fileprivate func deadline(after limit: Duration) -> NIODeadline {
+        eventLoop.now + TimeAmount(limit)
     }
 }
 
@@ -144,6 +170,8 @@ struct LimitedHTTP1Channel: ServerChildChannel {
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        await http.handle(value: value, logger: logger)
+        await withTaskExecutorPreference(EventLoopExecutor(value.channel.eventLoop)) {
+            await http.handle(value: value, logger: logger)
+        }
     }
 }

@@ -14,7 +14,7 @@ package final class SettlementWriter: Service {
     private let clock: WallClock
     private let signInRush: SignInRush
     private let telemetry: Telemetry
-    private let onReplenished: @Sendable (Set<String>) -> Void
+    private let onSettled: @Sendable (SettledBatch) -> Void
     /// As of the last commit.
     package let breakers: Breakers
     package let intake: GrantIntake
@@ -66,17 +66,17 @@ package final class SettlementWriter: Service {
 
     package struct Closed: Error {}
 
-    /// - Parameter onReplenished: gets the apps that have new tokens after a commit.
+    /// - Parameter onSettled: called after each commit.
     package init(
         store: any WorkStore,
         rules: SettlementRules,
         clock: WallClock,
         signInRush: SignInRush = SignInRush(),
         telemetry: Telemetry,
-        onReplenished: @escaping @Sendable (Set<String>) -> Void = { _ in }
+        onSettled: @escaping @Sendable (SettledBatch) -> Void = { _ in }
     ) {
         self.store = store
-        self.onReplenished = onReplenished
+        self.onSettled = onSettled
         self.rules = rules
         self.clock = clock
         self.signInRush = signInRush
@@ -230,7 +230,7 @@ package final class SettlementWriter: Service {
                 telemetry.storeAnswered(Telemetry.writer)
                 storeTrouble.withLockedValue { $0 = nil }
                 breakers.note(batch.breakers)
-                if !batch.replenished.isEmpty { onReplenished(batch.replenished) }
+                onSettled(batch)
                 telemetry.settled(settlements, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {

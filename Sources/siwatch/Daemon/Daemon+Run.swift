@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AsyncHTTPClient
+import BoundedHTTP
 import CredentialCore
 import CredentialMonitor
 import Logging
@@ -73,11 +74,6 @@ extension Daemon {
 
     /// The loops, and the hints that wake those over queues.
     private func loops(_ progress: LoopProgress) -> [any Service] {
-        var hinted: [Wakeups] = []
-        func wakeups() -> Wakeups {
-            hinted.append(Wakeups(every: context.configuration.queues.pollInterval))
-            return hinted[hinted.count - 1]
-        }
         func loop<Handler: WorkHandler>(
             _ handler: Handler,
             on wakeups: Wakeups,
@@ -98,11 +94,12 @@ extension Daemon {
         let knowsTime: @Sendable () -> Bool = { [apple, context] in apple.wasAsked && context.membership.hearsOthers() }
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
         let overQueues: [any Service] = [
-            loop(queues.codes, on: wakeups()), loop(queues.grants, on: wakeups(), mayClaim: knowsTime),
-            loop(queues.notifications, on: wakeups()), loop(queues.revocations, on: wakeups()), requests(wakeups(), progress),
+            loop(queues.codes, on: queueWakeups.codes), loop(queues.grants, on: queueWakeups.grants, mayClaim: knowsTime),
+            loop(queues.notifications, on: queueWakeups.notifications), loop(queues.revocations, on: queueWakeups.revocations),
+            requests(queueWakeups.operatorRequests, progress),
         ]
         let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
-        return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: hinted)]
+        return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: queueWakeups.all)]
     }
 
     private func sayUnknownCanaries() async throws {

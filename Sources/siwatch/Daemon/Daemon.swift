@@ -12,6 +12,7 @@ struct Daemon {
     let writer: SettlementWriter
     let apps: [WatchedApp]
     let queues: QueueHandlers
+    let queueWakeups: QueueWakeups
     let keyTrials: KeyTrials
     let erasureBlocker: ErasureBlocker
     /// Nil if the configuration has no door.
@@ -27,15 +28,19 @@ struct Daemon {
     ) async throws {
         let context = try await DaemonContext(configuration, database, log: output)
         let apple = try await AppleAccess(client, context)
-        let signInRush = SignInRush()
+        let (signInRush, flood) = (SignInRush(), IntakeFlood(uptime: context.membership.uptime))
+        queueWakeups = QueueWakeups(every: configuration.queues.pollInterval)
+        door = try Self.door(keys.http, apple, context) { [queueWakeups] notifications in
+            flood.took(notifications)
+            queueWakeups.hint()
+        }
         let wakeups = configuration.apps.map { _ in Wakeups(every: configuration.queues.pollInterval) }
-        let writer = try await SettlementWriter(waking: wakeups, signInRush, context)
+        let writer = try await SettlementWriter(waking: wakeups, signInRush, door, context)
         apps = zip(configuration.apps, wakeups).map { app, wakeups in
             WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
         }
-        queues = QueueHandlers(apps, apple, writer, signInRush, context)
+        queues = QueueHandlers(apps, apple, writer, signInRush, flood, context)
         keyTrials = KeyTrials(apps, context)
-        door = try Self.door(keys.http, apple, context)
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)
         (self.context, self.client, self.apple, self.writer) = (context, client, apple, writer)

@@ -17,6 +17,7 @@ struct QueueHandlers {
         _ apple: AppleAccess,
         _ writer: SettlementWriter,
         _ signInRush: SignInRush,
+        _ flood: IntakeFlood,
         _ context: DaemonContext
     ) {
         let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
@@ -25,7 +26,8 @@ struct QueueHandlers {
             verifier: apple.notificationVerifier,
             clock: clock,
             cores: ProcessInfo.processInfo.activeProcessorCount,
-            signInRush: signInRush
+            signInRush: signInRush,
+            flood: flood
         )
         grants = GrantHandler(
             store: context.store,

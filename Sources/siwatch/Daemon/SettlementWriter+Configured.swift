@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BackendAPI
 import CredentialCore
 import CredentialMonitor
 
 extension SettlementWriter {
     /// The writer by the rules of a configuration, with the breakers as the store has kept them.
     ///
-    /// - Parameter wakeups: of the apps' loops, in the order of the configuration. A commit that brings an app new tokens wakes its loop.
+    /// - Parameters:
+    ///   - wakeups: of the apps' loops, in the order of the configuration. A commit that brings an app new tokens wakes its loop.
+    ///   - door: looks for the outcomes of sign-ins after each commit.
     /// - Throws: `StoreError`
     convenience init(
         waking wakeups: [Wakeups],
         _ signInRush: SignInRush,
+        _ door: HTTPDoor?,
         _ context: DaemonContext
     ) async throws {
         let (configuration, store, clock) = (context.configuration, context.store, context.clock)
@@ -23,8 +27,9 @@ extension SettlementWriter {
             clock: clock,
             signInRush: signInRush,
             telemetry: context.telemetry
-        ) { apps in
-            for app in apps { wakeupsOfApp[app]?.hint() }
+        ) { batch in
+            for app in batch.replenished { wakeupsOfApp[app]?.hint() }
+            door?.api.settled()
         }
         try await store.keepInBreakers(configuration.clientsOfApps, under: rules, at: clock.now)
         try await breakers.load(from: store)

@@ -70,7 +70,14 @@ struct HTTPDoor: Service {
 
 extension Daemon {
     /// Nil if the configuration has no door.
-    static func door(_ keys: HTTPKeys, _ apple: AppleAccess, _ context: DaemonContext) throws -> HTTPDoor? {
+    ///
+    /// - Parameter onAppended: called after each commit with the number of notifications in it.
+    static func door(
+        _ keys: HTTPKeys,
+        _ apple: AppleAccess,
+        _ context: DaemonContext,
+        onAppended: @escaping @Sendable (_ notifications: Int) -> Void
+    ) throws -> HTTPDoor? {
         let http = context.configuration.http
         guard let listen = http.listen else { return nil }
         let telemetry = context.telemetry
@@ -86,7 +93,8 @@ extension Daemon {
                 clients: keys.clients(of: http),
                 requestsPerSecond: http.maxRequestsPerSecond,
                 clock: context.clock,
-                intakeTest: context.intakeTest.answer(to:)
+                intakeTest: context.intakeTest.answer(to:),
+                onAppended: onAppended
             ) { served in
                 telemetry.served(client: served.client, operation: served.operation, status: served.status)
             },
