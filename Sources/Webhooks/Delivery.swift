@@ -86,15 +86,12 @@ package struct Delivery: Sendable {
         var delivered = retries.filter { !isWanted($0.change) }.map(\.change.id)
         var failed: [FailedChange] = []
         for (retry, answer) in zip(wanted, answers) {
-            switch answer {
-            case .taken: delivered.append(retry.change.id)
-            case .gone: break
-            case .silent(let reason), .busy(_, let reason), .refused(let reason):
-                failed.append(failure(of: retry.change.id, after: retry.failures, reason))
-            }
+            if answer == .taken { delivered.append(retry.change.id) }
+            guard let reason = answer.reason else { continue }
+            failed.append(failure(of: retry.change.id, after: retry.failures, isRefused: answer.isAnswer, reason))
         }
         try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
-        return try await conclude(answers, dead: failed.count { $0.dueAt == nil }, isAway: false)
+        return try await conclude(answers, dead: failed.count { $0.dueAt == nil })
     }
 
     private func goOn(from position: DeliveryPosition, _ receiver: Receiver) async throws -> Rest? {
@@ -108,18 +105,17 @@ package struct Delivery: Sendable {
         guard let last = page.changes.last else { return .idle }
         let wanted = page.changes.filter(isWanted)
         let answers = try await send(wanted, to: receiver)
+        if let rest = try await conclude(answers, dead: 0) { return rest }
         // If it took another one, the receiver is there, and the change is at fault that got no good answer.
-        let isThere = answers.contains(.taken)
-        if let rest = try await conclude(answers, dead: 0, isAway: !isThere) { return rest }
+        if !answers.contains(.taken), let rest = absence(answers[...]) { return rest }
         if let rest = restAfterRefusals(answers) { return rest }
-        let failed = zip(wanted, answers).compactMap { change, answer -> FailedChange? in
-            switch answer {
-            case .refused(let reason), .silent(let reason), .busy(_, let reason): failure(of: change.id, after: 0, reason)
-            case .taken, .gone: nil
-            }
+        // All that came after its last answer has found it away, and is sent again.
+        let heard = (answers.lastIndex { $0.isAnswer } ?? -1) + 1
+        let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
+            answer.reason.map { failure(of: change.id, after: 0, isRefused: answer.isAnswer, $0) }
         }
-        try await desk.advance(name, to: last.id, failed: failed, at: clock.now)
-        return nil
+        try await desk.advance(name, to: heard < wanted.count ? wanted[heard].id - 1 : last.id, failed: failed, at: clock.now)
+        return absence(answers[heard...])
     }
 
     /// One change that is refused holds up no other. While all are refused, none is given up.
@@ -135,16 +131,14 @@ package struct Delivery: Sendable {
 
     /// Notes the answers.
     ///
-    /// - Parameter isAway: whether the receiver has to be away or busy, if it does not answer or says so. Otherwise the change is at fault.
-    /// - Returns: nil unless the receiver is away, busy or gone. Then what was asked is asked again later.
-    private func conclude(_ answers: [Receiver.Answer], dead: Int, isAway: Bool) async throws -> Rest? {
+    /// - Returns: nil unless the receiver is gone for ever.
+    private func conclude(_ answers: [Receiver.Answer], dead: Int) async throws -> Rest? {
         let taken = answers.count { $0 == .taken }
         if taken > 0 {
             refusals.withLockedValue { $0 = 0 }
             note(.sent(.taken, taken))
         }
         if dead > 0 { note(.sent(.dead, dead)) }
-        var rest: Rest?
         for answer in answers {
             switch answer {
             case .taken: break
@@ -155,15 +149,24 @@ package struct Delivery: Sendable {
                 note(.stopped)
                 return .idle
             }
-            if isAway, case .silent(let reason) = answer { rest = rest ?? .pause(nil, reason) }
-            if isAway, case .busy(let wait, let reason) = answer { rest = .pause(wait, reason) }
+        }
+        return nil
+    }
+
+    /// The pause for a receiver that does not answer or is busy; nil if it is neither. What was asked is asked again later.
+    private func absence(_ answers: ArraySlice<Receiver.Answer>) -> Rest? {
+        var rest: Rest?
+        for answer in answers {
+            if case .silent(let reason) = answer { rest = rest ?? .pause(nil, reason) }
+            if case .busy(let wait, let reason) = answer { rest = .pause(wait, reason) }
         }
         return rest
     }
 
-    private func failure(of id: Int64, after failures: Int, _ reason: String) -> FailedChange {
-        let due = failures < Self.waits.count ? clock.now.advanced(by: Self.waits[failures]) : nil
-        return FailedChange(id: id, failures: failures + 1, dueAt: due, reason: reason)
+    /// - Parameter isRefused: only then the change dies in the end. A receiver may be away for longer than the schedule lasts.
+    private func failure(of id: Int64, after failures: Int, isRefused: Bool, _ reason: String) -> FailedChange {
+        let wait = failures < Self.waits.count ? Self.waits[failures] : isRefused ? nil : Self.waits.last
+        return FailedChange(id: id, failures: failures + 1, dueAt: wait.map(clock.now.advanced), reason: reason)
     }
 
     private func isWanted(_ change: PublishedChange) -> Bool {
@@ -186,5 +189,23 @@ package struct Delivery: Sendable {
     private func send(_ change: PublishedChange, to receiver: Receiver) async throws -> Receiver.Answer {
         let user = try await desk.userState(of: change.userID, in: change.app)
         return await receiver.send(WebhookMessage(change, of: user, withAddress: withAddress), at: clock.now)
+    }
+}
+
+extension Receiver.Answer {
+    /// Whether the receiver has judged the message.
+    fileprivate var isAnswer: Bool {
+        switch self {
+        case .taken, .refused, .gone: true
+        case .silent, .busy: false
+        }
+    }
+
+    /// Why the message was not taken.
+    fileprivate var reason: String? {
+        switch self {
+        case .refused(let reason), .silent(let reason), .busy(_, let reason): reason
+        case .taken, .gone: nil
+        }
     }
 }
