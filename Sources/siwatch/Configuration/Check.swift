@@ -92,7 +92,8 @@ struct Check: AsyncParsableCommand {
             try printOutput("  HTTP door \("\(listen)".printable): \(clients.joined(separator: ", "))")
         }
         for delivery in configuration.deliveries {
-            try printOutput("  delivery \(delivery.name.printable): \(delivery.url.absoluteString.printable)")
+            let authority = delivery.caFile.map { "; certified by an authority in \($0.printable)" } ?? ""
+            try printOutput("  delivery \(delivery.name.printable): \(delivery.url.absoluteString.printable)\(authority)")
         }
         let holder = database.lockHolder.map { ", and \($0) works on it" } ?? ""
         try printOutput("  database \(database.name): \(isThere ? "usable\(holder)" : database.absence)")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import Foundation
 import Webhooks
@@ -12,6 +13,8 @@ extension Configuration {
         var url = URL(string: "https://localhost/")!
         /// Two while a secret changes.
         var secretFiles: [String] = []
+        /// In PEM, who may have signed the receiver's certificate. Nil for the authorities of the host.
+        var caFile: String?
         /// Empty for all.
         var apps: [String] = []
         /// Empty for all.
@@ -28,6 +31,10 @@ extension Configuration {
         }
     }
 
+    var deliveryAuthorityFiles: [(place: String, path: String)] {
+        deliveries.enumerated().compactMap { index, delivery in delivery.caFile.map { (place: "delivery[\(index)].ca_file", path: $0) } }
+    }
+
     func noteContradictionsOfDeliveries(in root: inout TableReader) {
         for (index, delivery) in deliveries.enumerated() {
             if let first = deliveries.firstIndex(where: { $0.name == delivery.name }), first != index, !delivery.name.isEmpty {
@@ -36,20 +43,25 @@ extension Configuration {
             for app in delivery.apps where !app.isEmpty && !apps.contains(where: { $0.name == app }) {
                 root.note(.at("delivery[\(index)].apps", "names an app that is not configured"))
             }
+            if delivery.caFile != nil, delivery.url.scheme == "http" {
+                root.note(.at("delivery[\(index)].ca_file", "belongs to an https:// URL, and delivery[\(index)].url is none"))
+            }
         }
     }
 
+    /// - Returns: by the name of the delivery.
     /// - Throws: all mistakes at once. None quotes what a file holds.
-    func readDeliverySecrets() throws(InvalidConfiguration) -> [String: [WebhookSecret]] {
-        var secrets: [String: [WebhookSecret]] = [:]
+    func readDeliveryKeys() throws(InvalidConfiguration) -> [String: DeliveryKeys] {
+        var keys: [String: DeliveryKeys] = [:]
         var mistakes: [ConfigurationMistake] = []
         for (index, delivery) in deliveries.enumerated() {
+            var own = DeliveryKeys()
             for (position, path) in delivery.secretFiles.enumerated() {
                 let place = "delivery[\(index)].secret_files[\(position)]"
                 do {
                     let text = try TextFile.read(path, limit: 1024, isSecret: true)
                     if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespacesAndNewlines))) {
-                        secrets[delivery.name, default: []].append(secret)
+                        own.secrets.append(secret)
                     } else {
                         mistakes.append(.at(place, "\(path) is no secret of webhooks; siwatch delivery secret makes one"))
                     }
@@ -57,10 +69,24 @@ extension Configuration {
                     mistakes.append(.at(place, "\(path) \(error)"))
                 }
             }
+            if let path = delivery.caFile {
+                let place = "delivery[\(index)].ca_file"
+                do {
+                    own.authorities = try TrustedAuthorities(pem: try TextFile.read(path, limit: Self.longestAuthorityFile))
+                } catch let error as TextFileError {
+                    mistakes.append(.at(place, "\(path) \(error)"))
+                } catch {
+                    mistakes.append(.at(place, "\(path) holds no certificate in PEM (-----BEGIN CERTIFICATE-----), or a broken one"))
+                }
+            }
+            keys[delivery.name] = own
         }
         guard mistakes.isEmpty else { throw InvalidConfiguration(source: source, mistakes: mistakes) }
-        return secrets
+        return keys
     }
+
+    /// In bytes: several times a host's own list.
+    private static let longestAuthorityFile = 1 << 20
 }
 
 extension Configuration.Delivery {
@@ -68,10 +94,16 @@ extension Configuration.Delivery {
         table.require("name", .name, into: &name)
         table.require("url", .endpoint, into: &url)
         table.require("secret_files", .texts(.fileName), into: &secretFiles)
+        table.read("ca_file", .optional(.fileName), into: &caFile)
         table.read("apps", .texts(.name, mayBeEmpty: true), into: &apps)
         table.read("types", .texts(.webhookType, mayBeEmpty: true), into: &types)
         table.read("email", .flag, into: &email)
         table.read("allow_any_address", .flag, into: &allowAnyAddress)
+    }
+
+    mutating func resolve(_ names: FileNames) {
+        secretFiles = secretFiles.map(names.keyPath)
+        caFile = caFile.map(names.keyPath)
     }
 
     var webhookTypes: Set<WebhookType> { types.isEmpty ? Set(WebhookType.allCases) : Set(types.compactMap(WebhookType.init)) }

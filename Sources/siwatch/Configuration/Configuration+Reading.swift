@@ -135,7 +135,7 @@ extension Configuration {
         encryption.keyFile = names.keyPath(of: encryption.keyFile)
         operations.socket = operations.socket.map(names.path)
         http.resolve(names)
-        for index in deliveries.indices { deliveries[index].secretFiles = deliveries[index].secretFiles.map(names.keyPath) }
+        for index in deliveries.indices { deliveries[index].resolve(names) }
         for app in apps.indices {
             for key in apps[app].keys.indices {
                 apps[app].keys[key].file = names.keyPath(of: apps[app].keys[key].file)

@@ -125,9 +125,10 @@ struct Configuration: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// The files of all keys.
+    /// The files of all keys and of the authorities.
     var keyFiles: [String] {
-        [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } + (http.secretFiles + deliverySecretFiles).map(\.path)
+        let others = http.secretFiles + deliverySecretFiles + deliveryAuthorityFiles
+        return [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } + others.map(\.path)
     }
 
     /// Settings that are legal but probably not meant.

@@ -4,8 +4,8 @@
 import Foundation
 
 extension Configuration {
-    /// Keys that another user or the backends can read, and a configuration that others can change: it names the servers that get the tokens.
-    /// A key that everybody can read is found when siwatch reads it.
+    /// Keys that another user or the backends can read, and a configuration or an authority that others can change: they say which servers
+    /// get the tokens and the webhooks. A key that everybody can read is found when siwatch reads it.
     var exposedFiles: [ConfigurationMistake] {
         let keys = apps.enumerated().flatMap { index, app in
             app.keys.enumerated().map { position, key in ("app[\(index)].key[\(position)].file", key.file) }
@@ -17,8 +17,14 @@ extension Configuration {
             guard let file = FileExposure(path), let reason = file.reason(toKeepFrom: backends) else { return nil }
             return .at(place, "\(path) \(reason)")
         }
-        guard let reason = FileExposure(source)?.reason(toBeChangedBy: backends) else { return exposed }
-        return [ConfigurationMistake(place: .file, problem: reason)] + exposed
+        let authorities = deliveryAuthorityFiles.compactMap { place, path -> ConfigurationMistake? in
+            let meaning = "it says which server gets the webhooks"
+            guard let reason = FileExposure(path)?.reason(toBeChangedBy: backends, meaning: meaning) else { return nil }
+            return .at(place, "\(path) \(reason)")
+        }
+        let meaning = "it names the servers that get the tokens"
+        guard let reason = FileExposure(source)?.reason(toBeChangedBy: backends, meaning: meaning) else { return exposed + authorities }
+        return [ConfigurationMistake(place: .file, problem: reason)] + exposed + authorities
     }
 
     /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
@@ -73,10 +79,11 @@ private struct FileExposure {
         return "can be read by the group \(group), which is the backends' own; \(status.closing(path))"
     }
 
-    func reason(toBeChangedBy backends: gid_t?) -> String? {
+    /// Why others can change a file, and what that means.
+    func reason(toBeChangedBy backends: gid_t?, meaning: String) -> String? {
         let others = status.st_mode & 0o002 != 0
         guard others || status.st_mode & 0o020 != 0 && status.st_gid == backends else { return nil }
         let who = others ? "everybody on this host" : "the group \(Account.name(ofGroup: status.st_gid)), which is the backends' own"
-        return "can be changed by \(who), and it names the servers that get the tokens; sudo chmod go-w \(path.shellQuoted) closes it"
+        return "can be changed by \(who), and \(meaning); sudo chmod go-w \(path.shellQuoted) closes it"
     }
 }

@@ -5,7 +5,6 @@ import AppleIdentity
 import CredentialCore
 import CredentialSealing
 import Foundation
-import Webhooks
 
 /// The keys that a configuration names, read and found usable.
 struct Keys {
@@ -15,7 +14,7 @@ struct Keys {
     var ring: KeyRing?
     let http: HTTPKeys
     /// By the name of the delivery.
-    var deliverySecrets: [String: [WebhookSecret]] = [:]
+    var deliveries: [String: DeliveryKeys] = [:]
 
     /// - Throws: every unusable file at once.
     init(_ configuration: Configuration) throws(CommandFailure) {
@@ -40,7 +39,7 @@ struct Keys {
             mistakes += error.messages
         }
         do {
-            deliverySecrets = try configuration.readDeliverySecrets()
+            deliveries = try configuration.readDeliveryKeys()
         } catch {
             mistakes += error.lines
         }

@@ -76,8 +76,9 @@ extension Configuration {
         result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
         (result.http.clients, result.http.maxRequestsPerSecond) = (new.http.clients, new.http.maxRequestsPerSecond)
         for index in result.deliveries.indices {
-            let delivery = new.deliveries.first { $0.name == result.deliveries[index].name }
-            if let delivery { result.deliveries[index].secretFiles = delivery.secretFiles }
+            guard let delivery = new.deliveries.first(where: { $0.name == result.deliveries[index].name }) else { continue }
+            result.deliveries[index].secretFiles = delivery.secretFiles
+            result.deliveries[index].caFile = delivery.caFile
         }
         for index in result.apps.indices {
             // A key belongs to its team.

@@ -29,7 +29,7 @@ struct Deliveries: Service {
         for configured in context.configuration.deliveries { _ = try await context.store.delivery(configured.name) }
         mayDeliver = { [membership = context.membership] in membership.keepsHouse }
         loops = context.configuration.deliveries.map { configured in
-            let source = ReceiverSource(configured, keys.deliverySecrets[configured.name] ?? [])
+            let source = ReceiverSource(configured, keys.deliveries[configured.name] ?? DeliveryKeys())
             let telemetry = context.telemetry
             telemetry.createSeries(delivery: configured.name)
             let delivery = Delivery(
@@ -45,10 +45,10 @@ struct Deliveries: Service {
         }
     }
 
-    /// Takes over the secrets of a reload.
+    /// Takes over the secrets and authorities of a reload.
     func use(_ keys: Keys) {
-        // A delivery that left the configuration goes on with its old secrets until the restart.
-        for loop in loops { if let secrets = keys.deliverySecrets[loop.name] { loop.source.use(secrets) } }
+        // A delivery that left the configuration goes on with its old keys until the restart.
+        for loop in loops { if let own = keys.deliveries[loop.name] { loop.source.use(own) } }
     }
 
     func run() async throws {

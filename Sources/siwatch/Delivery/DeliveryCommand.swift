@@ -47,8 +47,7 @@ extension DeliveryCommand {
         func run() async throws {
             let configuration = try options.readConfiguration(opensDatabase: false)
             let delivery = try configuration.delivery(named: name)
-            let secrets = try Keys(configuration).deliverySecrets[name] ?? []
-            let source = ReceiverSource(delivery, secrets)
+            let source = ReceiverSource(delivery, try Keys(configuration).deliveries[name] ?? DeliveryKeys())
             let message = WebhookMessage(test: WallClock.system.now, nonce: .random(in: .min ... .max))
             let answer: Receiver.Answer
             do {

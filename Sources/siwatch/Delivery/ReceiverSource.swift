@@ -13,8 +13,16 @@ import Webhooks
 /// It looks the host up itself and connects to the address that it has judged, so that a name cannot lead elsewhere in between.
 actor ReceiverSource {
     private let delivery: Configuration.Delivery
-    private let secrets: NIOLockedValueBox<[WebhookSecret]>
-    private var current: (address: String, foundAt: ContinuousClock.Instant, client: HTTPClient, transport: HTTPTransport)?
+    private let keys: NIOLockedValueBox<DeliveryKeys>
+    private var current: Way?
+
+    private struct Way {
+        var address: String
+        var authorities: TrustedAuthorities?
+        var foundAt: ContinuousClock.Instant
+        var client: HTTPClient
+        var transport: HTTPTransport
+    }
 
     /// How long an address is believed.
     private static let validity = Duration.minutes(1)
@@ -22,30 +30,34 @@ actor ReceiverSource {
     private static let timeout = Duration.seconds(20)
     private static let largestAnswer = 65_536
 
-    init(_ delivery: Configuration.Delivery, _ secrets: [WebhookSecret]) {
+    init(_ delivery: Configuration.Delivery, _ keys: DeliveryKeys) {
         self.delivery = delivery
-        self.secrets = NIOLockedValueBox(secrets)
+        self.keys = NIOLockedValueBox(keys)
     }
 
-    nonisolated func use(_ new: [WebhookSecret]) { secrets.withLockedValue { $0 = new } }
+    nonisolated func use(_ new: DeliveryKeys) { keys.withLockedValue { $0 = new } }
 
     /// - Throws: `HostAddress.Refused`
     func receiver() async throws -> Receiver {
         let now = ContinuousClock.now
-        if current.map({ now - $0.foundAt > Self.validity }) ?? true { try await find(at: now) }
-        return Receiver(url: delivery.url, secrets: secrets.withLockedValue(\.self), transport: current!.transport)
+        let keys = self.keys.withLockedValue(\.self)
+        let isKnown = current.map { now - $0.foundAt <= Self.validity && $0.authorities == keys.authorities } ?? false
+        if !isKnown { try await find(at: now, trusting: keys.authorities) }
+        return Receiver(url: delivery.url, secrets: keys.secrets, transport: current!.transport)
     }
 
-    private func find(at now: ContinuousClock.Instant) async throws {
+    private func find(at now: ContinuousClock.Instant, trusting authorities: TrustedAuthorities?) async throws {
         let host = delivery.url.host() ?? ""
         let address = try await lookUp(host)
-        if current?.address == address {
+        if let known = current, known.address == address, known.authorities == authorities {
             current?.foundAt = now
             return
         }
+        // Connections that other authorities have opened end here.
         await close()
         var configuration = HTTPClient.Configuration.bounded
         configuration.dnsOverride = [host: address]
+        if let authorities { configuration.trust(authorities) }
         let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: configuration)
         let transport = HTTPTransport(
             client: client,
@@ -53,7 +65,7 @@ actor ReceiverSource {
             timeout: Self.timeout,
             largestBody: Self.largestAnswer
         )
-        current = (address, now, client, transport)
+        current = Way(address: address, authorities: authorities, foundAt: now, client: client, transport: transport)
     }
 
     /// On a thread of its own, because the system's resolver blocks.

@@ -186,7 +186,7 @@ import Testing
         let answer = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
         try await LoopbackServer.run(answer, tls: try LoopbackCertificate.serverContext()) { server in
             var configuration = HTTPClient.Configuration.bounded
-            if isTrusted { configuration.tlsConfiguration?.trustRoots = try LoopbackCertificate.trustRoots() }
+            if isTrusted { configuration.trust(try LoopbackCertificate.authorities()) }
             let request = TransportRequest(url: "https://127.0.0.1:\(server.port)/hook", headers: [:], body: Array("{}".utf8))
             let result = try await send(request, by: configuration, timeout: Self.patient)
             let expected: Result<TransportResponse, TransportFailure> =
@@ -194,6 +194,16 @@ import Testing
             #expect(result == expected)
             #expect(server.requests.count == (isTrusted ? 1 : 0))
         }
+    }
+
+    @Test(
+        arguments: [
+            "", "\n", "a word", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+            "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n",
+        ]
+    )
+    func trustsNothingWithoutACertificate(_ pem: String) {
+        #expect(throws: (any Error).self) { try TrustedAuthorities(pem: pem) }
     }
 
     @Test func tellsAClosedPort() async throws {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import NIOSSL
 
 /// An untrusted certificate, and its key, which is no secret.
@@ -14,9 +15,7 @@ enum LoopbackCertificate {
     }
 
     /// For a client that is to trust it.
-    static func trustRoots() throws -> NIOSSLTrustRoots {
-        .certificates([try NIOSSLCertificate(bytes: Array(certificate.utf8), format: .pem)])
-    }
+    static func authorities() throws -> TrustedAuthorities { try TrustedAuthorities(pem: certificate) }
 
     private static let key = """
         -----BEGIN PRIVATE KEY-----

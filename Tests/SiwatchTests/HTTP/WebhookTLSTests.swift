@@ -68,6 +68,81 @@ import Testing
         }
     }
 
+    /// An authority that the file does not name is not trusted, until a reload adds it.
+    @Test func aDeliveryTrustsTheAuthoritiesOfItsFile() async throws {
+        let (folder, elsewhere) = (try WatchedFolder(), try WatchedFolder())
+        defer { for each in [folder, elsewhere] { each.remove() } }
+        let (authority, other) = (try await CertificateAuthority(in: folder), try await CertificateAuthority(in: elsewhere))
+        let certificate = try await authority.issue()
+        let pems = try [other, authority].map { try String(contentsOfFile: $0.certificatePath, encoding: .utf8) }
+        try pems.joined().write(to: folder.url.appending(path: "both.pem"), atomically: true, encoding: .utf8)
+        try pems[0].write(to: folder.url.appending(path: "other.pem"), atomically: true, encoding: .utf8)
+        let receiver = HookReceiver()
+        try await receiver.serve(tls: certificate) { port in
+            let table = try Hook.table(in: folder, scheme: "https", port: port, "\(Self.types)\nca_file = \"other.pem\"")
+            try await Site.with(folder, table) { site in
+                _ = try await site.daemon { daemon in
+                    try await site.settle(try await site.apple.signIn(1))
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                    let (status, output) = try await folder.run("delivery", "test", "hook")
+                    #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
+                    #expect(receiver.hooks.isEmpty)
+                    try folder.edit("other.pem", "both.pem")
+                    daemon.signal(SIGHUP)
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                    #expect(Set(receiver.hooks.map(\.id)).count == 1)
+                    try await folder.complete("delivery", "test", "hook")
+                    #expect(!daemon.output.joined().contains("reload_needs_restart"), "\(daemon.output)")
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: canTrust)) func aFileOfAuthoritiesStandsInPlaceOfTheHosts() async throws {
+        let (folder, elsewhere) = (try WatchedFolder(), try WatchedFolder())
+        defer { for each in [folder, elsewhere] { each.remove() } }
+        let (authority, other) = (try await CertificateAuthority(in: folder), try await CertificateAuthority(in: elsewhere))
+        let receiver = HookReceiver()
+        try await receiver.serve(tls: try await authority.issue()) { port in
+            let file = "ca_file = \"\(other.certificatePath)\""
+            let table = try Hook.table(in: folder, scheme: "https", port: port, "\(Self.types)\n\(file)")
+            try await Site.with(folder, table) { site in
+                try await withDaemon(in: folder, trusting: authority) { daemon in
+                    try await site.settle(try await site.apple.signIn(1))
+                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                    #expect(receiver.hooks.isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test func checkNamesAFileThatHoldsNoAuthority() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        let path = try await CertificateAuthority(in: folder).certificatePath
+        let table = try Hook.table(in: folder, scheme: "https", port: 9, "ca_file = \"authority.pem\"")
+        try await Site.with(folder, table) { _ in
+            func check(_ expected: Int32, _ words: String) async throws {
+                let (status, output) = try await folder.run("check")
+                #expect(status == expected && output.joined(separator: "\n").contains(words), "\(output)")
+                #expect(!output.joined().contains("not to be quoted"))
+            }
+            try await check(0, "  delivery hook: https://127.0.0.1:9/hook; certified by an authority in \(path)")
+            try folder.edit("https://127.0.0.1:9/", "http://127.0.0.1:9/")
+            try await check(78, "belongs to an https:// URL, and delivery[0].url is none")
+            try folder.edit("http://127.0.0.1:9/", "https://127.0.0.1:9/")
+            try #require(chmod(path, 0o666) == 0)
+            try await check(78, "delivery[0].ca_file: \(path) can be changed by everybody on this host")
+            try #require(chmod(path, 0o644) == 0)
+            for text in ["", "not to be quoted", "-----BEGIN CERTIFICATE-----\nnot to be quoted\n-----END CERTIFICATE-----\n"] {
+                try Data(text.utf8).write(to: URL(filePath: path))
+                try await check(78, "delivery[0].ca_file: \(path) holds no certificate in PEM")
+            }
+            try FileManager.default.removeItem(atPath: path)
+            try await check(78, "delivery[0].ca_file: \(path) cannot be read: No such file or directory")
+        }
+    }
+
     /// Runs a daemon on a host that trusts the authority. The mount hides the host's own file from this daemon alone.
     private func withDaemon(
         in folder: WatchedFolder,

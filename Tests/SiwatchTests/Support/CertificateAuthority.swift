@@ -12,12 +12,12 @@ struct CertificateAuthority {
     /// Its own certificate, as PEM.
     var certificatePath: String { path("authority.pem") }
 
-    /// Keeps its files in a folder.
+    /// Keeps its files in a folder, and is named after it: of two with one name, a client may try the wrong one.
     init(in folder: WatchedFolder) async throws {
         self.folder = folder
         try await openssl(
-            ["req", "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", path("authority.key"), "-out", certificatePath]
-                + Self.newKey
+            ["req", "-x509", "-days", "2", "-subj", "/CN=\(folder.url.lastPathComponent)", "-keyout", path("authority.key")]
+                + ["-out", certificatePath] + Self.newKey
         )
     }
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import BoundedHTTP
+import Webhooks
+
+/// What a delivery signs with, and whom it trusts, read and found usable.
+struct DeliveryKeys: Sendable {
+    /// Two while a secret changes.
+    var secrets: [WebhookSecret] = []
+    /// Nil for the authorities of the host.
+    var authorities: TrustedAuthorities?
+}
