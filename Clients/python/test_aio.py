@@ -267,6 +267,10 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(door.requests[0][0], "GET /v1/changes")
         self.assertEqual(door.requests[0][1]["authorization"], "Bearer t")
 
+    def test_errors_have_their_public_names(self) -> None:
+        for error in (SiwatchError, SignInRejected, ChangesGone):
+            self.assertEqual(error.__module__, "siwatch")
+
     def test_a_url_of_another_kind_is_an_error(self) -> None:
         with self.assertRaisesRegex(ValueError, "none of http:, https: and unix:"):
             AsyncSiwatch("ftp://a.example", "t")

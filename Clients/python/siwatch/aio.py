@@ -15,13 +15,12 @@ from http.client import HTTPConnection, HTTPException, parse_headers
 from types import TracebackType
 from typing import Any
 
-from siwatch import Change, Deletion, SignIn, SiwatchError, User
-from siwatch import _BREATH, _PROBLEM, _Door, _judged, _members, _no_answer, _part, _read, _sign_in, _Tries, _user_path
+from siwatch import Change, Deletion, SignIn, SiwatchError, User, _wire
 
 __all__ = ["AsyncSiwatch"]
 
 
-class AsyncSiwatch(_Door):
+class AsyncSiwatch(_wire.Door):
     """What a backend tells siwatch and asks of it. Tasks of one event loop may share it.
 
     Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for two. All
@@ -59,47 +58,42 @@ class AsyncSiwatch(_Door):
         With a `code`, siwatch exchanges it at Apple. With a `refresh_token`, or with neither, you have verified the sign-in yourself.
         A later call with the same `key` is about the same sign-in. Raises `SignInRejected`.
         """
-        deadline, part = time.monotonic() + wait, _part(wait)
-        body = {
-            "client_id": client_id, "code": code, "nonce": nonce, "redirect_uri": redirect_uri, "user_id": user_id, "wait": part,
-            "refresh_token": refresh_token, "email": email, "is_private_email": is_private_email, "signed_in_at": signed_in_at,
-        }  # fmt: skip
-        members = await self._ask("POST", "/v1/sign-ins", body=body, key=key, wait=part, patience=10)
+        deadline = time.monotonic() + wait
+        request = self._post(
+            "sign-ins", key, client_id=client_id, code=code, nonce=nonce, redirect_uri=redirect_uri, user_id=user_id,
+            refresh_token=refresh_token, email=email, is_private_email=is_private_email, signed_in_at=signed_in_at, wait=_wire.part(wait),
+        )  # fmt: skip
         while True:
-            sign_in, part = _sign_in(members), _part(deadline - time.monotonic())
-            if sign_in.outcome != "waiting" or part == 0:
+            sign_in, rest = _wire.read_sign_in(await self._ask(request)), _wire.part(deadline - time.monotonic())
+            if sign_in.outcome != "waiting" or rest == 0:
                 return sign_in
-            await asyncio.sleep(_BREATH)
-            members = await self._ask("GET", f"/v1/sign-ins/{sign_in.id}", query={"wait": part}, wait=part, patience=10)
+            await asyncio.sleep(_wire.BREATH)
+            request = self._get("sign-ins", sign_in.id, patience=10, wait=rest)
 
     async def delete(self, client_id: str, user_id: str, *, key: str | None = None) -> Deletion:
         """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple."""
-        body = {"client_id": client_id, "user_id": user_id}
-        return _read(Deletion, await self._ask("POST", "/v1/deletions", body=body, key=key, patience=10))
+        return _wire.read(Deletion, await self._ask(self._post("deletions", key, client_id=client_id, user_id=user_id)))
 
     async def deletion(self, id: int) -> Deletion:
         """How far a deletion is."""
-        return _read(Deletion, await self._ask("GET", f"/v1/deletions/{id}"))
+        return _wire.read(Deletion, await self._ask(self._get("deletions", id)))
 
     async def state(self, user_id: str, app: str | None = None) -> User | None:
         """The state of a user, or None if siwatch does not know the user. `app` is needed if there are several."""
         try:
-            return _read(User, await self._ask("GET", _user_path(user_id), query={"app": app}))
+            return _wire.read(User, await self._ask(self._get("users", user_id, app=app)))
         except SiwatchError as error:
-            if error.type == _PROBLEM + "not-found":
+            if error.type == _wire.PROBLEM + "not-found":
                 return None
             raise
 
     async def ends_session(self, user_id: str, signed_in_at: int, app: str | None = None) -> bool:
         """Whether a session is to end. Ask at each request, and after the commit of a new session."""
-        query = {"signed_in_at": signed_in_at, "app": app}
-        ends: bool = (await self._ask("GET", _user_path(user_id) + "/ends-session", query=query))["ends_session"]
-        return ends
+        return bool((await self._ask(self._get("users", user_id, "ends-session", signed_in_at=signed_in_at, app=app)))["ends_session"])
 
     async def position(self) -> int:
         """The `id` after which to follow at first. Keep it, then ask `ends_session` for each session that you keep."""
-        position: int = (await self._ask("GET", "/v1/changes"))["next"]
-        return position
+        return int((await self._ask(self._get("changes")))["next"])
 
     async def changes(self, after: int | None = None, *, app: str | None = None, wait: int = 25) -> AsyncIterator[Change]:
         """Yields for ever the changes after the one with the id `after`, or from now on. Keep the `id` of each that you have handled.
@@ -108,37 +102,31 @@ class AsyncSiwatch(_Door):
         """
         after = await self.position() if after is None else after
         while True:
-            page = await self._ask(
-                "GET", "/v1/changes", query={"after": after, "app": app, "wait": wait}, wait=wait, patience=math.inf
-            )
+            page = await self._ask(self._get("changes", patience=math.inf, after=after, app=app, wait=wait))
             for change in page["changes"]:
-                yield _read(Change, change)
+                yield _wire.read(Change, change)
             after = page["next"]
             if not page["changes"]:
-                await asyncio.sleep(_BREATH)
+                await asyncio.sleep(_wire.BREATH)
 
-    async def _ask(
-        self, method: str, path: str, *, query: Any = None, body: Any = None, key: str | None = None, wait: float = 0, patience: float = 2
-    ) -> Any:
-        target, content, headers = self._request(path, query, body, key)
+    async def _ask(self, request: _wire.Request) -> Any:
         written = _Written("localhost" if self._url.scheme == "unix" else self._url.netloc)
-        written.request(method, target, content, headers)
-        tries = _Tries(patience)
+        written.request(request.method, request.target, request.body, request.headers)
+        tries = _wire.Tries(request.patience)
         while True:
             try:
-                return await self._try(bytes(written.sent), self._timeout + wait)
+                return await self._try(bytes(written.sent), self._timeout + request.wait)
             except SiwatchError as error:
                 await asyncio.sleep(tries.pause(error))
 
     async def _try(self, request: bytes, timeout: float) -> Any:
         try:
-            status, headers, content = await self._within(timeout, request)
-            members = _members(headers, content)
+            answer = await self._within(timeout, request)
         except (OSError, EOFError, HTTPException, asyncio.TimeoutError, asyncio.LimitOverrunError) as error:
             # siwatch has probably closed the idle connections, too.
             self.close()
-            raise _no_answer(error) from error
-        return _judged(status, headers, members)
+            raise _wire.no_answer(error) from error
+        return _wire.judged(*answer)
 
     async def _within(self, timeout: float, request: bytes) -> tuple[int, Message, bytes]:
         """Not by `wait_for`: before Python 3.12 it swallows a cancellation that comes with the answer, and `changes` would never end."""

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+"""What both clients share: how a request is built, and what an answer says. The public names are in `siwatch`."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from email.message import Message
+from typing import Any, Callable, NamedTuple, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+T = TypeVar("T")
+BREATH = 0.2  # Between two waits, because a siwatch that is about to stop answers at once.
+PROBLEM = "urn:siwatch:problem:"
+
+
+class SiwatchError(Exception):
+    """siwatch refused a request, or no whole answer came: then `status` is None.
+
+    `type` and `detail` are those of the problem document. If the error `is_temporary`, the same call may succeed later.
+    """
+
+    type: str | None
+    detail: str | None
+
+    def __init__(self, status: int | None, problem: Mapping[str, Any], retry_after: int = 0) -> None:
+        self.status, self.retry_after = status, retry_after
+        self.is_temporary = status in (None, 408, 429, 502, 503, 504)
+        vars(self).update({name: problem.get(name) for name in ("type", "detail", "reason", "id", "next")})
+        super().__init__(": ".join(str(part) for part in (status, problem.get("title"), self.detail, problem.get("reason")) if part))
+
+
+class SignInRejected(SiwatchError):
+    """Apple or siwatch rejected the sign-in `id`. `reason` says why: `code_expired`, for instance. `detail` says it for people."""
+
+    id: int
+    reason: str
+
+
+class ChangesGone(SiwatchError):
+    """Changes are missing. Ask `ends_session` for each session that you keep, and follow again after `next`."""
+
+    next: int
+
+
+class WebhookRejected(Exception):
+    """The request is no webhook of siwatch, or it is too old. Answer 400."""
+
+
+@dataclass(frozen=True)
+class User:
+    """The state of a user: `authorized`, `revoked` or `notFound`."""
+
+    app: str
+    user_id: str
+    state: str
+    reason: str
+    changed_at: int | None = None
+    verified_at: int | None = None
+    email: str | None = None
+    is_private_email: bool | None = None
+    email_forwarding: str | None = None
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """A sign-in. While its `outcome` is `waiting`, nobody is signed in and there is no `user`. Keep `signed_in_at` with the session."""
+
+    id: int
+    client_id: str
+    outcome: str
+    signed_in_at: int | None = None
+    real_user_status: int | None = None
+    settled_at: int | None = None
+    user: User | None = None
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The deletion of an account: `waiting`, `held` until an operator confirms it, or `done`. `tokens` is the receipt."""
+
+    id: int
+    outcome: str
+    requested_at: int | None = None
+    tokens: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a user at one client: of the state or of the e-mail address, as `kind` says."""
+
+    id: int
+    app: str
+    client_id: str
+    user_id: str
+    kind: str
+    occurred_at: int
+    recorded_at: int
+    from_state: str | None = None
+    to_state: str | None = None
+    reason: str | None = None
+    email: str | None = None
+    email_forwarding: str | None = None
+    source: str | None = None
+
+
+class Request(NamedTuple):
+    """A request, the same for all its tries. siwatch may take `wait` seconds on purpose; the tries end after `patience` seconds."""
+
+    method: str
+    target: str
+    body: str | None
+    headers: dict[str, str]
+    wait: float
+    patience: float
+
+
+class Door:
+    """Where siwatch is, and how it is asked."""
+
+    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
+        self._url, self._timeout = urlsplit(url), timeout
+        if self._url.scheme not in ("http", "https", "unix"):
+            raise ValueError("The URL begins with none of http:, https: and unix:.")
+        self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token.strip()}"}
+
+    def _get(self, *path: str | int, patience: float = 2, **query: Any) -> Request:
+        target = "/".join([self._base, "v1", *(quote(str(name), safe="") for name in path)])
+        given = urlencode(_given(query))
+        return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
+
+    def _post(self, path: str, key: str | None, **members: Any) -> Request:
+        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
+        return Request("POST", f"{self._base}/v1/{path}", json.dumps(_given(members)), headers, members.get("wait", 0), 10)
+
+
+class Tries:
+    """The tries of a call, and how patient it is, in seconds."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience, self._deadline, self._failures = patience, 0.0, 0
+
+    def pause(self, error: SiwatchError) -> float:
+        """How long to pause before the next try. Raises the error if it was the last one."""
+        # The first pause is none, because siwatch may just have closed an idle connection.
+        pause: float = max(error.retry_after, (2 ** min(self._failures, 7) - 1) / 4 * random.uniform(0.5, 1))
+        self._deadline = self._deadline or time.monotonic() + self._patience
+        self._failures += 1
+        if not error.is_temporary or time.monotonic() + pause > self._deadline:
+            raise error
+        return pause
+
+
+def no_answer(error: Exception) -> SiwatchError:
+    return SiwatchError(None, {"title": "No whole answer came", "detail": repr(error)})
+
+
+def judged(status: int, headers: Message, content: bytes) -> Any:
+    """The members of a good answer. Raises the error that any other is."""
+    try:
+        members = json.loads(content) if "json" in headers.get_content_subtype() else None
+    except ValueError as error:
+        raise no_answer(error) from None
+    if isinstance(members, dict) and status in (200, 202):
+        return members
+    problem = members if isinstance(members, dict) else {"title": "This is not siwatch's HTTP door"}
+    kinds = {PROBLEM + "sign-in-rejected": SignInRejected, PROBLEM + "changes-gone": ChangesGone}
+    pause = headers.get("Retry-After", "")
+    raise kinds.get(problem.get("type", ""), SiwatchError)(status, problem, int(pause) if pause.isdecimal() else 0)
+
+
+def read(kind: Callable[..., T], members: Mapping[str, Any]) -> T:
+    """A document. A later version of siwatch may add members."""
+    known = fields(cast(Any, kind))
+    return kind(**{field.name: members[field.name] for field in known if field.default is MISSING or field.name in members})
+
+
+def read_sign_in(members: Mapping[str, Any]) -> SignIn:
+    if members["outcome"] in ("rejected", "in_future"):
+        raise SignInRejected(422, {"type": PROBLEM + "sign-in-rejected", "reason": members["outcome"], **members})
+    return read(SignIn, {**members, "user": read(User, members["user"]) if members.get("user") else None})
+
+
+def part(wait: float) -> int:
+    """How much of a wait one request may take: ten whole seconds at most."""
+    return math.ceil(max(0, min(10, wait)))
+
+
+def _given(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
