@@ -58,8 +58,8 @@ test-tsan: setup setup-test setup-postgres ## Run all tests under the thread san
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
 .PHONY: test-kills
-test-kills: setup setup-postgres ## Kill the daemon among codes, revocations and webhooks: KILLS=40
-	@SIWATCH_TEST_KILLS=$(or $(KILLS),40) swift test --filter 'LaneKillTests|killsLoseNoChange'
+test-kills: setup setup-test setup-postgres ## Kill siwatch among codes, revocations and webhooks, and their receiver: KILLS=40
+	@SIWATCH_TEST_KILLS=$(or $(KILLS),40) swift test --filter 'LaneKillTests|WebhookKillTests'
 
 .PHONY: test-chaos
 test-chaos: setup setup-postgres ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123

@@ -11,7 +11,7 @@
 #   headers   the headers of SQLite, zlib and libpq: installed by the system's package manager where they are missing
 #   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
 #   python    Python 3, its cryptography and pytest, for the script that checks the dashboard, for the examples of Examples/sql, which
-#             the tests run, and for the fixtures of Clients/python
+#             the tests run, for the receiver of webhooks that they kill, and for the fixtures of Clients/python
 #   openssl   openssl, with which tests make certificates
 #   debian    what makes a Debian package, and lintian, which finds its mistakes
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own

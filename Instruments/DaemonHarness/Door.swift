@@ -111,6 +111,7 @@ package enum Hook {
     package static func table(
         in folder: WatchedFolder,
         scheme: String = "http",
+        host: String = "127.0.0.1",
         port: Int,
         _ more: String = ""
     ) throws -> [String: String] {
@@ -119,7 +120,7 @@ package enum Hook {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
         let table = """
             name = "hook"
-            url = "\(scheme)://127.0.0.1:\(port)/hook"
+            url = "\(scheme)://\(host):\(port)/hook"
             secret_files = ["hook.whsec"]
             \(more)
             """
