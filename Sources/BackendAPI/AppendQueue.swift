@@ -10,8 +10,7 @@ import NIOConcurrencyHelpers
 final class AppendQueue: Sendable {
     private let desk: any BackendDesk
     private let clock: WallClock
-    /// Gets the number of notifications among what was appended.
-    private let onAppended: @Sendable (Int) -> Void
+    private let onAppended: @Sendable (Set<Queue>) -> Void
     private let state = NIOLockedValueBox(State())
 
     private struct State {
@@ -35,7 +34,7 @@ final class AppendQueue: Sendable {
     /// Beyond this number the store is behind, and a caller does better to come again.
     private static let mostWaiting = 4096
 
-    init(_ desk: any BackendDesk, clock: WallClock, onAppended: @escaping @Sendable (Int) -> Void) {
+    init(_ desk: any BackendDesk, clock: WallClock, onAppended: @escaping @Sendable (Set<Queue>) -> Void) {
         self.desk = desk
         self.clock = clock
         self.onAppended = onAppended
@@ -102,13 +101,17 @@ final class AppendQueue: Sendable {
 
     private func append(_ requests: [BackendRequest]) async throws -> [AppendedRequest] {
         let rows = try await desk.append(requests, at: clock.now)
-        onAppended(requests.count { $0.isNotification })
+        onAppended(Set(requests.map(\.queue)))
         return rows
     }
 }
 
 extension BackendRequest {
-    fileprivate var isNotification: Bool {
-        if case .notification = self { true } else { false }
+    fileprivate var queue: Queue {
+        switch self {
+        case .notification: .notification
+        case .signIn: .grant
+        case .deletion: .revocation
+        }
     }
 }

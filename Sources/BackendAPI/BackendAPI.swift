@@ -30,7 +30,7 @@ package struct BackendAPI: Sendable {
     /// - Parameters:
     ///   - apps: as configured. There is at least one.
     ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
-    ///   - onAppended: called after each commit with the number of notifications in it.
+    ///   - onAppended: called after each commit with the queues that have new rows.
     ///   - note: called for each answer.
     package init(
         _ desk: any BackendDesk,
@@ -40,7 +40,7 @@ package struct BackendAPI: Sendable {
         requestsPerSecond: Int,
         clock: WallClock,
         intakeTest: @escaping @Sendable ([UInt8]) -> String?,
-        onAppended: @escaping @Sendable (_ notifications: Int) -> Void,
+        onAppended: @escaping @Sendable (Set<Queue>) -> Void,
         note: @escaping @Sendable (Served) -> Void
     ) {
         let queue = AppendQueue(desk, clock: clock, onAppended: onAppended)

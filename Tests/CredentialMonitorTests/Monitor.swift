@@ -134,10 +134,8 @@ struct Monitor {
         )
     }
 
-    var notificationHandler: NotificationHandler { notificationHandler(nil) }
-
-    func notificationHandler(_ flood: IntakeFlood?) -> NotificationHandler {
-        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2, flood: flood)
+    var notificationHandler: NotificationHandler {
+        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2)
     }
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }

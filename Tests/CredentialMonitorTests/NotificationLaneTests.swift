@@ -57,34 +57,4 @@ struct NotificationLaneTests {
             #expect(counter.totalValue == 1900)
         }
     }
-
-    @Test func whatFloodsInIsTakenInFirstAndSettledEveryTwoSeconds() async throws {
-        try await Monitor.with { monitor in
-            let flood = IntakeFlood { [clock = monitor.clock] in clock.uptime }
-            let handler = monitor.notificationHandler(flood)
-            func left() async throws -> Int {
-                try await monitor.settle(handler)
-                return try await monitor.count("SELECT COUNT(*) FROM notification_queue")
-            }
-            try await monitor.notify("rubbish")
-            flood.took(99)
-            #expect(try await left() == 0, "a few dozen are no flood")
-            for _ in 0..<19 {
-                try await monitor.notify("rubbish")
-                flood.took(100)
-                monitor.clock.advance(by: .milliseconds(100))
-                #expect(try await left() > 0)
-                #expect(handler.retryDelay() == .milliseconds(100))
-            }
-            flood.took(100)
-            monitor.clock.advance(by: .milliseconds(100))
-            #expect(try await left() == 0, "two seconds are enough")
-            try await monitor.notify("rubbish")
-            flood.took(100)
-            #expect(try await left() == 1)
-            monitor.clock.advance(by: .milliseconds(200))
-            #expect(try await left() == 0, "the flood is over")
-            #expect(handler.retryDelay() == nil)
-        }
-    }
 }

@@ -9,7 +9,6 @@ package struct NotificationHandler: WorkHandler {
     private let verifier: any NotificationVerifier
     private let clock: WallClock
     private let signInRush: SignInRush
-    private let flood: IntakeFlood?
 
     package let lane = Lane.notifications
     /// One chunk for each core.
@@ -25,19 +24,16 @@ package struct NotificationHandler: WorkHandler {
         verifier: any NotificationVerifier,
         clock: WallClock,
         cores: Int,
-        signInRush: SignInRush = SignInRush(),
-        flood: IntakeFlood? = nil
+        signInRush: SignInRush = SignInRush()
     ) {
         self.store = store
         self.verifier = verifier
         self.clock = clock
         self.signInRush = signInRush
-        self.flood = flood
         width = max(cores, 1)
     }
 
     package func claim(upTo slots: Int) async throws -> [ArraySlice<ClaimedNotification>] {
-        guard flood?.maySettle() ?? true else { return [] }
         let claimed = try await store.claimNotifications(
             upTo: slots * chunk,
             at: clock.now,
@@ -46,8 +42,6 @@ package struct NotificationHandler: WorkHandler {
         )
         return claimed.chunked(into: slots)
     }
-
-    package func retryDelay() -> Duration? { flood?.retryDelay }
 
     package func resolve(_ work: ArraySlice<ClaimedNotification>) async -> [Settlement] {
         var settlements: [Settlement] = []

@@ -28,18 +28,15 @@ struct Daemon {
     ) async throws {
         let context = try await DaemonContext(configuration, database, log: output)
         let apple = try await AppleAccess(client, context)
-        let (signInRush, flood) = (SignInRush(), IntakeFlood(uptime: context.membership.uptime))
+        let signInRush = SignInRush()
         queueWakeups = QueueWakeups(every: configuration.queues.pollInterval)
-        door = try Self.door(keys.http, apple, context) { [queueWakeups] notifications in
-            flood.took(notifications)
-            queueWakeups.hint()
-        }
+        door = try Self.door(keys.http, apple, context, onAppended: queueWakeups.hint)
         let wakeups = configuration.apps.map { _ in Wakeups(every: configuration.queues.pollInterval) }
         let writer = try await SettlementWriter(waking: wakeups, signInRush, door, context)
         apps = zip(configuration.apps, wakeups).map { app, wakeups in
             WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
         }
-        queues = QueueHandlers(apps, apple, writer, signInRush, flood, context)
+        queues = QueueHandlers(apps, apple, writer, signInRush, context)
         keyTrials = KeyTrials(apps, context)
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)

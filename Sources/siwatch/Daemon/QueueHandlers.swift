@@ -17,7 +17,6 @@ struct QueueHandlers {
         _ apple: AppleAccess,
         _ writer: SettlementWriter,
         _ signInRush: SignInRush,
-        _ flood: IntakeFlood,
         _ context: DaemonContext
     ) {
         let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
@@ -26,8 +25,7 @@ struct QueueHandlers {
             verifier: apple.notificationVerifier,
             clock: clock,
             cores: ProcessInfo.processInfo.activeProcessorCount,
-            signInRush: signInRush,
-            flood: flood
+            signInRush: signInRush
         )
         grants = GrantHandler(
             store: context.store,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import CredentialMonitor
 
 /// Wakes the loops over queues.
@@ -20,8 +21,16 @@ struct QueueWakeups {
 
     var all: [Wakeups] { [codes, grants, notifications, revocations, operatorRequests] }
 
-    /// Wakes all loops, because rows were inserted.
-    func hint() {
-        for wakeups in all { wakeups.hint() }
+    /// Wakes the loops over queues that have new rows.
+    func hint(_ queues: Set<Queue>) {
+        for queue in queues {
+            switch queue {
+            case .notification: notifications.hint()
+            case .grant:
+                codes.hint()
+                grants.hint()
+            case .revocation: revocations.hint()
+            }
+        }
     }
 }

@@ -71,12 +71,12 @@ struct HTTPDoor: Service {
 extension Daemon {
     /// Nil if the configuration has no door.
     ///
-    /// - Parameter onAppended: called after each commit with the number of notifications in it.
+    /// - Parameter onAppended: called after each commit with the queues that have new rows.
     static func door(
         _ keys: HTTPKeys,
         _ apple: AppleAccess,
         _ context: DaemonContext,
-        onAppended: @escaping @Sendable (_ notifications: Int) -> Void
+        onAppended: @escaping @Sendable (Set<Queue>) -> Void
     ) throws -> HTTPDoor? {
         let http = context.configuration.http
         guard let listen = http.listen else { return nil }
