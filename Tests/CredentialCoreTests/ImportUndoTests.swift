@@ -83,4 +83,67 @@ struct ImportUndoTests {
         for row in Int64(0)...40 { #expect(ledgers.contains(row) == all.contains(row), "\(row)") }
         #expect(ledgers.isKnown(30) && !ledgers.isKnown(20) && !ImportLedgers([]).contains(1))
     }
+
+    // MARK: From batch to batch
+
+    private func undo(_ batch: Int64, searchedUpTo id: Int64 = 100, erasedBefore erased: Int64 = 0) -> ImportUndo {
+        var undo = ImportUndo(importID: "one", batch: batch, isRehearsal: false)
+        undo.searchedUpTo = ["grant_log": id]
+        undo.erasedBefore = erased
+        return undo
+    }
+
+    private func result(_ change: (inout ImportUndo.Result) -> Void = { _ in }) -> ImportUndo.Result {
+        var result = ImportUndo.Result()
+        change(&result)
+        return result
+    }
+
+    /// SQLite gives the ids above the rows that are left to new rows.
+    @Test func theNextBatchKnowsWhatThisUndoHasErased() {
+        var progress = UndoProgress()
+        progress.add([undo(1), undo(2), undo(3)])
+        #expect(progress.next == undo(1) && progress.count == 3)
+        let first = progress.take(result { ($0.removed, $0.newestGrant, $0.erased) = (4, 60, 4) })
+        #expect(first && progress.next == undo(2, searchedUpTo: 60, erasedBefore: 4))
+        let second = progress.take(result { ($0.taken, $0.erased) = (5, 4) })
+        #expect(second && progress.next == undo(3, searchedUpTo: 60, erasedBefore: 4))
+        #expect(progress.removed == 4 && progress.taken == 5)
+    }
+
+    @Test func aBatchWithAClaimedRowComesOnceMoreAndCountsOnce() {
+        var progress = UndoProgress()
+        progress.add([undo(1), undo(2)])
+        var isTaken = progress.take(result { ($0.claimed, $0.kept, $0.removed) = (2, ["revocation": 1], 1) })
+        #expect(isTaken && progress.claimed == 2)
+        isTaken = progress.take(result { $0.kept = ["revocation": 3] })
+        #expect(isTaken && progress.next == nil && progress.kept == ["revocation": 4])
+        progress.beginAgain()
+        #expect(progress.next == undo(1) && progress.count == 1)
+        isTaken = progress.take(result { ($0.removed, $0.kept) = (2, ["revocation": 1]) })
+        #expect(isTaken && progress.claimed == 0 && progress.removed == 3 && progress.kept == ["revocation": 4])
+        progress.beginAgain()
+        #expect(progress.next == nil)
+    }
+
+    @Test func anUndoOfSomebodyElseEndsThisOne() {
+        var progress = UndoProgress()
+        progress.add([undo(1)])
+        let isTaken = progress.take(result { ($0.isOutdated, $0.erased) = (true, 7) })
+        #expect(!isTaken && progress.next == undo(1) && progress.removed == 0)
+        // A later search would know of the other undo, and this one does not.
+        progress.add([undo(2, erasedBefore: 7)])
+        #expect(progress.next?.erasedBefore == 0)
+    }
+
+    @Test func onlyBatchesWithRowsAreSearchedAndOnlyOnce() {
+        func told(_ batch: Int64, _ rows: [Int64]) -> ToldImport {
+            ToldImport(importID: "one", batch: batch, ledger: ImportLedger(rows: rows, known: []), toldAt: nil)
+        }
+        var progress = UndoProgress()
+        let batches = [told(2, [1, 2]), told(3, []), told(4, [4])]
+        #expect(progress.unsearched(batches).map(\.batch) == [2, 4])
+        progress.add([undo(2)])
+        #expect(progress.unsearched(batches).map(\.batch) == [4])
+    }
 }

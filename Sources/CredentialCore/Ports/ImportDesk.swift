@@ -21,6 +21,9 @@ package protocol ImportDesk: Sendable {
 
     /// The greatest id of a log; 0 if the log is empty.
     func greatestID(of log: UserLog) async throws -> Int64
+    /// How many rows undos have erased from `grant_log`.
+    func erasedSignIns() async throws -> Int64
+
 
     /// Rows of a log after this id, in the order of their ids.
     func loggedUsers(in log: UserLog, after id: Int64, upTo limit: Int) async throws -> [LoggedUser]

@@ -114,6 +114,9 @@ package struct ImportUndo: Codable, Sendable, Equatable {
     package var found: [String: [Int64]] = [:]
     /// The greatest id of each log at the beginning of that search.
     package var searchedUpTo: [String: Int64] = [:]
+    /// How many rows undos had erased from `grant_log` before that search, and this undo since. SQLite gives the ids of erased rows again,
+    /// so a search is worthless after another undo.
+    package var erasedBefore: Int64 = 0
     /// Whether to count only, and to change nothing.
     package var isRehearsal: Bool
 
@@ -125,6 +128,9 @@ package struct ImportUndo: Codable, Sendable, Equatable {
 
     /// The name in place of the user in the newest row of `credential_change`, which stays.
     package static let nobody = "undone"
+
+    /// The counter of the rows that undos have erased from `grant_log`.
+    package static let erasedCounter = "grant_log_undone"
 
     /// What became of a batch.
     package struct Result: Codable, Sendable, Equatable {
@@ -138,6 +144,10 @@ package struct ImportUndo: Codable, Sendable, Equatable {
         package var claimed = 0
         /// The greatest id of `grant_log` after rows were erased from it; nil if none was. SQLite gives the greater ids to new rows.
         package var newestGrant: Int64?
+        /// How many rows undos have erased from `grant_log`, this batch included.
+        package var erased: Int64 = 0
+        /// Whether another undo has erased rows since the search. Then nothing was done.
+        package var isOutdated = false
 
         package init() {}
     }

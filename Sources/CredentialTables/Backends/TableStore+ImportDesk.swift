@@ -91,6 +91,10 @@ extension TableStore {
     }
 
     package func greatestID(of log: UserLog) async throws -> Int64 {
+    package func erasedSignIns() async throws -> Int64 {
+        try await query { try $0.erasedSignIns() }
+    }
+
         try await query { try $0.fetchOne("SELECT MAX(id) FROM \(log.rawValue)")?.integer(at: 0) ?? 0 }
     }
 
@@ -161,6 +165,11 @@ extension TableConnection {
     }
 
     /// The credentials of a batch that the store has already.
+    /// How many rows undos have erased from `grant_log`.
+    func erasedSignIns() throws -> Int64 {
+        Int64(try fetchInt("SELECT value FROM counter WHERE name = $1", ImportUndo.erasedCounter))
+    }
+
     fileprivate func knownCredentials(of batch: ImportBatch) throws -> Set<CredentialName> {
         let users = try JSONText.encode(batch.signIns.compactMap(\.userID))
         let rows = try fetchAll(

@@ -16,6 +16,11 @@ struct ImportErasure<Connection: TableConnection> {
 
     func carryOut() throws -> ImportUndo.Result {
         var result = ImportUndo.Result()
+        result.erased = try connection.erasedSignIns()
+        guard undo.isRehearsal || result.erased == undo.erasedBefore else {
+            result.isOutdated = true
+            return result
+        }
         guard let ledger = try lockLedger(), !ledger.rows.isEmpty else { return result }
         let rows = try JSONText.encode(ledger.rows)
         let names = Set(try connection.importedNames(rows).filter { $0.userID != nil })
@@ -53,6 +58,7 @@ struct ImportErasure<Connection: TableConnection> {
         if !undo.isRehearsal {
             try erase(leaving, in: directory)
             if !leaving.logged.isEmpty { result.newestGrant = Int64(try connection.fetchInt("SELECT MAX(id) FROM grant_log")) }
+            result.erased += Int64(leaving.logged.count)
             try closeLedger(rows)
         }
         // A server has made a row for each user, to lock it.
@@ -160,11 +166,12 @@ struct ImportErasure<Connection: TableConnection> {
 
     /// Erases the changes of the credentials and takes the credentials out of the counts, under the lock on the tail.
     private func count(_ leaving: Leaving, _ people: [AppUserID: UserRecord], in directory: ClientDirectory) throws {
-        guard !leaving.credentials.isEmpty || !leaving.waiting.isEmpty else { return }
+        guard !leaving.credentials.isEmpty || !leaving.waiting.isEmpty || !leaving.logged.isEmpty else { return }
         // Nobody writes changes of users who are locked, so the search for them needs no lock on the tail.
         let told = try leaving.credentials.isEmpty ? [] : changes(of: leaving)
         try connection.lockSettlements()
         try connection.add(leaving.waiting.count, to: Queue.grant.removedCounter)
+        try connection.add(leaving.logged.count, to: ImportUndo.erasedCounter)
         guard !leaving.credentials.isEmpty else { return }
         try eraseAdmittedRejections(of: leaving, in: directory)
         try erase(told)

@@ -127,9 +127,7 @@ struct Import: AsyncParsableCommand {
         }
         let report = try await reversal.carryOut(isRehearsal: false)
         try output.print(report, report.text)
-        guard report.claimed == 0 else {
-            throw CommandFailure.unavailable("siwatch is still settling some rows of the import: repeat the command")
-        }
+        if let failure = report.failure { throw failure }
     }
 
     // MARK: Before the first row

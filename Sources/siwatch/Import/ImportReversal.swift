@@ -12,8 +12,6 @@ struct ImportReversal {
     /// How long to come back to rows that the daemon is settling.
     private static let patience = Duration.seconds(30)
     private static let pause = Duration.milliseconds(500)
-    /// Rows of a log in one read.
-    private static let page = 10_000
 
     struct Report: Encodable {
         var id: String
@@ -54,6 +52,16 @@ struct ImportReversal {
             return ([first] + several + reasons + busy).joined(separator: "\n")
         }
 
+        /// Why the command fails although it has a report; nil if it does not.
+        var failure: CommandFailure? {
+            guard claimed > 0, !isRehearsal else { return nil }
+            return .unavailable("siwatch is still settling some rows of the import: repeat the command")
+        }
+
+        fileprivate mutating func take(_ undone: UndoProgress) {
+            (removed, taken, kept, claimed) = (undone.removed, undone.taken, undone.kept, undone.claimed)
+        }
+
         fileprivate mutating func note(_ times: [Timestamp]) {
             guard let first = times.min(), let last = times.max(), first.duration(to: last) > RequestKey.life else { return }
             (toldFrom, toldTo) = (first.text, last.text)
@@ -64,39 +72,39 @@ struct ImportReversal {
     /// - Throws: `CommandFailure`. What is undone by then stays undone, and a repeated command goes on.
     func carryOut(isRehearsal: Bool) async throws -> Report {
         var report = Report(id: importID, isRehearsal: isRehearsal)
-        var results: [Int64: ImportUndo.Result] = [:]
+        var undone = UndoProgress()
         let end = ContinuousClock.now + Self.patience
         while true {
-            // A claimed row is settled by the next round. The search finds its row in the log.
-            let (all, times) = try await search(isRehearsal: isRehearsal)
+            // An import that still runs may have told a batch meanwhile. It tells no further one, because the undo has forgotten its keys.
+            let (undos, times) = try await search(after: undone, isRehearsal: isRehearsal)
             report.note(times)
-            let undos = all.filter { results[$0.batch].map { $0.claimed > 0 } ?? true }
-            progress.begin(isRehearsal ? "looking" : "undoing", of: undos.count, "batches")
-            defer { progress.end() }
-            var newest = Int64.max
-            for var undo in undos {
-                // New rows may have the ids of erased ones. So the search counts only up to the rows that were left then.
-                undo.searchedUpTo[UserLog.grants.rawValue] = min(undo.searchedUpTo[UserLog.grants.rawValue] ?? 0, newest)
-                let result: ImportUndo.Result
-                do {
-                    result = try await carryOut(undo)
-                } catch let failure as CommandFailure where !isRehearsal && report.removed + report.taken > 0 {
-                    let sentence = """
-                        before that, \(report.removed.grouped) credentials and \(report.taken.grouped) waiting sign-ins of the import were taken \
-                        back: repeat the command, and the undo goes on
-                        """
-                    throw CommandFailure(code: failure.code, messages: failure.messages + [sentence])
-                }
-                newest = min(newest, result.newestGrant ?? newest)
-                report.removed += result.removed
-                report.taken += result.taken
-                results[undo.batch] = result
-                progress.add()
-            }
-            report.kept = results.values.reduce(into: [:]) { kept, result in kept.merge(result.kept) { $0 + $1 } }
-            report.claimed = results.values.reduce(0) { $0 + $1.claimed }
-            if report.claimed == 0 || isRehearsal || ContinuousClock.now >= end { return report }
+            undone.add(undos)
+            if undone.next == nil { return report }
+            try await carryOut(&undone, &report)
+            if isRehearsal { return report }
+            if undone.claimed == 0 { continue }
+            if ContinuousClock.now >= end { return report }
             try await Task.sleep(for: Self.pause)
+            undone.beginAgain()
+        }
+    }
+
+    /// Carries out one round.
+    private func carryOut(_ undone: inout UndoProgress, _ report: inout Report) async throws {
+        progress.begin(report.isRehearsal ? "looking" : "undoing", of: undone.count, "batches")
+        defer { progress.end() }
+        while let undo = undone.next {
+            do {
+                guard undone.take(try await carryOut(undo)) else { throw Self.otherUndo }
+            } catch let failure as CommandFailure where !report.isRehearsal && undone.removed + undone.taken > 0 {
+                let sentence = """
+                    before that, \(undone.removed.grouped) credentials and \(undone.taken.grouped) waiting sign-ins of the import were taken \
+                    back: repeat the command, and the undo goes on
+                    """
+                throw CommandFailure(code: failure.code, messages: failure.messages + [sentence])
+            }
+            report.take(undone)
+            progress.add()
         }
     }
 
@@ -107,52 +115,30 @@ struct ImportReversal {
         return result
     }
 
-    // MARK: The search
+    private static let otherUndo = CommandFailure.unavailable(
+        "another undo of an import is at work: wait until it is done, and repeat the command"
+    )
 
-    /// Finds the rows of logs about the users of each batch. A search in the transactions would hold up every settlement.
+    /// Searches for the batches that no earlier round has searched.
     ///
     /// The connection is closed afterwards, because a request may have to take the lock on the file.
     /// - Returns: also when the batches with rows were told.
-    private func search(isRehearsal: Bool) async throws -> (undos: [ImportUndo], toldAt: [Timestamp]) {
+    private func search(after undone: UndoProgress, isRehearsal: Bool) async throws -> (undos: [ImportUndo], toldAt: [Timestamp]) {
         try await configuration.withStore { store in
             let all = try await store.toldImports()
             let batches = all.filter { $0.importID == importID }
             guard !batches.isEmpty else { throw unknown(all) }
-            let index = try await users(of: batches, in: store)
-            var undos = batches.map { ImportUndo(importID: importID, batch: $0.batch, isRehearsal: isRehearsal) }
-            defer { progress.end() }
-            for log in UserLog.allCases {
-                let greatest = try await store.greatestID(of: log)
-                progress.begin("searching \(log.rawValue)", of: nil, "rows")
-                var last: Int64 = 0
-                while last < greatest {
-                    let rows = try await store.loggedUsers(in: log, after: last, upTo: Self.page)
-                    guard let end = rows.last?.id else { break }
-                    last = end
-                    for row in rows {
-                        for place in index.batches(of: row.userID) {
-                            // The transaction finds the rows of its own batch.
-                            if let grant = row.grantID, batches[place].ledger.contains(grant) { continue }
-                            undos[place].found[log.rawValue, default: []].append(row.id)
-                        }
-                    }
-                    progress.add(rows.count)
+            let search = ImportSearch(store) { [progress] step in
+                switch step {
+                case .beginsToReadImport(let count): progress.begin("reading the import", of: count, "batches")
+                case .begins(let log): progress.begin("searching \(log.rawValue)", of: nil, "rows")
+                case .hasRead(let count): progress.add(count)
                 }
-                for place in undos.indices { undos[place].searchedUpTo[log.rawValue] = greatest }
             }
+            defer { progress.end() }
+            let undos = try await search.undos(of: undone.unsearched(batches), isRehearsal: isRehearsal)
             return (undos, batches.filter { !$0.ledger.rows.isEmpty }.compactMap(\.toldAt))
         }
-    }
-
-    private func users(of batches: [ToldImport], in store: any CredentialStore) async throws -> UserIndex {
-        progress.begin("reading the import", of: batches.count, "batches")
-        var index = UserIndex()
-        for (place, batch) in batches.enumerated() {
-            for user in try await store.importedUsers(of: batch) { index.add(user, place) }
-            progress.add()
-        }
-        index.sort()
-        return index
     }
 
     private func unknown(_ all: [ToldImport]) -> CommandFailure {
@@ -161,34 +147,6 @@ struct ImportReversal {
         }
         let known = names.isEmpty ? "it knows no import" : "it knows \(names.sorted().prefix(10).joined(separator: ", "))"
         return .wrongUsage("siwatch knows no import \(importID.printable), or it is too old to be undone; \(known)")
-    }
-}
-
-/// The batches of users by a hash. Two users may share a hash: the transaction looks at the names themselves.
-private struct UserIndex {
-    private var places: [(hash: Int, batch: Int)] = []
-
-    mutating func add(_ user: String, _ batch: Int) {
-        places.append((user.hashValue, batch))
-    }
-
-    mutating func sort() {
-        places.sort { ($0.hash, $0.batch) < ($1.hash, $1.batch) }
-    }
-
-    func batches(of user: String) -> [Int] {
-        let hash = user.hashValue
-        var (low, high) = (0, places.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if places[middle].hash < hash { low = middle + 1 } else { high = middle }
-        }
-        var found: [Int] = []
-        while low < places.count, places[low].hash == hash {
-            if found.last != places[low].batch { found.append(places[low].batch) }
-            low += 1
-        }
-        return found
     }
 }
 

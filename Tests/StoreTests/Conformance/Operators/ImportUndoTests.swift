@@ -45,6 +45,7 @@ import Testing
         var total = ImportUndo.Result()
         for batch in try await store.ports.toldImports() where batch.importID == name {
             var undo = ImportUndo(importID: name, batch: batch.batch, isRehearsal: isRehearsal)
+            undo.erasedBefore = try await store.ports.erasedSignIns()
             for log in UserLog.allCases where searches {
                 undo.found[log.rawValue] = try await store.ports.loggedUsers(in: log, after: 0, upTo: 1000).map(\.id)
                 // Beyond every row, so that the transaction finds none by itself.
@@ -273,6 +274,62 @@ import Testing
             return
         }
         #expect(result.newestGrant == 1)
+    }
+
+    /// On a server, a row with a lesser id may be committed after the search.
+    @Test(arguments: StoreKind.allCases) func aRowThatTheSearchHasMissedKeepsTheUser(_ kind: StoreKind) async throws {
+        let store = try await imported(kind, "ann")
+        try await store.signIn("ann", token: "r.ann")
+        let batch = try #require(try await store.ports.toldImports().first)
+        var request = ImportUndo(importID: "one", batch: batch.batch, isRehearsal: false)
+        for log in UserLog.allCases { request.searchedUpTo[log.rawValue] = try await store.ports.greatestID(of: log) }
+        guard case .importUndone(let result)? = try await store.ask(.undoImport(request), at: Self.later) else {
+            Issue.record("no answer")
+            return
+        }
+        #expect(result.kept == ["other_sign_in": 1])
+        #expect(try await users(of: store) == ["ann"])
+    }
+
+    /// A backend's row may have the id of a row that the other undo has erased, and the search of this one would have missed it.
+    @Test(arguments: StoreKind.allCases) func anUndoEndsTheSearchesOfOthers(_ kind: StoreKind) async throws {
+        let store = try await imported(kind, "ann")
+        try await tell([Self.signIn("bob")], as: "two", to: store)
+        try await store.settleGrants(at: .start)
+        let told = try await store.ports.toldImports().filter { $0.importID == "two" }
+        let undos = try await ImportSearch(store.ports).undos(of: told, isRehearsal: false)
+        #expect(try await undo(of: store).removed == 1)
+        guard case .importUndone(let late)? = try await store.ask(.undoImport(undos[0]), at: Self.later) else {
+            Issue.record("no answer")
+            return
+        }
+        #expect(late.isOutdated && late.removed == 0 && late.erased == 1)
+        #expect(try await users(of: store) == ["bob"])
+        var progress = UndoProgress()
+        progress.add(try await ImportSearch(store.ports).undos(of: told, isRehearsal: false))
+        let next = try #require(progress.next)
+        guard case .importUndone(let last)? = try await store.ask(.undoImport(next), at: Self.later) else {
+            Issue.record("no answer")
+            return
+        }
+        let isTaken = progress.take(last)
+        #expect(isTaken && progress.removed == 1 && last.erased == 2)
+        #expect(try await users(of: store) == [])
+    }
+
+    /// The search finds the rows that nobody but the search can find.
+    @Test(arguments: StoreKind.allCases) func theSearchFindsWhatElseWasTold(_ kind: StoreKind) async throws {
+        let store = try await imported(kind, "ann", "bob")
+        try await store.signIn("bob", token: "r.bob")
+        try await store.signIn("cat", token: "c")
+        try await store.notify(.consentRevoked, "ann", at: .start - .days(1), now: Self.later)
+        let told = try await store.ports.toldImports()
+        let undo = try #require(try await ImportSearch(store.ports).undos(of: told, isRehearsal: false).first)
+        let logged = try await store.column("SELECT id FROM grant_log WHERE grant_id = 3").compactMap(\.integer)
+        #expect(undo.found["grant_log"] == logged && undo.searchedUpTo["grant_log"] == 4)
+        #expect(undo.found["notification_log"]?.count == 1 && undo.searchedUpTo["notification_log"] == 1)
+        let changes = try await store.column("SELECT id FROM credential_change WHERE user_id IN ('ann', 'bob') ORDER BY id")
+        #expect(undo.found["credential_change"] == changes.compactMap(\.integer))
     }
 
     /// Without the ledger nobody can tell the import's rows from others, so it goes before the rows.
