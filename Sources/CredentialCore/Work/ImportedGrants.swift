@@ -9,14 +9,17 @@ package struct ImportBatch: Sendable {
     package var importID: String
     /// A digest of the rows.
     package var key: String
+    /// The key of the batch that this run of the import told before; nil for its first batch.
+    package var after: String?
     package var signIns: [ToldSignIn]
 
     /// How many sign-ins one transaction tells. Others wait only briefly for so few.
     package static let size = 512
 
-    package init(importID: String, key: String, signIns: [ToldSignIn]) {
+    package init(importID: String, key: String, after: String? = nil, signIns: [ToldSignIn]) {
         self.importID = importID
         self.key = key
+        self.after = after
         self.signIns = signIns
     }
 

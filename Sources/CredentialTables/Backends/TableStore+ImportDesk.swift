@@ -4,14 +4,15 @@
 package import CredentialCore
 
 extension TableStore {
-    package func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch {
+    package func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch? {
         let owner = ImportBatch.owner(of: batch.importID)
         let rows = try JSONText.encode(batch.signIns.map(ImportedRow.init))
         while true {
             do {
-                return try await transaction { connection -> ToldBatch in
+                return try await transaction { connection -> ToldBatch? in
                     let former = try connection.fetchOne("SELECT row_id FROM request_key WHERE client = $1 AND key = $2", owner, batch.key)
                     if let former { return ToldBatch(rows: [former.integer(at: 0)], isKnown: true) }
+                    if let key = batch.after, try !connection.holdKey(key, of: owner) { return nil }
                     let known = try connection.knownCredentials(of: batch)
                     let told = try connection.fetchAll(
                         """
@@ -90,11 +91,11 @@ extension TableStore {
         return try await query { connection in try connection.importedNames(rows).compactMap { $0.userID } }
     }
 
-    package func greatestID(of log: UserLog) async throws -> Int64 {
     package func erasedSignIns() async throws -> Int64 {
         try await query { try $0.erasedSignIns() }
     }
 
+    package func greatestID(of log: UserLog) async throws -> Int64 {
         try await query { try $0.fetchOne("SELECT MAX(id) FROM \(log.rawValue)")?.integer(at: 0) ?? 0 }
     }
 
@@ -164,12 +165,19 @@ extension TableConnection {
         ).map { CredentialName($0, client: 0, user: 1) }
     }
 
-    /// The credentials of a batch that the store has already.
     /// How many rows undos have erased from `grant_log`.
     func erasedSignIns() throws -> Int64 {
         Int64(try fetchInt("SELECT value FROM counter WHERE name = $1", ImportUndo.erasedCounter))
     }
 
+    /// Keeps an undo from forgetting a key until the transaction ends. So the undo sees the rows of the transaction, or it prevents them.
+    ///
+    /// - Returns: false if the key is forgotten.
+    fileprivate func holdKey(_ key: String, of owner: String) throws -> Bool {
+        try fetchOne("SELECT row_id FROM request_key WHERE client = $1 AND key = $2 \(dialect.forUpdate)", owner, key) != nil
+    }
+
+    /// The credentials of a batch that the store has already.
     fileprivate func knownCredentials(of batch: ImportBatch) throws -> Set<CredentialName> {
         let users = try JSONText.encode(batch.signIns.compactMap(\.userID))
         let rows = try fetchAll(

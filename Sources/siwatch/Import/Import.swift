@@ -19,10 +19,11 @@ struct Import: AsyncParsableCommand {
 
             --undo takes an import back as a whole, under the name that the import has printed. It removes what only this import has told, \
             and keeps each user that siwatch knew before or that a backend, another import or Apple has told of. What the import \
-            told of a kept user stays.
+            told of a kept user stays. An import that still runs tells no more.
 
-            It exits with 0 if all lines were told, with 1 if lines were left out or the file could not be read to its end, with 64 if nothing \
-            was confirmed, with 65 if Apple did not accept the samples, and with 69 if siwatch or the database is away.
+            It exits with 0 if all lines were told, with 1 if lines were left out, the file could not be read to its end or an undo came in \
+            between, with 64 if nothing was confirmed, with 65 if Apple did not accept the samples, and with 69 if siwatch or the database \
+            is away, or if the undo has to be repeated.
             """
     )
 

@@ -15,6 +15,8 @@ struct ImportWriter {
     private let waits: Bool
     private let clock: WallClock
     private var batch: [ToldSignIn] = []
+    /// The key of the last batch.
+    private var last: String?
     /// A row of each of the last batches.
     private var window: ArraySlice<Int64> = []
     private(set) var told = 0
@@ -42,8 +44,16 @@ struct ImportWriter {
     /// - Returns: its rows; only the last one if an earlier run has told them.
     mutating func flush() async throws -> [Int64] {
         guard !batch.isEmpty else { return [] }
-        let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), signIns: self.batch)
-        let answer = try await store.append(batch, at: clock.now)
+        let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), after: last, signIns: self.batch)
+        guard let answer = try await store.append(batch, at: clock.now) else {
+            throw CommandFailure.failed(
+                """
+                siwatch no longer knows the lines that this command told before: an undo took the import back, or another run told them a \
+                day ago. The rest was not told. Repeat the command if you want the import
+                """
+            )
+        }
+        last = batch.key
         if answer.isKnown { known += self.batch.count } else { told += self.batch.count }
         self.batch = []
         guard waits, !answer.isKnown, let last = answer.rows.max() else { return answer.rows }

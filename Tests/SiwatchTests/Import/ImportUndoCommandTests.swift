@@ -119,6 +119,36 @@ import Testing
         }
     }
 
+    /// The import waits for its pipe, and would tell the rest after the undo.
+    @Test(arguments: SiteDatabase.allCases) func anImportThatRunsTellsNothingAfterItsUndo(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = site.folder.url.appending(path: "pipe").path
+            #expect(mkfifo(path, 0o600) == 0)
+            // Opened for both, so that neither end waits for the other.
+            let pipe = FileHandle(fileDescriptor: open(path, O_RDWR | O_CLOEXEC), closeOnDealloc: false)
+            let first = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
+            // More than 64 KiB and a thousand lines: siwatch reads so much before it tells the first batch.
+            let end = String(repeating: "x", count: 80)
+            func lines(_ numbers: ClosedRange<Int>) -> Data {
+                Data(numbers.map { "stranger\($0),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
+            }
+            try pipe.write(contentsOf: Data(Self.header.utf8) + lines(1...1000))
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 512)
+            let output = first.output.joined(separator: "\n")
+            let name = String(try #require(output.firstMatch(of: /Import ([0-9a-f]{12})/)).1)
+            let undo = try await site.folder.run("import", "--undo", name, "--yes")
+            let gone = "Import \(name): 0 credentials and 512 waiting sign-ins are gone."
+            #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
+            // The pipe holds so many, even if siwatch reads no more of it.
+            try pipe.write(contentsOf: lines(1001...1300))
+            try pipe.close()
+            #expect(await first.exit() == 1, "\(first.output)")
+            let sentence = "siwatch: siwatch no longer knows the lines that this command told before"
+            #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func anUnknownImportIsNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let (none, words) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")

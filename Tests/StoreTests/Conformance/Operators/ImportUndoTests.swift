@@ -332,6 +332,24 @@ import Testing
         #expect(undo.found["credential_change"] == changes.compactMap(\.integer))
     }
 
+    /// The import goes on while an operator takes it back.
+    @Test(arguments: StoreKind.allCases) func anImportThatIsTakenBackTellsNoFurtherBatch(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func batch(_ key: String, after: String?, _ user: String) -> ImportBatch {
+            ImportBatch(importID: "one", key: key, after: after, signIns: [Self.signIn(user)])
+        }
+        #expect(try await store.ports.append(batch("a", after: nil, "ann"), at: .start) != nil)
+        #expect(try await store.ports.append(batch("b", after: "a", "bob"), at: .start) != nil)
+        #expect(try await undo(of: store).taken == 2)
+        #expect(try await store.ports.append(batch("c", after: "b", "cat"), at: .start) == nil)
+        #expect(try await store.count("grant_queue") == 0)
+        #expect(try await store.count("request_key") == 2, "two ledgers and no key")
+        // The same command once more.
+        #expect(try await store.ports.append(batch("a", after: nil, "ann"), at: .start)?.isKnown == false)
+        #expect(try await store.ports.append(batch("a", after: nil, "ann"), at: .start)?.isKnown == true)
+        #expect(try await store.count("grant_queue") == 1)
+    }
+
     /// Without the ledger nobody can tell the import's rows from others, so it goes before the rows.
     @Test(arguments: StoreKind.allCases) func anOldImportIsNotUndone(_ kind: StoreKind) async throws {
         let store = try await imported(kind, "ann")
