@@ -88,7 +88,13 @@ struct Import: AsyncParsableCommand {
         let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
         var file = try ImportFile(self.file ?? "-", clientID: clientID, grantedAt: grantedAt, known: known, now: clock.now)
         let survey = try file.survey(line)
-        try present(survey, file)
+        // The same regular file is the same import. Of a pipe siwatch knows only the beginning.
+        var toldBefore: Timestamp?
+        if file.size == nil {
+            let former = try await store.toldImports().filter { $0.importID == file.id && !$0.ledger.rows.isEmpty }
+            toldBefore = former.compactMap(\.toldAt).min()
+        }
+        try present(survey, file, toldBefore)
         if !(noTrial && noWait) { try await requireSiwatch(database, store) }
         do throws(FileFailure) {
             try file.checkUnchanged()
@@ -97,6 +103,7 @@ struct Import: AsyncParsableCommand {
         }
 
         var outcome = Outcome(report: Report(id: file.id))
+        outcome.report.firstToldAt = toldBefore?.text
         var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
         let samples = noTrial ? [] : survey.samples
         if !samples.isEmpty {
@@ -134,11 +141,22 @@ struct Import: AsyncParsableCommand {
     // MARK: Before the first row
 
     /// Shows what was found, and asks.
-    private func present(_ survey: ImportSurvey, _ file: ImportFile) throws(CommandFailure) {
+    ///
+    /// - Parameter toldBefore: when siwatch was first told a pipe of this beginning; nil if never.
+    private func present(_ survey: ImportSurvey, _ file: ImportFile, _ toldBefore: Timestamp?) throws(CommandFailure) {
         guard survey.unknownClients.isEmpty else { throw ImportColumns.unknownClients(survey.unknownClients) }
         if !output.json {
             // With --yes nobody looks, and the lines would end in the log of a job.
             try printOutput((yes ? "" : "\(survey.lines)\n\n") + "\(survey.verdict)\nImport \(file.id).")
+            if let toldBefore {
+                try printOutput(
+                    """
+                    A pipe that began with the same 64 KiB was told at \(toldBefore.text). This one is taken for the same import: its known \
+                    lines are left out, and --undo takes both back. If it is another import, name a column in its first line that siwatch \
+                    ignores.
+                    """
+                )
+            }
         }
         guard survey.good > 0 else {
             let sentence = "\(file.name) has no good line; nothing was written"
@@ -256,6 +274,8 @@ struct Import: AsyncParsableCommand {
         /// Rows that an earlier run of the import had told.
         var knownBefore = 0
         var bad = 0
+        /// When siwatch was first told a pipe of the same beginning; nil if never.
+        var firstToldAt: String?
         var trial: ImportTrial.Result?
 
         init(id: String) {

@@ -149,6 +149,34 @@ import Testing
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func pipesThatBeginAlikeSayThatTheyAreOneImport(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            func importPipe(_ text: String) async throws -> [String] {
+                let path = site.folder.url.appending(path: "pipe").path
+                unlink(path)
+                #expect(mkfifo(path, 0o600) == 0)
+                let process = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
+                Thread.detachNewThread {
+                    let end = FileHandle(forWritingAtPath: path)
+                    try? end?.write(contentsOf: Data(text.utf8))
+                    try? end?.close()
+                }
+                #expect(await process.exit() == 0, "\(process.output)")
+                return process.output
+            }
+            let text = Self.header + strangers(3000)
+            let first = try await importPipe(text)
+            #expect(!first.joined().contains("A pipe that began with the same 64 KiB"), "\(first)")
+            let second = try await importPipe(text + "late,com.example.app,,1700000000\n")
+            #expect(second.contains { $0.hasPrefix("A pipe that began with the same 64 KiB was told at ") }, "\(second)")
+            let name = String(try #require(second.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
+            #expect(first.contains { $0.contains(name) }, "\(first)")
+            let undo = try await site.folder.run("import", "--undo", name, "--yes")
+            #expect(undo.status == 0, "\(undo.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func anUnknownImportIsNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let (none, words) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")
