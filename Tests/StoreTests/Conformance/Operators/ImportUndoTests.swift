@@ -350,6 +350,43 @@ import Testing
         #expect(try await store.count("grant_queue") == 1)
     }
 
+    @Test(arguments: StoreKind.allCases) func canariesAndAdmittedRejectionsGoWithTheirCredential(_ kind: StoreKind) async throws {
+        let store = try await imported(kind, "ann", "bob")
+        try await store.signIn("ann", client: "web", token: "w")
+        try await store.signIn("bob", at: Self.later)
+        try await store.run("INSERT INTO canary (user_id, client, asked_at) SELECT user_id, client, 1 FROM credential")
+        try await store.run(
+            """
+            INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at)
+            SELECT app, client, user_id, 1, 2, 3 FROM credential
+            """
+        )
+        #expect(try await store.count("admitted_rejection") == 3)
+        #expect(try await undo(of: store).removed == 1)
+        for table in ["canary", "admitted_rejection"] {
+            let left = try await store.rows(
+                "SELECT t.user_id, client.client_id FROM \(table) t JOIN client ON client.id = t.client ORDER BY t.user_id"
+            )
+            #expect(left == [["ann", "web"], ["bob", "app"]], "\(table)")
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func theCountsOfTheAppForgetTheCredential(_ kind: StoreKind) async throws {
+        let store = try await imported(kind, "ann", "bob")
+        try await store.signIn("bob", at: Self.later)
+        try await store.run(
+            """
+            UPDATE credential
+               SET unverified = TRUE, never_accepted = TRUE, answer = 'another_user', answered_at = granted_at,
+                   pending_since = granted_at, pending_asked_at = granted_at, pending_key = 'KEY'
+            """
+        )
+        try await store.run("UPDATE app SET unverified = 2, pending = 2, never_accepted = 2, foreign_tokens = 2 WHERE name = 'example'")
+        #expect(try await undo(of: store).removed == 1)
+        let counts = try await store.rows("SELECT unverified, pending, never_accepted, foreign_tokens FROM app WHERE name = 'example'")
+        #expect(counts == [[1, 1, 1, 1]])
+    }
+
     /// Without the ledger nobody can tell the import's rows from others, so it goes before the rows.
     @Test(arguments: StoreKind.allCases) func anOldImportIsNotUndone(_ kind: StoreKind) async throws {
         let store = try await imported(kind, "ann")
