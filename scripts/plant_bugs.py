@@ -329,6 +329,42 @@ BUGS = [
         "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
     ),
     (
+        "an undo takes a user of whom a backend has told too",
+        "ImportUndo.swift",
+        "        if hasOtherSignIn { return .otherSignIn }\n",
+        "",
+    ),
+    (
+        "an undo does not wait for a row that siwatch is settling",
+        "ImportUndo.swift",
+        "        if isClaimed { return .wait }\n",
+        "",
+    ),
+    (
+        "an undo leaves the changes that told of its credentials",
+        "ImportErasure.swift",
+        "        try erase(told)\n",
+        "",
+    ),
+    (
+        "an undo leaves its credentials in the counts by state",
+        "ImportErasure.swift",
+        "SET count = count - $3 WHERE",
+        "SET count = count - 0 * $3 WHERE",
+    ),
+    (
+        "an undo goes by its search although another undo has erased rows since",
+        "ImportErasure.swift",
+        "guard undo.isRehearsal || result.erased == undo.erasedBefore else",
+        "guard undo.isRehearsal || result.erased >= 0 else",
+    ),
+    (
+        "an import that runs goes on after its undo",
+        "TableStore+ImportDesk.swift",
+        "                    if let key = batch.after, try !connection.holdKey(key, of: owner) { return nil }\n",
+        "",
+    ),
+    (
         "on PostgreSQL a duplicate leaves no trace",
         "PostgresStore/Settling/SettlementTransaction+Queues.swift",
         "'duplicate' FROM repeated ORDER BY settlement",

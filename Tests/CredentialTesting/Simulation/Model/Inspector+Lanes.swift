@@ -34,11 +34,14 @@ extension Inspector {
 
     /// I3: the log has the true outcome of each sign-in.
     mutating func grantLogIsRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try database.rows("SELECT id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id", [lastGrantLogged])
+        let rows = try database.rows(
+            "SELECT id, grant_id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id",
+            [lastGrantLogged]
+        )
         for row in rows {
             lastGrantLogged = row[0]
-            let (place, found): (Int, [String]) = (Int(lastGrantLogged) - 1, [row[1], row[2]])
-            let expected = state.model.grantsLogged.indices.contains(place) ? state.model.grantsLogged[place] : ["nothing"]
+            let (number, found): (Int64, [String]) = (row[1], [row[2], row[3]])
+            let expected = state.model.toldRows[number]?.logged ?? ["nothing"]
             if found != expected { return Violation(.stateFollowsFromFacts, "a sign-in is logged as \(found), by the rules \(expected)") }
         }
         return nil

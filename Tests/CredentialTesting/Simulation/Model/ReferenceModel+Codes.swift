@@ -99,6 +99,7 @@ extension ReferenceModel {
         let issuedAt = min(max(call.dated, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
         // The app's request to revoke meanwhile concerns this sign-in.
         let grantedAt = requestsSeen[SignIn(credential: credential, at: row.grantedAt)].map { min($0, issuedAt) } ?? issuedAt
+        toldRows[id]?.credential = credential
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))

@@ -71,6 +71,7 @@ extension ReferenceModel {
     mutating func insert(_ row: RequestRow, as id: Int64) {
         requestRows[id] = row
         requestsIn += 1
+        requestedUsers.insert(row.credential.userID)
     }
 
     mutating func claimed(_ work: [ClaimedRevocationRequest]) {

@@ -128,7 +128,7 @@ extension ReferenceModel {
 
     mutating func close(_ row: Int64, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
         grantRows[row] = nil
-        grantsLogged.append([outcome.rawValue, reason?.rawValue ?? ""])
+        toldRows[row]?.logged = [outcome.rawValue, reason?.rawValue ?? ""]
         return .grant(outcome, reason)
     }
 
@@ -238,8 +238,9 @@ extension ReferenceModel {
         facts[work.id]?.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
     }
 
-    /// The retention erases tokens that have been rejected for a week.
+    /// The retention erases tokens that have been rejected for a week, and forgets batches of imports after a day.
     mutating func swept(at now: Timestamp) {
+        importKeys = importKeys.filter { $0.value >= now.advanced(by: .seconds(-86_400)) }
         let cutoff = now.advanced(by: .seconds(-7 * 86_400))
         for credential in credentials {
             touched.insert(credential.userID)

@@ -143,8 +143,17 @@ struct ReferenceModel {
     var rejectionsOfAccepted: [String: Int] = [:]
     /// In the order in which they were written.
     var receipts: [Receipt] = []
-    /// The rows that have left the queue of grants, in their order: result and reason.
-    var grantsLogged: [[String]] = []
+    /// The rows of grants that the queue or the log must hold, by the number that they had in the queue.
+    var toldRows: [Int64: ToldRow] = [:]
+    /// How many rows of grants undos have taken, and how many of them from the log.
+    var rowsUndone = 0
+    var loggedUndone = 0
+    /// When each batch of an import was told, by import and key, as long as a repeated import must skip it.
+    var importKeys: [[String]: Timestamp] = [:]
+    /// Users whom a backend has ever asked to revoke.
+    var requestedUsers: Set<String> = []
+    /// Credentials with an end that an undo has shown again. The change log must tell it once more.
+    var shownAgain: Set<CredentialID> = []
     /// Apple's verdicts on each client.
     var clients: [String: ClientFacts] = [:]
     /// Users whose rows may have changed since the last comparison.
@@ -298,9 +307,19 @@ struct ReferenceModel {
         return settled.union(waiting).contains { $0 > signIn.at }
     }
 
-    mutating func insert(_ row: GrantRow, as id: Int64) {
+    /// - Parameters:
+    ///   - importID: the import that tells the row; nil for a backend.
+    ///   - wasKnown: whether siwatch knew the credential before the import told it.
+    mutating func insert(_ row: GrantRow, as id: Int64, toldBy importID: String? = nil, wasKnown: Bool = false) {
         grantRows[id] = row
         grantsIn += 1
+        let isNamed = row.code?.namesUser ?? true
+        toldRows[id] = ToldRow(
+            credential: isNamed ? row.credential : nil,
+            at: row.grantedAt,
+            importID: importID,
+            wasKnown: wasKnown
+        )
         if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }
     }
 

@@ -59,6 +59,12 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case revocationDatedByItsProof
     /// siwatch gives up a revocation that Apple does not answer.
     case revocationGivenUp
+    /// An undo leaves the last batch of its import.
+    case lastBatchNotUndone
+    /// An undo does not search the logs, and takes users of whom others have told.
+    case undoneWithoutSearch
+    /// An undo is a rehearsal, whatever the operator asks.
+    case undoOnlyRehearsed
 }
 
 extension PlantedBug {
@@ -68,7 +74,31 @@ extension PlantedBug {
         case .repetitionIgnored:
             plan.weathers = [.massRejection(1)]
             if plan.isTouchy { plan.breaker = BreakerRules() }
+        case .lastBatchNotUndone, .undoneWithoutSearch, .undoOnlyRehearsed:
+            (plan.importsFiles, plan.tellsAgain) = (true, true)
         default: break
+        }
+    }
+
+    /// The requests of an undo in place of those that its search has made.
+    func undos(_ undos: [ImportUndo], ofBatches batches: [Int64]) -> [ImportUndo] {
+        switch self {
+        case .lastBatchNotUndone: undos.filter { $0.batch != batches.max() }
+        case .undoneWithoutSearch:
+            undos.map { undo in
+                var undo = undo
+                undo.found = [:]
+                // Beyond every row, so that the transaction finds none either.
+                for log in UserLog.allCases { undo.searchedUpTo[log.rawValue] = 1_000_000 }
+                return undo
+            }
+        case .undoOnlyRehearsed:
+            undos.map { undo in
+                var undo = undo
+                undo.isRehearsal = true
+                return undo
+            }
+        default: undos
         }
     }
 

@@ -109,7 +109,7 @@ extension Simulation {
 
     /// Leaves a request, lets the daemon carry it out, and tells the model the rejected tokens that siwatch asks about again.
     @discardableResult
-    private mutating func ask(
+    mutating func ask(
         _ request: OperatorRequest,
         effect: (inout SimulatedWorld.State) -> Void = { _ in }
     ) async throws -> OperatorAnswer? {

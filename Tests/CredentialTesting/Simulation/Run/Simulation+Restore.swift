@@ -33,6 +33,8 @@ extension Simulation {
     /// own records.
     private mutating func restore(_ backup: Backup) async throws {
         await abandon()
+        // The command has lost its database.
+        undo = nil
         try database.restore()
         inspector = backup.inspector
         inspector.lookAgain()

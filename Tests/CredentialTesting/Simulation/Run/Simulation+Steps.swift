@@ -21,6 +21,8 @@ extension Simulation {
             if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }
             if plan.brake != RevocationBrakeRules(), chance(60) { try await decideAboutRevocations() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
+            if plan.importsFiles, chance(100) { try await importFile() }
+            if plan.importsFiles, chance(80) { try await undoImport() }
             if plan.importsMany, !hasImported, world.with({ $0.model.anEventAwaitsAnUntriedSignIn(at: $0.now) }) { try await importMany() }
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<18: act()

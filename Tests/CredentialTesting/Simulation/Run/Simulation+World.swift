@@ -136,7 +136,7 @@ extension Simulation {
         agenda.append((truth, .grant(ScriptedApple.SignIn(credential: credential, at: truth.second, token: token), address: nil)))
     }
 
-    private func isCanary(_ user: String) -> Bool { plan.canaries.values.contains { $0.contains(user) } }
+    func isCanary(_ user: String) -> Bool { plan.canaries.values.contains { $0.contains(user) } }
 
     /// A sign-in from a backend that stored a wrong token: the user's first one, one of another client, or a truncated one.
     private mutating func withImportedToken(_ signIn: ScriptedApple.SignIn, _ person: Person) -> ScriptedApple.SignIn {

@@ -63,6 +63,8 @@ package struct Simulation {
         var tokensMove: Bool
         /// Whether operators take a client out of the configuration for a while.
         var changesClients = false
+        /// Whether operators import files of users, and undo imports.
+        var importsFiles = false
         /// A client that Apple will refuse for good.
         var refused: String?
         var breaker: BreakerRules
@@ -96,6 +98,9 @@ package struct Simulation {
     var struck: Set<String> = []
     /// Whether the run has had its import of many.
     var hasImported = false
+    /// The files that operators import, and the undo that is at work.
+    var files: [ImportedFile] = []
+    var undo: Undo?
     var backup: Backup?
     /// When siwatch last asked about an app with an open breaker, by Apple's clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]
@@ -280,5 +285,6 @@ extension Simulation.Plan {
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
         // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
+        importsFiles = chance(50, "files imported")
     }
 }

@@ -171,6 +171,8 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
     case requestBraked, brakeConfirmed, brakeDropped
     case signInBehindImport, clockStepWithSignInInHand
+    case fileImported, importCutShort, importRepeated, importRefused
+    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated, endShownAgain
 }
 
 /// The last lines of the history, and a digest of all of them.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The rule of an undo. It takes what only the import has told, and nothing else.
+///
+/// The model does not know in which transaction a row or a credential goes. It looks at what has gone, and says whether that may go. Once
+/// the command reports that the undo is complete, the model says whether all has gone that had to.
+extension ReferenceModel {
+    /// A row of grants in the queue or in the log.
+    struct ToldRow {
+        /// Nil for a code that names nobody.
+        var credential: CredentialID?
+        var at: Timestamp
+        /// The import that told it; nil for a backend.
+        var importID: String?
+        /// Whether siwatch knew the credential before the import told it.
+        var wasKnown: Bool
+        /// Outcome and reason in the log; nil while the row waits.
+        var logged: [String]?
+    }
+
+    /// What has gone from the tables in one transaction of an undo.
+    struct Taken {
+        /// By the numbers that they had in the queue.
+        var rows: Set<Int64>
+        var credentials: Set<CredentialID>
+    }
+
+    /// The imports with rows in the queue or in the log.
+    var importsTold: [String] { Set(toldRows.values.compactMap(\.importID)).sorted() }
+
+    // MARK: Batches
+
+    /// What the store must answer to a batch.
+    enum ExpectedBatch: Equatable {
+        case told, known
+        /// An undo has taken the import back since the batch before.
+        case refused
+    }
+
+    func expected(_ batch: ImportBatch) -> ExpectedBatch {
+        if importKeys[[batch.importID, batch.key]] != nil { return .known }
+        if let key = batch.after, importKeys[[batch.importID, key]] == nil { return .refused }
+        return .told
+    }
+
+    /// An import has told a batch.
+    mutating func told(_ batch: ImportBatch, _ rows: [(id: Int64, row: GrantRow)], at now: Timestamp) {
+        importKeys[[batch.importID, batch.key]] = now
+        let known = Set(rows.map { $0.row.credential }.filter { facts[$0] != nil })
+        for (id, row) in rows { insert(row, as: id, toldBy: batch.importID, wasKnown: known.contains(row.credential)) }
+    }
+
+    // MARK: The undo
+
+    /// Why an undo must leave a credential; nil if only the import has told of it.
+    func reasonToKeep(_ credential: CredentialID, of importID: String) -> String? {
+        let rows = toldRows.filter { $0.value.credential == credential }
+        if rows.contains(where: { $0.value.importID != importID }) { return "a backend or another import has told of it" }
+        if requestedUsers.contains(credential.userID) { return "a backend has asked to revoke it" }
+        if userFacts[credential.userID].map({ !$0.logged.isEmpty }) ?? false { return "Apple has notified siwatch of its user" }
+        guard let first = rows.min(by: { $0.key < $1.key }) else { return "no import has told of it" }
+        return first.value.wasKnown ? "siwatch knew it before" : nil
+    }
+
+    /// Takes out what one transaction of an undo has taken.
+    ///
+    /// - Parameters:
+    ///   - forgetsKeys: whether the batch had not been undone before. Then its undo forgets the keys, so that an import that runs ends.
+    ///   - isPunctual: whether the clock has always been right. Otherwise the model does not know when a claim ends.
+    /// - Returns: the violation, if the undo may not take all of that. Then nothing is taken out.
+    mutating func undo(
+        _ importID: String,
+        _ taken: Taken,
+        forgetsKeys: Bool,
+        isPunctual: Bool,
+        at now: Timestamp
+    ) -> Violation? {
+        if let violation = look(at: taken, of: importID, isPunctual: isPunctual, at: now) { return violation }
+        if forgetsKeys { importKeys = importKeys.filter { $0.key[0] != importID } }
+        noteShownAgain(without: taken.credentials)
+        for id in taken.rows {
+            guard let row = toldRows.removeValue(forKey: id) else { continue }
+            rowsUndone += 1
+            if row.logged != nil { loggedUndone += 1 }
+            grantRows[id] = nil
+            guard let credential = row.credential, !taken.credentials.contains(credential) else { continue }
+            // A credential that stays loses the sign-ins that siwatch had not taken yet.
+            let isTold = toldRows.values.contains { $0.credential == credential && $0.at == row.at }
+            if !isTold { inserted[credential]?.remove(row.at) }
+        }
+        for credential in taken.credentials {
+            touched.insert(credential.userID)
+            facts[credential] = nil
+            inserted[credential] = nil
+            authorizedSince[credential] = nil
+            poisoned.remove(credential)
+        }
+        // The address belongs to the user. What the import told of a user who stays at another client stays.
+        for user in Set(taken.credentials.map(\.userID)) where credentials(of: user).isEmpty { userFacts[user] = nil }
+        return nil
+    }
+
+    private func look(at taken: Taken, of importID: String, isPunctual: Bool, at now: Timestamp) -> Violation? {
+        for credential in taken.credentials.sorted(by: { $0.name < $1.name }) {
+            guard let reason = reasonToKeep(credential, of: importID) else { continue }
+            return Violation(.nothingIsLost, "the undo of \(importID) takes \(credential.name), although \(reason)")
+        }
+        for id in taken.rows.sorted() {
+            guard let row = toldRows[id] else { continue }
+            let name = "row \(id) of \(row.importID ?? "a backend")"
+            guard row.importID == importID else { return Violation(.nothingIsLost, "the undo of \(importID) takes \(name)") }
+            if let waiting = grantRows[id] {
+                let isClaimed = waiting.held != nil && waiting.heldUntil > now
+                if isClaimed, isPunctual { return Violation(.nothingIsLost, "an undo takes \(name), which siwatch is settling") }
+                continue
+            }
+            if let credential = row.credential, facts[credential] != nil, !taken.credentials.contains(credential) {
+                return Violation(.nothingIsLost, "an undo takes \(name) out of the log, and leaves its credential")
+            }
+        }
+        return nil
+    }
+
+    /// Where the import's sign-in made a user count as signed in, the ends at other clients must be told again.
+    private mutating func noteShownAgain(without gone: Set<CredentialID>) {
+        for user in Set(gone.map(\.userID)) {
+            let rows = credentials(of: user).compactMap { credential in row(of: credential).map { (credential, $0) } }
+            let wasHidden = rows.contains { gone.contains($0.0) && $0.1.state == "authorized" }
+            let left = rows.filter { !gone.contains($0.0) }
+            guard wasHidden, !left.contains(where: { $0.1.state == "authorized" }) else { continue }
+            for (credential, row) in left where row.reason != "never_granted" { shownAgain.insert(credential) }
+        }
+    }
+
+    /// A violation, if a complete undo has left what only the import has told.
+    func isUndone(_ importID: String) -> Violation? {
+        for (id, row) in toldRows.sorted(by: { $0.key < $1.key }) where row.importID == importID {
+            if row.logged == nil { return Violation(.nothingIsStuck, "the undo of \(importID) is complete, and its row \(id) waits") }
+            guard let credential = row.credential, reasonToKeep(credential, of: importID) == nil else { continue }
+            return Violation(.stateFollowsFromFacts, "the undo of \(importID) is complete, and it has left \(credential.name)")
+        }
+        return nil
+    }
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import GRDB
+
+/// Operators import files of users. Some lines are wrong: the time, the token or the client. Another day an operator undoes an import.
+///
+/// Both commands are processes of their own. They go from batch to batch, and may die in between. Meanwhile all else goes on.
+extension Simulation {
+    /// A file, as far as its import has come.
+    struct ImportedFile {
+        var name: String
+        var batches: [[ToldSignIn]]
+        /// The next batch.
+        var next = 0
+        /// The key of the batch before, if the same process has told it.
+        var last: String?
+
+        var isOver: Bool { next == batches.count }
+    }
+
+    /// An undo, as far as its command has come.
+    struct Undo {
+        var importID: String
+        var progress = UndoProgress()
+        /// Whether another undo has taken rows meanwhile. A credential may have stayed for the sake of such a row.
+        var isDisturbed = false
+    }
+
+    // MARK: The import
+
+    /// An operator begins an import, or an import goes on, or ends early, or somebody repeats it.
+    mutating func importFile() async throws {
+        guard let place = files.indices.first(where: { !files[$0].isOver }) else {
+            if files.isEmpty || files.count < 3 && chance(600) {
+                files.append(writeFile())
+                return try await tellBatch(of: files.count - 1)
+            }
+            let place = Int.random(in: files.indices, using: &generator)
+            (files[place].next, files[place].last) = (0, nil)
+            return try await tellBatch(of: place)
+        }
+        if files[place].next > 0, chance(150) {
+            // The next process begins with the first line again.
+            (files[place].next, files[place].last) = (0, nil)
+            return world.with { state in
+                state.count(.importCutShort)
+                state.note("\(files[place].name) is cut short")
+            }
+        }
+        try await tellBatch(of: place)
+    }
+
+    private mutating func writeFile() -> ImportedFile {
+        var file = ImportedFile(name: "import\(files.count)", batches: [])
+        for _ in 1...Int.random(in: 1...3, using: &generator) {
+            var batch: [ToldSignIn] = []
+            for _ in 1...Int.random(in: 1...4, using: &generator) { batch.append(writeLine()) }
+            file.batches.append(batch)
+        }
+        return file
+    }
+
+    /// A line about a user from before siwatch, or about somebody whom siwatch may know.
+    private mutating func writeLine() -> ToldSignIn {
+        let known = people.filter { !isCanary($0.user) }
+        let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
+        let person = if let acquaintance { acquaintance } else { meetUser() }
+        let clients = person.app.clientIDs.filter { $0 != dropped?.clientID }
+        let client = clients.randomElement(using: &generator) ?? person.app.clientIDs[0]
+        let credential = CredentialID(clientID: client, userID: person.user)
+        let (signIn, others) = world.with { state in (state.apple.newestSignIn(of: credential), state.apple.tokens(of: person.user)) }
+        // Without a sign-in there, the file names a wrong client.
+        var at = signIn?.at ?? truth.advanced(by: .seconds(-Int.random(in: 60...2_000_000, using: &generator))).second
+        var token = signIn?.isByCode ?? true ? others.randomElement(using: &generator) : signIn?.token
+        switch Int.random(in: 0..<100, using: &generator) {
+        case 0..<20: token = nil
+        case 20..<30: token = others.randomElement(using: &generator)
+        case 30..<36:
+            let other = people.randomElement(using: &generator)!.user
+            token = world.with { $0.apple.tokens(of: other) }.randomElement(using: &generator)
+        case 36..<40: token = "cut off \(person.user)"
+        default: break
+        }
+        if chance(250) {
+            let wrong = at.advanced(by: .seconds(Int.random(in: -90_000...90_000, using: &generator)))
+            at = min(wrong, truth.second)
+            world.with { _ = $0.misdated.insert(person.user) }
+        }
+        return ToldSignIn(
+            clientID: client,
+            userID: person.user,
+            proof: token.map { .refreshToken(Secret($0)) },
+            address: chance(300) ? EmailAddress(person.address) : nil,
+            signedInAt: at
+        )
+    }
+
+    /// A user of the backend who signed in long before. Some have lost the token since.
+    private mutating func meetUser() -> Person {
+        let app = plan.apps.randomElement(using: &generator)!
+        let user = "past\(people.count)"
+        people.append(Person(user: user, app: app, bringsToken: true, lastActedAt: truth, address: "\(user)@example.com"))
+        let credential = CredentialID(clientID: app.clientIDs.randomElement(using: &generator)!, userID: user)
+        let ago = Duration.seconds(Int.random(in: 60...4_000_000, using: &generator))
+        let (hasToken, hasEnded) = (chance(850), chance(150))
+        world.with { state in
+            _ = state.apple.signIn(credential, at: state.truth.advanced(by: .zero - ago).second, withToken: hasToken)
+            if hasEnded { state.apple.changePassword(of: user, at: state.truth) }
+        }
+        return people[people.count - 1]
+    }
+
+    private mutating func tellBatch(of place: Int) async throws {
+        let file = files[place]
+        let signIns = file.batches[file.next]
+        // The command takes lines of configured clients only.
+        if signIns.contains(where: { $0.clientID == dropped?.clientID }) { return }
+        let batch = ImportBatch(importID: file.name, key: "batch \(file.next)", after: file.last, signIns: signIns)
+        let expected = world.with { $0.model.expected(batch) }
+        let answer = try await process.store.append(batch, at: now)
+        switch answer {
+        case nil:
+            // The operator does not repeat it at once.
+            (files[place].next, files[place].last) = (file.batches.count, nil)
+        case .some: (files[place].next, files[place].last) = (file.next + 1, batch.key)
+        }
+        let rows = if let answer, !answer.isKnown { try queued(answer.rows) } else { [] as [QueuedRow] }
+        let now = now
+        world.with { $0.report($0.took(batch, answer, expected, rows, at: now)) }
+    }
+
+    typealias QueuedRow = (id: Int64, row: ReferenceModel.GrantRow)
+
+    /// The rows of an import, as they stand in the queue.
+    private func queued(_ ids: [Int64]) throws -> [QueuedRow] {
+        var queued: [QueuedRow] = []
+        for id in ids.sorted() {
+            let columns = "client_id, user_id, granted_at, refresh_token, email"
+            for row in try database.rows("SELECT \(columns) FROM grant_queue WHERE id = ?", [id]) {
+                let credential = CredentialID(clientID: row[0], userID: row[1])
+                let at = Timestamp(milliseconds: row[2])
+                let grant = ReferenceModel.GrantRow(credential: credential, grantedAt: at, token: row[3], address: row[4])
+                queued.append((id: id, row: grant))
+            }
+        }
+        return queued
+    }
+
+    // MARK: The undo
+
+    /// An operator begins an undo, or the undo goes on, or ends early. Now and then another operator undoes something meanwhile.
+    mutating func undoImport() async throws {
+        guard undo != nil else {
+            let names = world.with { $0.model.importsTold }
+            guard let name = names.randomElement(using: &generator) else { return }
+            var begun = Undo(importID: name)
+            world.with { $0.note("an operator undoes \(name)") }
+            guard try await search(&begun) else { return }
+            undo = begun
+            return
+        }
+        if chance(120) {
+            undo = nil
+            return world.with { state in
+                state.count(.undoCutShort)
+                state.note("the undo is cut short")
+            }
+        }
+        if chance(60) { try await disturb() }
+        try await undoBatch()
+    }
+
+    /// Another operator undoes one batch of any import.
+    private mutating func disturb() async throws {
+        let names = world.with { $0.model.importsTold }
+        guard let name = names.randomElement(using: &generator) else { return }
+        var other = Undo(importID: name)
+        guard try await search(&other), let request = other.progress.next else { return }
+        undo?.isDisturbed = true
+        _ = try await takeBack(request)
+    }
+
+    /// Looks for batches of the import that the undo does not know, and searches the logs for their users.
+    ///
+    /// - Returns: whether there are some.
+    private func search(_ undo: inout Undo) async throws -> Bool {
+        let importID = undo.importID
+        let batches = try await process.store.toldImports().filter { $0.importID == importID }
+        if batches.isEmpty {
+            world.with { $0.report(Violation(.nothingIsLost, "rows of \(importID) are there, and siwatch knows no such import")) }
+        }
+        let undos = try await ImportSearch(process.store).undos(of: undo.progress.unsearched(batches), isRehearsal: false)
+        let asked = bug?.undos(undos, ofBatches: batches.map(\.batch)) ?? undos
+        undo.progress.add(asked)
+        return !asked.isEmpty
+    }
+
+    private mutating func undoBatch() async throws {
+        guard var running = undo else { return }
+        guard let request = running.progress.next else { return try await endRound(running) }
+        if chance(200) {
+            var rehearsal = request
+            rehearsal.isRehearsal = true
+            world.with { $0.count(.undoRehearsed) }
+            _ = try await takeBack(rehearsal)
+        }
+        // Nobody waits for a late answer.
+        guard let result = try await takeBack(request) else { return }
+        let isTaken = running.progress.take(result)
+        if !isTaken { world.with { $0.count(.undoOutdated) } }
+        running.isDisturbed = undo?.isDisturbed ?? false
+        undo = isTaken ? running : nil
+    }
+
+    /// At the end of a round the command comes back to claimed rows, and looks for batches that were told meanwhile.
+    private mutating func endRound(_ ended: Undo) async throws {
+        var running = ended
+        if running.progress.claimed > 0 {
+            world.with { $0.count(.undoWaits) }
+            running.progress.beginAgain()
+            // Its patience may end.
+            undo = chance(300) ? nil : running
+            return
+        }
+        if try await search(&running) {
+            undo = running
+            return
+        }
+        undo = nil
+        world.with { state in
+            state.count(.undoComplete)
+            state.note("the undo of \(running.importID) is complete")
+            if !running.isDisturbed { state.report(state.model.isUndone(running.importID)) }
+        }
+    }
+
+    /// Lets the daemon undo one batch, and tells the model what has gone.
+    ///
+    /// - Returns: nil if the request came too late.
+    private mutating func takeBack(_ request: ImportUndo) async throws -> ImportUndo.Result? {
+        // The earlier commits did not know what goes now.
+        try check()
+        let batch = try await process.store.toldImports().first { $0.importID == request.importID && $0.batch == request.batch }
+        let erased = world.with { Int64($0.model.loggedUndone) }
+        let answer = try await ask(.undoImport(request))
+        if answer == .expired { return nil }
+        guard case .importUndone(let result)? = answer else {
+            let text = "an undo answers \(answer.map { "\($0)" } ?? "nothing")"
+            world.with { $0.report(Violation(.nothingIsLost, text)) }
+            return nil
+        }
+        let taken = try gone()
+        let now = now
+        // A bug may have made a rehearsal of it, and the operator does not know.
+        let isRehearsal = request.isRehearsal && bug != .undoOnlyRehearsed
+        let isRight = world.with { state in
+            state.note("batch \(request.batch) of \(request.importID): \(taken.rows.count) rows, \(taken.credentials.map(\.name).sorted())")
+            return state.undone(
+                request,
+                result,
+                taken,
+                isRehearsal: isRehearsal,
+                forgetsKeys: !(batch?.ledger.rows.isEmpty ?? true),
+                erasedBefore: erased,
+                at: now
+            )
+        }
+        guard isRight else { return result }
+        inspector.forget(taken.credentials)
+        let left = try whatIsLeft(of: taken.credentials)
+        world.with { $0.report(left) }
+        return result
+    }
+
+    /// The rows and credentials that the model knows and the tables do not hold.
+    private func gone() throws -> ReferenceModel.Taken {
+        let rows = try database.rows("SELECT id FROM grant_queue UNION ALL SELECT grant_id FROM grant_log").map { $0[0] as Int64 }
+        let credentials = try database.rows(
+            "SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client"
+        ).map { CredentialID(clientID: $0[0], userID: $0[1]) }
+        return world.with { state in
+            ReferenceModel.Taken(
+                rows: Set(state.model.toldRows.keys).subtracting(rows),
+                credentials: Set(state.model.credentials).subtracting(credentials)
+            )
+        }
+    }
+
+    /// A violation, if a table still tells of a credential that an undo has taken.
+    private func whatIsLeft(of credentials: Set<CredentialID>) throws -> Violation? {
+        for credential in credentials.sorted(by: { $0.name < $1.name }) {
+            let isUserGone = world.with { $0.model.credentials(of: credential.userID).isEmpty }
+            let row = try database.rows(
+                """
+                SELECT (SELECT COUNT(*) FROM grant_log WHERE client_id = ?1 AND user_id = ?2),
+                       (SELECT COUNT(*) FROM credential_change WHERE client_id = ?1 AND user_id = ?2),
+                       (SELECT COUNT(*) FROM canary WHERE user_id = ?2 AND client IN (SELECT id FROM client WHERE client_id = ?1)),
+                       (SELECT COUNT(*) FROM admitted_rejection
+                         WHERE user_id = ?2 AND client IN (SELECT id FROM client WHERE client_id = ?1)),
+                       (SELECT COUNT(*) FROM user_event WHERE user_id = ?2)
+                """,
+                [credential.clientID, credential.userID]
+            )[0]
+            let (grants, changes, canaries, rejections): (Int, Int, Int, Int) = (row[0], row[1], row[2], row[3])
+            let registers: Int = row[4]
+            guard grants + changes + canaries + rejections > 0 || isUserGone && registers > 0 else { continue }
+            let text = "\(grants) sign-ins, \(changes) changes, \(canaries) canaries, \(rejections) rejections, \(registers) registers"
+            return Violation(.stateFollowsFromFacts, "an undo has taken \(credential.name), and has left \(text)")
+        }
+        return nil
+    }
+}
+
+extension SimulatedWorld.State {
+    /// Tells the model the answer to a batch of an import.
+    ///
+    /// - Parameter rows: the rows that the batch has brought.
+    /// - Returns: the violation, if the answer is wrong.
+    fileprivate mutating func took(
+        _ batch: ImportBatch,
+        _ answer: ToldBatch?,
+        _ expected: ReferenceModel.ExpectedBatch,
+        _ rows: [Simulation.QueuedRow],
+        at now: Timestamp
+    ) -> Violation? {
+        let found: ReferenceModel.ExpectedBatch = answer.map { $0.isKnown ? .known : .told } ?? .refused
+        note("\(batch.importID) tells \(batch.key): \(found)")
+        guard found == expected else {
+            return Violation(.nothingIsLost, "\(batch.key) of \(batch.importID) is \(found), by the rules \(expected)")
+        }
+        switch found {
+        case .refused: count(.importRefused)
+        case .known:
+            count(.importRepeated)
+            if let row = answer?.rows.first, model.toldRows[row] == nil {
+                return Violation(.nothingIsLost, "\(batch.importID) leaves out lines whose row \(row) an undo has taken")
+            }
+        case .told:
+            count(.fileImported)
+            let told = rows.map { queued -> [String] in
+                let row = queued.row
+                return [row.credential.name, "\(row.grantedAt.milliseconds)", row.token ?? "", row.address ?? ""]
+            }
+            let written = batch.signIns.map { signIn -> [String] in
+                var token = ""
+                if case .refreshToken(let secret)? = signIn.proof { token = secret.reveal }
+                let name = CredentialID(clientID: signIn.clientID, userID: signIn.userID ?? "").name
+                return [name, "\(signIn.signedInAt?.milliseconds ?? 0)", token, signIn.address?.text ?? ""]
+            }
+            guard told == written else {
+                return Violation(.nothingIsLost, "\(batch.importID) has written \(written), and \(told) stand in the queue")
+            }
+            model.told(batch, rows, at: now)
+            for row in rows { note("grant \(row.id) is imported, of \(row.row.credential.name)") }
+        }
+        return nil
+    }
+
+    /// Tells the model what an undo has taken.
+    ///
+    /// - Parameter erasedBefore: how many logged rows undos had taken before it.
+    /// - Returns: whether the undo may take it.
+    fileprivate mutating func undone(
+        _ request: ImportUndo,
+        _ result: ImportUndo.Result,
+        _ taken: ReferenceModel.Taken,
+        isRehearsal: Bool,
+        forgetsKeys: Bool,
+        erasedBefore: Int64,
+        at now: Timestamp
+    ) -> Bool {
+        let isOutdated = !isRehearsal && request.erasedBefore != erasedBefore
+        if isOutdated != result.isOutdated {
+            report(Violation(.nothingIsLost, "an undo \(result.isOutdated ? "ends" : "goes on") after \(erasedBefore) erased rows"))
+        }
+        let waiting = taken.rows.count(where: { model.grantRows[$0] != nil })
+        let expected = isRehearsal || isOutdated ? (rows: 0, credentials: 0) : (rows: result.taken, credentials: result.removed)
+        if waiting != expected.rows || taken.credentials.count != expected.credentials {
+            let told = "\(expected.rows) waiting rows and \(expected.credentials) credentials"
+            let text = "an undo tells of \(told), and \(waiting) and \(taken.credentials.count) are gone"
+            report(Violation(.stateFollowsFromFacts, text))
+        }
+        if isRehearsal || isOutdated { return taken.rows.isEmpty && taken.credentials.isEmpty }
+        let shownBefore = model.shownAgain.count
+        let isPunctual = ledger.setAt == nil
+        if let violation = model.undo(request.importID, taken, forgetsKeys: forgetsKeys, isPunctual: isPunctual, at: now) {
+            report(violation)
+            return false
+        }
+        if Int64(model.loggedUndone) != result.erased {
+            report(Violation(.stateFollowsFromFacts, "an undo tells of \(result.erased) erased rows, and it is \(model.loggedUndone)"))
+        }
+        // siwatch may ask about the same token once more, if somebody tells it again.
+        for credential in taken.credentials { ledger.replaced(credential, at: truth) }
+        if !taken.credentials.isEmpty { count(.undoTook) }
+        if !result.kept.isEmpty { count(.undoKept) }
+        if model.shownAgain.count > shownBefore { count(.endShownAgain) }
+        return true
+    }
+}
