@@ -40,7 +40,13 @@ struct ImportErasure<Connection: TableConnection> {
 
         var leaving = Leaving()
         leaving.waiting = waiting.filter { row in !row.isClaimed && ledgers.contains(row.grantID) }.map { $0.id }
-        for (name, found) in told where found.first.map({ ledger.contains($0) }) ?? false {
+        let claimed = Set(waiting.filter { $0.isClaimed && ledger.contains($0.grantID) }.map { $0.name })
+        for (name, found) in told {
+            guard found.first.map({ ledger.contains($0) }) ?? false else {
+                // Another batch decides about the credential, and may have done so before this row came.
+                if claimed.contains(name) { result.claimed += 1 }
+                continue
+            }
             let user = directory.user(name).flatMap { people[$0] }
             switch found.credential.verdict(on: user?[name.clientID], under: user?.registers ?? AppUser()) {
             case .remove:

@@ -113,6 +113,27 @@ import Testing
         #expect(try await users(of: store) == [])
     }
 
+    /// The batch of the first row decides about the user, and may have done so before the second row came.
+    @Test(arguments: StoreKind.allCases) func aClaimedRowOfAUserWhoStaysIsWaitedForToo(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", token: "r.ann")
+        try await tell([Self.signIn("ann")], to: store)
+        try await store.settleGrants(at: .start)
+        try await tell([Self.signIn("ann", token: nil)], key: "b", to: store)
+        let work = try await store.claimGrants(at: Self.later)[0]
+        let batch = try #require(try await store.ports.toldImports().last)
+        let request = OperatorRequest.undoImport(ImportUndo(importID: "one", batch: batch.batch, isRehearsal: false))
+        for expected in [1, 0] {
+            guard case .importUndone(let result)? = try await store.ask(request, at: Self.later) else {
+                Issue.record("no answer")
+                return
+            }
+            #expect(result.claimed == expected && result.kept == [:] && result.taken == 0)
+            if expected == 1 { _ = try await store.settle(.grant(work, .acceptance(of: work)), at: Self.later) }
+        }
+        #expect(try await users(of: store) == ["ann"])
+    }
+
     /// The lease has ended, and the process that held it wakes up after the undo.
     @Test(arguments: StoreKind.allCases) func aLateSettlementBringsNobodyBack(_ kind: StoreKind) async throws {
         let store = try kind.make()
