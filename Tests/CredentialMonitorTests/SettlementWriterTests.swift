@@ -119,8 +119,8 @@ struct SettlementWriterTests {
                 rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
                 clock: monitor.clock.wallClock,
                 telemetry: monitor.telemetry
-            ) { apps in
-                heard.withLockedValue { $0.append(apps) }
+            ) { batch in
+                if !batch.replenished.isEmpty { heard.withLockedValue { $0.append(batch.replenished) } }
             }
             func settle() async throws {
                 for work in try await monitor.grantHandler.claim(upTo: 1) { try await writer.settle(monitor.grantHandler.resolve(work)) }
