@@ -64,6 +64,7 @@ extension Simulation {
 
     /// A line about a user from before siwatch, or about somebody whom siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
+        if chance(100), let line = writeLineThatHidesAnEnd() { return line }
         let known = people.filter { !isCanary($0.user) }
         let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
         let person = if let acquaintance { acquaintance } else { meetUser() }
@@ -95,6 +96,20 @@ extension Simulation {
             address: chance(300) ? EmailAddress(person.address) : nil,
             signedInAt: at
         )
+    }
+
+    /// A line that names a client where the user never was, and so counts as signed in who has ended at another client; nil if nobody has.
+    private mutating func writeLineThatHidesAnEnd() -> ToldSignIn? {
+        let places = people.filter { !isCanary($0.user) }.flatMap { person -> [CredentialID] in
+            let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
+            let states = world.with { state in credentials.map { state.model.row(of: $0)?.state } }
+            guard states.contains("revoked"), !states.contains("authorized") else { return [] }
+            return zip(credentials, states).filter { $1 == nil && $0.clientID != dropped?.clientID }.map(\.0)
+        }
+        guard let place = places.randomElement(using: &generator) else { return nil }
+        let at = truth.second
+        world.with { _ = $0.misdated.insert(place.userID) }
+        return ToldSignIn(clientID: place.clientID, userID: place.userID, signedInAt: at)
     }
 
     /// A user of the backend who signed in long before. Some have lost the token since.
