@@ -64,7 +64,7 @@ extension Simulation {
 
     /// A line about a user from before siwatch, or about somebody whom siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
-        if chance(100), let line = writeLineThatHidesAnEnd() { return line }
+        if chance(250), let line = writeLineThatHidesAnEnd() { return line }
         let known = people.filter { !isCanary($0.user) }
         let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
         let person = if let acquaintance { acquaintance } else { meetUser() }
@@ -98,9 +98,14 @@ extension Simulation {
         )
     }
 
-    /// A line that names a client where the user never was, and so counts as signed in who has ended at another client; nil if nobody has.
+    /// A line that names a client where the user never was, and so counts as signed in who has ended at another client. Nil if nobody has
+    /// ended without a notification, which would keep the credential.
     private mutating func writeLineThatHidesAnEnd() -> ToldSignIn? {
-        let places = people.filter { !isCanary($0.user) }.flatMap { person -> [CredentialID] in
+        let quiet = people.filter { person in
+            !isCanary(person.user)
+                && world.with { $0.model.userFacts[person.user]?.logged.isEmpty ?? false && !$0.model.requestedUsers.contains(person.user) }
+        }
+        let places = quiet.flatMap { person -> [CredentialID] in
             let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
             let states = world.with { state in credentials.map { state.model.row(of: $0)?.state } }
             guard states.contains("revoked"), !states.contains("authorized") else { return [] }
