@@ -75,7 +75,7 @@ package struct HTTPTransport: Sendable {
 struct Withheld: Error {}
 
 extension HTTPClient.Configuration {
-    /// Certificates fully verified, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each request under way has its
+    /// Certificates fully verified, for the host's own name, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each request under way has its
     /// own connection, so that a fault hits only one request.
     package static var bounded: HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
@@ -94,7 +94,10 @@ extension HTTPClient.Configuration {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-                try pipeline.addHandlers(RequestAssembler(), AnswerGuard(), position: .after(decoder))
+                var handlers: [any ChannelHandler] = [RequestAssembler(), AnswerGuard()]
+                // A plain connection has no handler of TLS.
+                if let tls = try? pipeline.handler(type: NIOSSLClientHandler.self) { handlers.append(NameGuard(tls.peerCertificate)) }
+                try pipeline.addHandlers(handlers, position: .after(decoder))
             }
         }
         return configuration

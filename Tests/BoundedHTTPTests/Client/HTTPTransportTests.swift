@@ -196,6 +196,21 @@ import Testing
         }
     }
 
+    /// The certificate is valid for the address that the name leads to, which anybody can have who leads the name elsewhere.
+    @Test func sendsNothingToAServerWhoseCertificateNamesOnlyItsAddress() async throws {
+        let answer = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        try await LoopbackServer.run(answer, tls: try LoopbackCertificate.serverContext()) { server in
+            var configuration = HTTPClient.Configuration.bounded
+            configuration.dnsOverride = ["appleid.apple.com": "127.0.0.1"]
+            configuration.trust(try LoopbackCertificate.authorities())
+            for body in [nil, Array("{}".utf8)] {
+                let request = TransportRequest(url: "https://appleid.apple.com:\(server.port)/auth/keys", headers: [:], body: body)
+                #expect(try await send(request, by: configuration, timeout: Self.patient) == .failure(.tls))
+            }
+            #expect(server.requests.isEmpty)
+        }
+    }
+
     @Test(
         arguments: [
             "", "\n", "a word", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",

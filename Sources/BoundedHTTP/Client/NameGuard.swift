@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// Sends nothing to a server whose certificate does not name the host of the request.
+///
+/// swift-nio-ssl also takes a certificate for the address that it has connected to, although it was given a name. Anybody can have a
+/// certificate for an address of their own. So whoever leads Apple's name there would be taken for Apple.
+final class NameGuard: ChannelOutboundHandler {
+    typealias OutboundIn = HTTPClientRequestPart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private let names: [String]
+    private var isRefused = false
+
+    /// - Parameter certificate: of the server, found valid for its name or its address.
+    init(_ certificate: NIOSSLCertificate?) {
+        let names = certificate?._subjectAlternativeNames().filter { $0.nameType == .dnsName } ?? []
+        self.names = names.map { name in name.contents.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self).lowercased() } }
+    }
+
+    /// Fails what it does not send. async-http-client closes the connection when the end of a request fails.
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .head(let head) = unwrapOutboundIn(data) { isRefused = !covers(head.headers.first(name: "host") ?? "") }
+        if isRefused {
+            promise?.fail(NIOSSLExtraError.failedToValidateHostname)
+        } else {
+            context.write(data, promise: promise)
+        }
+    }
+
+    /// - Parameter authority: a name or an address, perhaps with a port.
+    private func covers(_ authority: String) -> Bool {
+        let host = authority.lowercased().split(separator: ":", maxSplits: 1).first.map(String.init) ?? ""
+        let isAddress = authority.hasPrefix("[") || (try? SocketAddress(ipAddress: host, port: 0)) != nil
+        return isAddress || names.contains { Self.name($0, covers: host) }
+    }
+
+    /// - Parameter name: of a certificate. A star stands for one label.
+    static func name(_ name: String, covers host: String) -> Bool {
+        guard name.hasPrefix("*.") else { return name == host }
+        guard let dot = host.firstIndex(of: "."), dot != host.startIndex else { return false }
+        return host[dot...] == name.dropFirst()
+    }
+}
