@@ -30,7 +30,8 @@ package struct Delivery: Sendable {
         /// - Parameters:
         ///   - time: how long the receiver asks to be left alone; nil if it asks for nothing.
         ///   - reason: in a few words.
-        case pause(_ time: Duration?, _ reason: String)
+        ///   - isThere: whether it took some in this round.
+        case pause(_ time: Duration?, _ reason: String, isThere: Bool)
     }
 
     /// After a failure, by how often it failed: the schedule of Standard Webhooks 1.0.
@@ -71,12 +72,14 @@ package struct Delivery: Sendable {
         let position = try await desk.delivery(name)
         note(.position(position))
         guard position.stoppedAt == nil else { return .idle }
-        let retries = position.waiting == 0 ? [] : try await desk.dueRetries(of: name, upTo: Self.page, at: clock.now)
+        // No more than go out at a time: changes at which the receiver hangs hold up the new ones for one time-out at most.
+        let retries = position.waiting == 0 ? [] : try await desk.dueRetries(of: name, upTo: Self.width, at: clock.now)
         guard !retries.isEmpty || position.cursor != position.newest else { return .idle }
         let receiver = try await receiver()
         if let rest = try await retry(retries, receiver) { return rest }
-        guard position.waiting < Self.mostWaiting else { return .idle }
-        return try await goOn(from: position, receiver) ?? .none
+        let rest = position.waiting < Self.mostWaiting ? try await goOn(from: position, receiver) : .idle
+        // More of them may be due.
+        return rest == .idle && retries.count == Self.width ? Rest.none : rest ?? Rest.none
     }
 
     /// - Returns: nil if the round may go on.
@@ -87,8 +90,7 @@ package struct Delivery: Sendable {
         var failed: [FailedChange] = []
         for (retry, answer) in zip(wanted, answers) {
             if answer == .taken { delivered.append(retry.change.id) }
-            guard let reason = answer.reason else { continue }
-            failed.append(failure(of: retry.change.id, after: retry.failures, isRefused: answer.isAnswer, reason))
+            if let failure = failure(of: retry.change.id, after: retry.failures, answer) { failed.append(failure) }
         }
         try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
         return try await conclude(answers, dead: failed.count { $0.dueAt == nil })
@@ -107,15 +109,15 @@ package struct Delivery: Sendable {
         let answers = try await send(wanted, to: receiver)
         if let rest = try await conclude(answers, dead: 0) { return rest }
         // If it took another one, the receiver is there, and the change is at fault that got no good answer.
-        if !answers.contains(.taken), let rest = absence(answers[...]) { return rest }
+        if !answers.contains(.taken), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
         if let rest = restAfterRefusals(answers) { return rest }
         // All that came after its last answer has found it away, and is sent again.
         let heard = (answers.lastIndex { $0.isAnswer } ?? -1) + 1
         let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
-            answer.reason.map { failure(of: change.id, after: 0, isRefused: answer.isAnswer, $0) }
+            failure(of: change.id, after: 0, answer)
         }
         try await desk.advance(name, to: heard < wanted.count ? wanted[heard].id - 1 : last.id, failed: failed, at: clock.now)
-        return absence(answers[heard...])
+        return throttling(answers) ?? absence(answers[heard...], isThere: true)
     }
 
     /// One change that is refused holds up no other. While all are refused, none is given up.
@@ -126,7 +128,7 @@ package struct Delivery: Sendable {
             count += reasons.count
             return count
         }
-        return inARow < Self.mostRefused ? nil : .pause(nil, reason)
+        return inARow < Self.mostRefused ? nil : .pause(nil, reason, isThere: false)
     }
 
     /// Notes the answers.
@@ -154,35 +156,66 @@ package struct Delivery: Sendable {
     }
 
     /// The pause for a receiver that does not answer or is busy; nil if it is neither. What was asked is asked again later.
-    private func absence(_ answers: ArraySlice<Receiver.Answer>) -> Rest? {
-        var rest: Rest?
+    private func absence(_ answers: ArraySlice<Receiver.Answer>, isThere: Bool = false) -> Rest? {
         for answer in answers {
-            if case .silent(let reason) = answer { rest = rest ?? .pause(nil, reason) }
-            if case .busy(let wait, let reason) = answer { rest = .pause(wait, reason) }
+            switch answer {
+            case .silent(let reason), .busy(_, let reason): return .pause(nil, reason, isThere: isThere)
+            case .taken, .refused, .gone: break
+            }
         }
-        return rest
+        return nil
     }
 
-    /// - Parameter isRefused: only then the change dies in the end. A receiver may be away for longer than the schedule lasts.
-    private func failure(of id: Int64, after failures: Int, isRefused: Bool, _ reason: String) -> FailedChange {
-        let wait = failures < Self.waits.count ? Self.waits[failures] : isRefused ? nil : Self.waits.last
-        return FailedChange(id: id, failures: failures + 1, dueAt: wait.map(clock.now.advanced), reason: reason)
+    /// The longest pause that the receiver asks for; nil if it asks for none.
+    private func throttling(_ answers: [Receiver.Answer]) -> Rest? {
+        var longest: (time: Duration, reason: String)?
+        for case .busy(let time?, let reason) in answers where time >= longest?.time ?? .zero { longest = (time, reason) }
+        return longest.map { .pause($0.time, $0.reason, isThere: answers.contains(.taken)) }
+    }
+
+    /// - Returns: nil if the change is not to be tried again.
+    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer) -> FailedChange? {
+        let (step, last) = (min(failures, Self.waits.count - 1), Self.waits.count - 1)
+        switch answer {
+        case .taken, .gone: return nil
+        // The receiver has not looked at it.
+        case .busy(let time?, let reason):
+            return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: max(time, Self.waits[0])), reason: reason)
+        // It does not die of that, because a receiver may be away for longer than the schedule lasts.
+        case .silent(let reason), .busy(nil, let reason):
+            return FailedChange(
+                id: id,
+                failures: min(failures + 1, last),
+                dueAt: clock.now.advanced(by: Self.waits[step]),
+                reason: reason
+            )
+        case .refused(let reason):
+            let dueAt = failures > last ? nil : clock.now.advanced(by: Self.waits[step])
+            return FailedChange(id: id, failures: failures + 1, dueAt: dueAt, reason: reason)
+        }
     }
 
     private func isWanted(_ change: PublishedChange) -> Bool {
         apps?.contains(change.app) ?? true && types.contains(WebhookType(change))
     }
 
-    /// - Returns: an answer for each change, in their order.
+    /// Sends no more once the receiver asks for time.
+    ///
+    /// - Returns: an answer for each change that was sent, in their order.
     private func send(_ changes: [PublishedChange], to receiver: Receiver) async throws -> [Receiver.Answer] {
         try await withThrowingTaskGroup(of: (Int, Receiver.Answer).self) { group in
             var answers = [Receiver.Answer](repeating: .silent(""), count: changes.count)
+            var sent = 0
             for index in changes.indices {
-                if index >= Self.width, let (index, answer) = try await group.next() { answers[index] = answer }
+                if index >= Self.width, let (index, answer) = try await group.next() {
+                    answers[index] = answer
+                    if answer.asksForTime { break }
+                }
                 group.addTask { (index, try await send(changes[index], to: receiver)) }
+                sent += 1
             }
             for try await (index, answer) in group { answers[index] = answer }
-            return answers
+            return Array(answers.prefix(sent))
         }
     }
 
@@ -201,11 +234,8 @@ extension Receiver.Answer {
         }
     }
 
-    /// Why the message was not taken.
-    fileprivate var reason: String? {
-        switch self {
-        case .refused(let reason), .silent(let reason), .busy(_, let reason): reason
-        case .taken, .gone: nil
-        }
+    /// Whether the receiver wants to be left alone for a time.
+    fileprivate var asksForTime: Bool {
+        if case .busy(_?, _) = self { true } else { false }
     }
 }

@@ -29,7 +29,9 @@ package struct Receiver: Sendable {
         /// The receiver wants nothing more, ever.
         case gone
         /// The receiver is overloaded, or something before it is.
-        case busy(Duration?, String)
+        ///
+        /// - Parameter time: how long it asks to be left alone; nil if it asks for nothing.
+        case busy(_ time: Duration?, String)
         /// Nobody answered.
         case silent(String)
         case refused(String)
@@ -52,7 +54,9 @@ package struct Receiver: Sendable {
             case 200...299: .taken
             case 300...399: .refused("status \(response.status), a redirect that siwatch does not follow")
             case 410: .gone
-            case 429, 502, 503, 504: .busy(RetryAfter.duration(response.retryAfter, at: now), "status \(response.status)")
+            // It says that too many came, so it asks for time even if it does not say how long.
+            case 429: .busy(RetryAfter.duration(response.retryAfter, at: now) ?? .zero, "status 429")
+            case 502, 503, 504: .busy(RetryAfter.duration(response.retryAfter, at: now), "status \(response.status)")
             default: .refused("status \(response.status)")
             }
         } catch {

@@ -72,10 +72,11 @@ struct Deliveries: Service {
                     switch try await loop.delivery.round() {
                     case .none: (failures, pause) = (0, .zero)
                     case .idle: break
-                    case .pause(let asked, let reason):
-                        failures += 1
+                    case .pause(let asked, let reason, let isThere):
+                        failures = isThere ? 1 : failures + 1
                         pause = max(asked ?? .zero, backoff(failures))
-                        loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now)
+                        // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
+                        if !isThere, !Task.isCancelled { loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now) }
                     }
                 } catch {
                     failures += 1
