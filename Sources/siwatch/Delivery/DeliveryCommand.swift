@@ -81,7 +81,8 @@ extension DeliveryCommand {
                 try await store.stop(name, since: nil)
                 return try await store.replay(name, at: WallClock.system.now)
             }
-            try printOutput("\(replayed.counted("change is", "changes are")) sent again.")
+            let waiting = replayed.counted("change that waits or is dead is", "changes that wait or are dead are")
+            try printOutput("The delivery goes on, and \(waiting) sent again.")
         }
     }
 

@@ -235,12 +235,16 @@ extension StatusReport {
                 let isLong = outage.since < at.advanced(by: .minutes(-15))
                 let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
                 let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
-                let remedy = "\(test); a new secret takes a reload, a new url a restart"
+                let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
                 findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
             }
             if let since = delivery.position?.stoppedAt {
                 let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
                 findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
+            }
+            if let waiting = delivery.position?.waiting, waiting > 0 {
+                let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
+                findings.append(Finding(.note, sentence, remedy: replay))
             }
             if let dead = delivery.position?.dead, dead > 0 {
                 let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
