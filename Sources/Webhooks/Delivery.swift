@@ -67,6 +67,11 @@ package struct Delivery: Sendable {
         self.note = note
     }
 
+    /// Tells where it is, and sends nothing.
+    package func look() async throws {
+        note(.position(try await desk.delivery(name)))
+    }
+
     /// Sends what is due.
     package func round() async throws -> Rest {
         let position = try await desk.delivery(name)

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Webhooks
 
@@ -10,6 +11,7 @@ import Webhooks
 struct Deliveries: Service {
     private let loops: [Loop]
     private let mayDeliver: @Sendable () -> Bool
+    private let reloads = NIOLockedValueBox(0)
 
     private struct Loop {
         var name: String
@@ -22,6 +24,8 @@ struct Deliveries: Service {
     /// How soon a change is sent. A look costs one query.
     private static let interval = Duration.milliseconds(200)
     private static let longestPause = Duration.minutes(5)
+    /// How old the figures of a delivery get while its receiver is left alone.
+    private static let oldest = Duration.seconds(15)
 
     /// - Throws: `StoreError`
     init(_ keys: Keys, _ context: DaemonContext) async throws {
@@ -49,6 +53,7 @@ struct Deliveries: Service {
     func use(_ keys: Keys) {
         // A delivery that left the configuration goes on with its old keys until the restart.
         for loop in loops { if let own = keys.deliveries[loop.name] { loop.source.use(own) } }
+        reloads.withLockedValue { $0 += 1 }
     }
 
     func run() async throws {
@@ -87,7 +92,21 @@ struct Deliveries: Service {
                     }
                 }
             }
-            if pause > .zero { try? await Task.sleep(for: pause) }
+            if pause > .zero { await rest(loop, for: pause) }
+        }
+    }
+
+    /// Lets a receiver alone, which may ask for a day. A reload ends that, because it may have brought what the receiver wants.
+    private func rest(_ loop: Loop, for pause: Duration) async {
+        let (end, before) = (ContinuousClock.now + pause, reloads.withLockedValue(\.self))
+        var nextLook = ContinuousClock.now + Self.oldest
+        while !Task.isCancelled, reloads.withLockedValue(\.self) == before, case let left = end - .now, left > .zero {
+            try? await Task.sleep(for: min(left, .seconds(1)))
+            guard mayDeliver() else { return }
+            if nextLook <= .now {
+                try? await loop.delivery.look()
+                nextLook = .now + Self.oldest
+            }
         }
     }
 
