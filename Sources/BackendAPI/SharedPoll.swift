@@ -9,6 +9,7 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
     private let look: @Sendable (Set<Key>) async throws -> [Key: News]
     private var waiting: [Key: [Waiter]] = [:]
     private var isPolling = false
+    private var (isHinted, isLooking) = (false, false)
     private var isEnded = false
 
     private struct Waiter {
@@ -36,7 +37,16 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
 
     /// Looks at once, because this process knows of news.
     func hint() async {
-        if !waiting.isEmpty { await answerWithNews() }
+        guard !waiting.isEmpty else { return }
+        isHinted = true
+        guard !isLooking else { return }
+        isLooking = true
+        // Hints that come meanwhile share the next look, so that a slow store is not asked once for each.
+        while isHinted {
+            isHinted = false
+            await answerWithNews()
+        }
+        isLooking = false
     }
 
     /// Lets everybody go, because siwatch stops.
