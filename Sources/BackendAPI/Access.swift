@@ -61,7 +61,9 @@ final class Access: Sendable {
             throw Problem(.unauthorized, "the header Authorization does not begin with Bearer")
         }
         let digest = SHA256.hash(data: Array(header.dropFirst(7).utf8))
-        guard let client = state.withLockedValue({ $0.clients.first { $0.holds(digest) } }) else { throw Problem(.unauthorized) }
+        guard let client = state.withLockedValue({ $0.clients.first { $0.holds(digest) } }) else {
+            throw Problem(.unauthorized, "the token stands in no token file of an [[http.client]]: give the backend a new copy")
+        }
         guard rights.contains(where: client.rights.contains) else {
             let names = rights.map(\.rawValue).joined(separator: " or ")
             throw Problem(.forbidden, "the client lacks the right \(names)")

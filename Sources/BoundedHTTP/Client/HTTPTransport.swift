@@ -75,8 +75,8 @@ package struct HTTPTransport: Sendable {
 struct Withheld: Error {}
 
 extension HTTPClient.Configuration {
-    /// Certificates fully verified, for the host's own name, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each request under way has its
-    /// own connection, so that a fault hits only one request.
+    /// Certificates fully verified, for the host's own name, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each
+    /// request under way has its own connection, so that a fault hits only one request.
     package static var bounded: HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
         var tls = TLSConfiguration.makeClientConfiguration()

@@ -22,9 +22,15 @@ final class NameGuard: ChannelOutboundHandler {
         self.names = names.map { name in name.contents.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self).lowercased() } }
     }
 
-    /// Fails what it does not send. async-http-client closes the connection when the end of a request fails.
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .head(let head) = unwrapOutboundIn(data) { isRefused = !covers(head.headers.first(name: "host") ?? "") }
+        if !isRefused, case .head(let head) = unwrapOutboundIn(data), !covers(head.headers.first(name: "host") ?? "") {
+            isRefused = true
+            // Not at once, because async-http-client is in the middle of a write.
+            context.eventLoop.assumeIsolated().execute {
+                context.fireErrorCaught(NIOSSLExtraError.failedToValidateHostname)
+                context.close(promise: nil)
+            }
+        }
         if isRefused {
             promise?.fail(NIOSSLExtraError.failedToValidateHostname)
         } else {

@@ -95,7 +95,7 @@ extension StatusReport {
     }
 
     private var ofBackends: [Finding] {
-        let bug = "SQLite \(sqlite ?? "") has the WAL-reset bug: let backends that open the file set PRAGMA wal_autocheckpoint=0"
+        let bug = "backends that open the file have to set PRAGMA wal_autocheckpoint=0: SQLite \(sqlite ?? "") has the WAL-reset bug"
         return (insertObstacle.map { [finding(ofInsertObstacle: $0)] } ?? [])
             + (insertWeakness.map { [Finding(.degraded, $0, runbook: "siwatchbackendslockedout")] } ?? [])
             + (hasWALResetBug ? [Finding(.note, bug)] : [])

@@ -102,8 +102,10 @@ extension Simulation {
     /// ended without a notification, which would keep the credential.
     private mutating func writeLineThatHidesAnEnd() -> ToldSignIn? {
         let quiet = people.filter { person in
-            !isCanary(person.user)
-                && world.with { $0.model.userFacts[person.user]?.logged.isEmpty ?? false && !$0.model.requestedUsers.contains(person.user) }
+            let isTold = world.with { state in
+                state.model.requestedUsers.contains(person.user) || !(state.model.userFacts[person.user]?.logged.isEmpty ?? true)
+            }
+            return !isTold && !isCanary(person.user)
         }
         let places = quiet.flatMap { person -> [CredentialID] in
             let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
