@@ -64,7 +64,6 @@ extension Simulation {
 
     /// A line about a user from before siwatch, or about somebody whom siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
-        if chance(250), let line = writeLineThatHidesAnEnd() { return line }
         let known = people.filter { !isCanary($0.user) }
         let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
         let person = if let acquaintance { acquaintance } else { meetUser() }
@@ -96,27 +95,6 @@ extension Simulation {
             address: chance(300) ? EmailAddress(person.address) : nil,
             signedInAt: at
         )
-    }
-
-    /// A line that names a client where the user never was, and so counts as signed in who has ended at another client. Nil if nobody has
-    /// ended without a notification, which would keep the credential.
-    private mutating func writeLineThatHidesAnEnd() -> ToldSignIn? {
-        let quiet = people.filter { person in
-            let isTold = world.with { state in
-                state.model.requestedUsers.contains(person.user) || !(state.model.userFacts[person.user]?.logged.isEmpty ?? true)
-            }
-            return !isTold && !isCanary(person.user)
-        }
-        let places = quiet.flatMap { person -> [CredentialID] in
-            let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
-            let states = world.with { state in credentials.map { state.model.row(of: $0)?.state } }
-            guard states.contains("revoked"), !states.contains("authorized") else { return [] }
-            return zip(credentials, states).filter { $1 == nil && $0.clientID != dropped?.clientID }.map(\.0)
-        }
-        guard let place = places.randomElement(using: &generator) else { return nil }
-        let at = truth.second
-        world.with { _ = $0.misdated.insert(place.userID) }
-        return ToldSignIn(clientID: place.clientID, userID: place.userID, signedInAt: at)
     }
 
     /// A user of the backend who signed in long before. Some have lost the token since.
@@ -405,7 +383,6 @@ extension SimulatedWorld.State {
             report(Violation(.stateFollowsFromFacts, text))
         }
         if isRehearsal || isOutdated { return taken.rows.isEmpty && taken.credentials.isEmpty }
-        let shownBefore = model.shownAgain.count
         let isPunctual = ledger.setAt == nil
         if let violation = model.undo(request.importID, taken, forgetsKeys: forgetsKeys, isPunctual: isPunctual, at: now) {
             report(violation)
@@ -418,7 +395,6 @@ extension SimulatedWorld.State {
         for credential in taken.credentials { ledger.replaced(credential, at: truth) }
         if !taken.credentials.isEmpty { count(.undoTook) }
         if !result.kept.isEmpty { count(.undoKept) }
-        if model.shownAgain.count > shownBefore { count(.endShownAgain) }
         return true
     }
 }

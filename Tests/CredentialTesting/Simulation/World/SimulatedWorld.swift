@@ -172,7 +172,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case requestBraked, brakeConfirmed, brakeDropped
     case signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
-    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated, endShownAgain
+    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated
 }
 
 /// The last lines of the history, and a digest of all of them.
