@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import os
+import pickle
 import socketserver
 import tempfile
 import threading
@@ -270,6 +271,11 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
     def test_errors_have_their_public_names(self) -> None:
         for error in (SiwatchError, SignInRejected, ChangesGone):
             self.assertEqual(error.__module__, "siwatch")
+
+    def test_an_error_crosses_to_another_process(self) -> None:
+        error = SignInRejected(422, {"type": "t", "reason": "code_expired", "id": 3}, 2)
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(copy), copy.reason, copy.id, copy.retry_after, str(copy)), (SignInRejected, "code_expired", 3, 2, str(error)))
 
     def test_a_url_of_another_kind_is_an_error(self) -> None:
         with self.assertRaisesRegex(ValueError, "none of http:, https: and unix:"):

@@ -30,10 +30,13 @@ class SiwatchError(Exception):
     detail: str | None
 
     def __init__(self, status: int | None, problem: Mapping[str, Any], retry_after: int = 0) -> None:
-        self.status, self.retry_after = status, retry_after
+        self.status, self.retry_after, self._problem = status, retry_after, dict(problem)
         self.is_temporary = status in (None, 408, 429, 502, 503, 504)
         vars(self).update({name: problem.get(name) for name in ("type", "detail", "reason", "id", "next")})
         super().__init__(": ".join(str(part) for part in (status, problem.get("title"), self.detail, problem.get("reason")) if part))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # A pool of processes hands errors on.
+        return type(self), (self.status, self._problem, self.retry_after)
 
 
 class SignInRejected(SiwatchError):

@@ -143,6 +143,61 @@ import Testing
         }
     }
 
+    /// What comes after its last good answer keeps its place. Only what was under way beside that answer waits for a try of its own.
+    @Test(arguments: SiteDatabase.allCases) func aReceiverThatLeavesInMidPageFindsTheRestInPlace(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            let asked = NIOLockedValueBox(0)
+            let people = try await site.apple.signIn(60)
+            // All changes stand in one page, because the delivery begins with the second siwatch.
+            receiver.answer { _ in 503 }
+            try await site.daemon { daemon in
+                try await site.settle(people)
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+            }
+            receiver.answer { _ in
+                asked.withLockedValue { asked in
+                    asked += 1
+                    return asked <= 10 ? 204 : 503
+                }
+            }
+            try await site.daemon { daemon in
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+                let aside = try await site.backend.int("SELECT COUNT(*) FROM delivery_retry")
+                #expect(aside < 16, "\(aside) changes wait for a try of their own")
+                receiver.answer { _ in 204 }
+                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
+                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+                #expect(Set(receiver.hooks.map(\.id)).count == 60)
+            }
+        }
+    }
+
+    /// 429 is no word about a change, so none climbs the schedule of hours.
+    @Test(arguments: SiteDatabase.allCases) func aReceiverThatLimitsItsRateGetsAllSoon(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            let asked = NIOLockedValueBox((count: 0, taken: Set<String>()))
+            receiver.answer(retryAfter: "1") { hook in
+                asked.withLockedValue { asked in
+                    asked.count += 1
+                    if asked.count % 5 == 0 { return 429 }
+                    asked.taken.insert(hook.id)
+                    return 204
+                }
+            }
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(40))
+                var failures = 0
+                while asked.withLockedValue(\.taken.count) < 40 {
+                    try Task.checkCancellation()
+                    failures = max(failures, try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry"))
+                }
+                #expect(failures == 0)
+                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+            }
+        }
+    }
+
     /// Otherwise a receiver could have siwatch ask it without a pause.
     @Test func aReceiverThatAsksForNoWaitIsLeftAloneForFiveSeconds() async throws {
         try await withReceiver(on: .file, "types = [\"credential.authorized\"]") { site, receiver in
