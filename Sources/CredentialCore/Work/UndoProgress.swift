@@ -29,6 +29,8 @@ package struct UndoProgress: Sendable {
     /// Credentials with a row that the daemon is settling.
     package var claimed: Int { results.values.reduce(0) { $0 + $1.claimed } }
 
+    package var hasSearched: Bool { !searched.isEmpty }
+
     /// How many batches are left in this round.
     package var count: Int { left.count }
 

@@ -112,8 +112,12 @@ struct Import: AsyncParsableCommand {
             outcome.failure = verdict(on: result)
         }
         if outcome.failure == nil {
-            let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
-            outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+            do {
+                let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
+                outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+            } catch let failure as CommandFailure {
+                outcome.failure = failure
+            }
         }
         (outcome.report.told, outcome.report.knownBefore, outcome.report.bad) = (writer.told, writer.known, bad.count)
         return outcome

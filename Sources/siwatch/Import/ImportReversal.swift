@@ -116,7 +116,7 @@ struct ImportReversal {
     }
 
     private static let otherUndo = CommandFailure.unavailable(
-        "another undo of an import is at work: wait until it is done, and repeat the command"
+        "rows of an import were erased since this undo looked, by another undo or before a connection was lost: repeat the command"
     )
 
     /// Searches for the batches that no earlier round has searched.
@@ -127,7 +127,7 @@ struct ImportReversal {
         try await configuration.withStore { store in
             let all = try await store.toldImports()
             let batches = all.filter { $0.importID == importID }
-            guard !batches.isEmpty else { throw unknown(all) }
+            guard !batches.isEmpty || undone.hasSearched else { throw unknown(all) }
             let search = ImportSearch(store) { [progress] step in
                 switch step {
                 case .beginsToReadImport(let count): progress.begin("reading the import", of: count, "batches")

@@ -48,8 +48,8 @@ struct ImportWriter {
         guard let answer = try await store.append(batch, at: clock.now) else {
             throw CommandFailure.failed(
                 """
-                siwatch no longer knows the lines that this command told before: an undo took the import back, or another run told them a \
-                day ago. The rest was not told. Repeat the command if you want the import
+                siwatch no longer knows the lines that this command told before: an undo took the import back, another run told them a day \
+                ago, or the database was restored. The rest was not told. Repeat the command if you want the import
                 """
             )
         }

@@ -167,6 +167,8 @@ import Testing
                 receiver.answer { _ in 204 }
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: newest)
+                // Their second try may have found it away, and the third comes after five minutes.
+                try await site.folder.complete("delivery", "replay", "hook")
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
                 #expect(Set(receiver.hooks.map(\.id)).count == 60)
             }
@@ -176,23 +178,19 @@ import Testing
     /// 429 is no word about a change, so none climbs the schedule of hours.
     @Test(arguments: SiteDatabase.allCases) func aReceiverThatLimitsItsRateGetsAllSoon(on database: SiteDatabase) async throws {
         try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            let asked = NIOLockedValueBox((count: 0, taken: Set<String>()))
-            receiver.answer(retryAfter: "1") { hook in
+            let asked = NIOLockedValueBox(0)
+            receiver.answer(retryAfter: "1") { _ in
                 asked.withLockedValue { asked in
-                    asked.count += 1
-                    if asked.count % 5 == 0 { return 429 }
-                    asked.taken.insert(hook.id)
-                    return 204
+                    asked += 1
+                    return asked.isMultiple(of: 5) ? 429 : 204
                 }
             }
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(40))
-                var failures = 0
-                while asked.withLockedValue(\.taken.count) < 40 {
-                    try Task.checkCancellation()
-                    failures = max(failures, try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry"))
-                }
-                #expect(failures == 0)
+                _ = try await receiver.hooks(count: 40)
+                #expect(try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry") == 0)
+                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
             }
         }
