@@ -68,6 +68,7 @@ package struct BackendAPI: Sendable {
 
     /// Looks for outcomes at once, because this process has settled something.
     package func settled() {
+        // The writer does not wait for callers.
         Task { await signIns.outcomes.hint() }
     }
 

@@ -7,8 +7,8 @@ import NIOSSL
 
 /// Sends nothing to a server whose certificate does not name the host of the request.
 ///
-/// swift-nio-ssl also takes a certificate for the address that it has connected to, although it was given a name. Anybody can have a
-/// certificate for an address of their own. So whoever leads Apple's name there would be taken for Apple.
+/// swift-nio-ssl also takes a certificate for the address that it has connected to, although it was given a name. An attacker can get a
+/// certificate for an own address, lead Apple's name to that address, and pass for Apple.
 final class NameGuard: ChannelOutboundHandler {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart

@@ -4,7 +4,7 @@
 import BoundedHTTP
 import Webhooks
 
-/// What a delivery signs with, and whom it trusts, read and found usable.
+/// The secrets that a delivery signs with, and the authorities that it trusts, read and found usable.
 struct DeliveryKeys: Sendable {
     /// Two while a secret changes.
     var secrets: [WebhookSecret] = []

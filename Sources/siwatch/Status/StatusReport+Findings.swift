@@ -94,23 +94,6 @@ extension StatusReport {
         return rounds.map(\.app).filter { !owned.contains($0) } + (living.contains(where: \.keepsHouse) ? [] : ["maintenance"])
     }
 
-    private var ofBackends: [Finding] {
-        let bug = "backends that open the file have to set PRAGMA wal_autocheckpoint=0: SQLite \(sqlite ?? "") has the WAL-reset bug"
-        return (insertObstacle.map { [finding(ofInsertObstacle: $0)] } ?? [])
-            + (insertWeakness.map { [Finding(.degraded, $0, runbook: "siwatchbackendslockedout")] } ?? [])
-            + (hasWALResetBug ? [Finding(.note, bug)] : [])
-    }
-
-    private func finding(ofInsertObstacle obstacle: String) -> Finding {
-        let sentence = "backends cannot insert: \(obstacle)"
-        if obstacle.hasPrefix(DiskSpace.fullDisk) {
-            return Finding(.down, sentence, remedy: DiskSpace.remedy, runbook: "siwatchstorefull")
-        }
-        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreslow") }
-        let isAbsent = obstacle.hasPrefix(StoreError.absence)
-        return Finding(.down, sentence, runbook: isAbsent ? "siwatchnotready" : "siwatchbackendslockedout")
-    }
-
     private var ofApple: [Finding] {
         var findings = ofClock
         findings += refusedClients.map { client in
@@ -207,70 +190,6 @@ extension StatusReport {
     static func sentence(skew: Int64) -> String {
         let seconds = Double(abs(skew) / 100) / 10
         return "the clock that siwatch goes by is \(seconds) s \(skew > 0 ? "behind" : "ahead of") Apple's"
-    }
-
-    private var ofQueues: [Finding] {
-        var findings: [Finding] = []
-        if waitingGrants.codesEnding > 0 {
-            let sentence = "\(waitingGrants.codesEnding.counted("code ends", "codes end")) within a minute, so people cannot sign in"
-            findings.append(Finding(.down, sentence, runbook: "siwatchcodesexpired"))
-        }
-        let oldest = queues.first { $0.queue == "notification" }?.oldest.map(Timestamp.init(milliseconds:))
-        if let oldest, oldest < at.advanced(by: .minutes(-15)) {
-            findings.append(
-                Finding(.down, "the oldest notification waits for \(oldest.duration(to: at).text)", runbook: "siwatchnotificationswaiting")
-            )
-        }
-        findings += apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
-        findings += waitingGrants.reasons(at: at).map { Finding($0.isTrouble ? .degraded : .note, $0.text, runbook: $0.runbook) }
-        return findings + ofRevocations
-    }
-
-    private var ofDeliveries: [Finding] {
-        (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
-            let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
-            var findings: [Finding] = []
-            if let outage = delivery.outage {
-                // A receiver that is restarted is no trouble.
-                let isLong = outage.since < at.advanced(by: .minutes(-15))
-                let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
-                let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
-                let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
-                findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
-            }
-            if let since = delivery.position?.stoppedAt {
-                let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
-                findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
-            }
-            if let waiting = delivery.position?.waiting, waiting > 0 {
-                let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
-                findings.append(Finding(.note, sentence, remedy: replay))
-            }
-            if let dead = delivery.position?.dead, dead > 0 {
-                let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
-                findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
-            }
-            return findings
-        }
-    }
-
-    private var ofRevocations: [Finding] {
-        let waiting = waitingRevocations
-        guard waiting.requests > 0 else { return [] }
-        let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
-        var line = "\(requests), with \(waiting.tokens.counted("token")) at work"
-        if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: at).text)" }
-        let isOld = waiting.oldest.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-        var findings = [Finding(isOld ? .degraded : .note, line, runbook: isOld ? "siwatchrevocationsunproved" : nil)]
-        if waiting.stillAccepted > 0 {
-            let sentence = "Apple still accepts \(waiting.stillAccepted.counted("token")) that it was asked to revoke"
-            findings.append(Finding(.note, sentence, runbook: "siwatchrevocationsunproved"))
-        }
-        if waiting.unbelieved > 0 {
-            let sentence = "Apple rejected \(waiting.unbelieved.counted("token")) before the revocation, which is not believed yet"
-            findings.append(Finding(.note, sentence))
-        }
-        return findings
     }
 
     private var ofRejections: [Finding] {

@@ -35,6 +35,7 @@ import Testing
 
     @Test(arguments: [
         ("A1B2C3D4E5", "ZZZZZZZZZZ", "no other client of the app shows which of the three is wrong"),
+        ("A1B2C3D4E5", "ABC123DEFG", "team_id has the id of the key"),
         ("id = \"ABC123DEFG\"", "id = \"ZZZ123DEFG\"", "the file is named for the key ABC123DEFG"),
         ("com.example.web", "com.example.wrong", "and accepts com.example.app with the same key: the client id is wrong"),
         ("com.example.web", "A1B2C3D4E5.com.example.web", "a client id goes without the Team ID"),

@@ -150,7 +150,7 @@ struct ReferenceModel {
     var loggedUndone = 0
     /// When each batch of an import was told, by import and key, as long as a repeated import must skip it.
     var importKeys: [[String]: Timestamp] = [:]
-    /// Users whom a backend has ever asked to revoke.
+    /// The users that a backend has ever asked siwatch to revoke.
     var requestedUsers: Set<String> = []
     /// Credentials with an end that an undo has shown again. The change log must tell it once more.
     var shownAgain: Set<CredentialID> = []

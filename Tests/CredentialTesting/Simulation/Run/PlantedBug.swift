@@ -61,7 +61,7 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case revocationGivenUp
     /// An undo leaves the last batch of its import.
     case lastBatchNotUndone
-    /// An undo does not search the logs, and takes users of whom others have told.
+    /// An undo does not search the logs, so it takes users that others have told too.
     case undoneWithoutSearch
     /// An undo is a rehearsal, whatever the operator asks.
     case undoOnlyRehearsed

@@ -62,7 +62,7 @@ extension Simulation {
         return file
     }
 
-    /// A line about a user from before siwatch, or about somebody whom siwatch may know.
+    /// A line about a user from before siwatch, or about a person that siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
         let known = people.filter { !isCanary($0.user) }
         let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
