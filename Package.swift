@@ -242,8 +242,8 @@ let package = Package(
         .testTarget(
             name: "StoreTests",
             dependencies: [
-                "CLibpq", "CredentialCore", "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore",
-                "siwatch", "siwatch-next", grdb, nioConcurrency,
+                "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore",
+                "SQLiteStore", "Webhooks", "siwatch", "siwatch-next", ahc, grdb, nioConcurrency,
             ],
             exclude: ["Migration/Frozen", "PostgresSchema.sql", "Schema.sql"],
             swiftSettings: strict

@@ -30,7 +30,8 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 # Alerts that cannot be raised within minutes, and why.
 NOT_WALKED = {
-    "SiwatchDeliveryDead": "a change is dead after three days; WebhookTests counts the tries",
+    "SiwatchDeliveryDead": "a change is dead after three days; DeliveryTests counts the tries",
+    "SiwatchDeliveryWaiting": "it waits for a day; DeliveryTests has the schedule",
 }
 
 # Words in italics that no walk compares, and why.
@@ -42,6 +43,7 @@ NOT_COMPARED = {
     },
     "SiwatchStoreSlow": {"siwatch's own commits take longer than 5000 ms": "the walk's disk is slow, and no commit takes five seconds"},
     "SiwatchDeliveryDead": {text: "a change is dead after three days" for text in ("has refused", "for days")},
+    "SiwatchDeliveryWaiting": {"some wait since yesterday": "it waits for a day"},
     "SiwatchBackupOld": {"Was written and is damaged": "needs a disk that fails"},
 }
 

@@ -46,6 +46,8 @@ package struct Delivery: Sendable {
     /// waits, as for one that is away.
     private static let mostRefused = 3
     private let refusals = NIOLockedValueBox(0)
+    /// When the receiver last judged a message of this process.
+    private let heardAt = NIOLockedValueBox<Timestamp?>(nil)
 
     package init(
         _ name: String,
@@ -81,24 +83,31 @@ package struct Delivery: Sendable {
         let retries = position.waiting == 0 ? [] : try await desk.dueRetries(of: name, upTo: Self.width, at: clock.now)
         guard !retries.isEmpty || position.cursor != position.newest else { return .idle }
         let receiver = try await receiver()
-        if let rest = try await retry(retries, receiver) { return rest }
+        let answers = try await send(again: retries, to: receiver)
+        if let rest = try await conclude(answers) { return rest }
         let rest = position.waiting < Self.mostWaiting ? try await goOn(from: position, receiver) : .idle
+        guard rest == .idle else { return rest ?? Rest.none }
+        // Nothing new has found out whether the receiver is there.
+        if !answers.contains(where: \.isAnswer), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
         // More of them may be due.
-        return rest == .idle && retries.count == Self.width ? Rest.none : rest ?? Rest.none
+        return retries.count == Self.width ? Rest.none : .idle
     }
 
-    /// - Returns: nil if the round may go on.
-    private func retry(_ retries: [Retry], _ receiver: Receiver) async throws -> Rest? {
+    private func send(again retries: [Retry], to receiver: Receiver) async throws -> [Receiver.Answer] {
         let wanted = retries.filter { isWanted($0.change) }
         let answers = try await send(wanted.map(\.change), to: receiver)
         var delivered = retries.filter { !isWanted($0.change) }.map(\.change.id)
         var failed: [FailedChange] = []
+        let heardAt = heardAt.withLockedValue(\.self)
         for (retry, answer) in zip(wanted, answers) {
             if answer == .taken { delivered.append(retry.change.id) }
-            if let failure = failure(of: retry.change.id, after: retry.failures, answer) { failed.append(failure) }
+            let wasThere = heardAt.map { $0 > retry.failedAt } ?? false
+            if let failure = failure(of: retry.change.id, after: retry.failures, answer, wasThere: wasThere) { failed.append(failure) }
         }
         try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
-        return try await conclude(answers, dead: failed.count { $0.dueAt == nil })
+        let dead = failed.count { $0.dueAt == nil }
+        if dead > 0 { note(.sent(.dead, dead)) }
+        return answers
     }
 
     private func goOn(from position: DeliveryPosition, _ receiver: Receiver) async throws -> Rest? {
@@ -112,14 +121,14 @@ package struct Delivery: Sendable {
         guard let last = page.changes.last else { return .idle }
         let wanted = page.changes.filter(isWanted)
         let answers = try await send(wanted, to: receiver)
-        if let rest = try await conclude(answers, dead: 0) { return rest }
+        if let rest = try await conclude(answers) { return rest }
         // If it took another one, the receiver is there, and the change is at fault that got no good answer.
         if !answers.contains(.taken), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
         if let rest = restAfterRefusals(answers) { return rest }
         // All that came after its last answer has found it away, and is sent again.
         let heard = (answers.lastIndex { $0.isAnswer } ?? -1) + 1
         let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
-            failure(of: change.id, after: 0, answer)
+            failure(of: change.id, after: 0, answer, wasThere: true)
         }
         try await desk.advance(name, to: heard < wanted.count ? wanted[heard].id - 1 : last.id, failed: failed, at: clock.now)
         return throttling(answers) ?? absence(answers[heard...], isThere: true)
@@ -139,13 +148,12 @@ package struct Delivery: Sendable {
     /// Notes the answers.
     ///
     /// - Returns: nil unless the receiver is gone for ever.
-    private func conclude(_ answers: [Receiver.Answer], dead: Int) async throws -> Rest? {
+    private func conclude(_ answers: [Receiver.Answer]) async throws -> Rest? {
         let taken = answers.count { $0 == .taken }
         if taken > 0 {
             refusals.withLockedValue { $0 = 0 }
             note(.sent(.taken, taken))
         }
-        if dead > 0 { note(.sent(.dead, dead)) }
         for answer in answers {
             switch answer {
             case .taken: break
@@ -178,14 +186,18 @@ package struct Delivery: Sendable {
         return longest.map { .pause($0.time, $0.reason, isThere: answers.contains(.taken)) }
     }
 
+    /// - Parameter wasThere: whether the receiver has judged another change since the last try of this one.
     /// - Returns: nil if the change is not to be tried again.
-    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer) -> FailedChange? {
+    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer, wasThere: Bool) -> FailedChange? {
         let (step, last) = (min(failures, Self.waits.count - 1), Self.waits.count - 1)
         switch answer {
         case .taken, .gone: return nil
-        // The receiver has not looked at it.
+        // The receiver has not looked at it: it wants time.
         case .busy(let time?, let reason):
             return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: max(time, Self.waits[0])), reason: reason)
+        // The receiver is away, and looks at no change. It gets this one soon after it is back.
+        case .silent(let reason) where !wasThere, .busy(nil, let reason) where !wasThere:
+            return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: Self.waits[0]), reason: reason)
         // It does not die of that, because a receiver may be away for longer than the schedule lasts.
         case .silent(let reason), .busy(nil, let reason):
             return FailedChange(
@@ -220,6 +232,7 @@ package struct Delivery: Sendable {
                 sent += 1
             }
             for try await (index, answer) in group { answers[index] = answer }
+            if answers.contains(where: \.isAnswer) { heardAt.withLockedValue { $0 = clock.now } }
             return Array(answers.prefix(sent))
         }
     }

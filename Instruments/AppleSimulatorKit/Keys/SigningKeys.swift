@@ -18,7 +18,7 @@ struct SigningKeys: Sendable {
     /// - Parameter count: the number of published keys. All but the last never sign.
     init(count: Int) throws {
         precondition(count > 0, "Apple signs with at least one key")
-        let others = try (1..<count).map { _ in try SigningKey().published }
+        let others = (1..<count).map { _ in PublishedKey.unused }
         current = try SigningKey()
         published = others + [current.published]
         document = Self.document(of: published)
@@ -75,4 +75,12 @@ struct PublishedKey: Sendable, Encodable {
     let alg = "RS256"
     let n: String
     let e: String
+
+    /// A key with which nobody signs, so its modulus need not be a product of primes: those take long to find.
+    static var unused: PublishedKey {
+        var modulus = (0..<256).map { _ in UInt8.random(in: .min ... .max) }
+        modulus[0] |= 0x80
+        modulus[255] |= 1
+        return PublishedKey(kid: Invented.keyID(), n: Base64URL.encode(modulus), e: "AQAB")
+    }
 }

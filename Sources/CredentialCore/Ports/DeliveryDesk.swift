@@ -12,7 +12,7 @@ package protocol DeliveryDesk: Sendable {
     /// Moves the cursor, and keeps the changes that failed, in one transaction.
     func advance(_ name: String, to cursor: Int64, failed: [FailedChange], at now: Timestamp) async throws
 
-    /// The changes whose next try is due, oldest first. Those that retention has deleted are forgotten.
+    /// The changes whose next try is due, oldest first.
     func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry]
 
     /// Forgets changes that were delivered, and keeps the others for their next try.
@@ -32,6 +32,11 @@ package protocol DeliveryDesk: Sendable {
     ///
     /// - Returns: how many.
     func dropDead(of name: String) async throws -> Int
+
+    /// Forgets the changes whose next try can never come: they are past their retention, or of a user that siwatch has forgotten.
+    ///
+    /// - Returns: how many, by delivery.
+    func forgetUndeliverable() async throws -> [String: Int]
 }
 
 package struct DeliveryPosition: Sendable, Equatable, Codable {
@@ -74,10 +79,12 @@ package struct FailedChange: Sendable, Equatable {
 package struct Retry: Sendable, Equatable {
     package var change: PublishedChange
     package var failures: Int
+    package var failedAt: Timestamp
 
-    package init(change: PublishedChange, failures: Int) {
+    package init(change: PublishedChange, failures: Int, failedAt: Timestamp) {
         self.change = change
         self.failures = failures
+        self.failedAt = failedAt
     }
 }
 
@@ -88,6 +95,8 @@ package enum DeliveryNews: Sendable, Equatable {
     case stopped
     /// Changes before the cursor are gone, or those after it: retention, or a restore.
     case skipped(from: Int64, to: Int64)
+    /// So many changes that the receiver did not take are gone.
+    case forgotten(Int)
     case position(DeliveryPosition)
 
     /// The label of a metric.

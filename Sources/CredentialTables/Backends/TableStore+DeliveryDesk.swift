@@ -30,14 +30,16 @@ extension TableStore {
         try await query { connection in
             try connection.fetchAll(
                 """
-                SELECT \(PublishedChange.columns), r.failures
+                SELECT \(PublishedChange.columns), r.failures, r.failed_at
                   FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
                  WHERE r.delivery = $1 AND r.due_at <= $2 ORDER BY r.due_at, r.change_id LIMIT $3
                 """,
                 name,
                 now,
                 limit
-            ).map { Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.count(at: 13)) }
+            ).map {
+                Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.count(at: 13), failedAt: $0.time(at: 14) ?? now)
+            }
         }
     }
 
@@ -63,10 +65,14 @@ extension TableStore {
         try await transaction { try $0.change("DELETE FROM delivery_retry WHERE delivery = $1 AND due_at IS NULL", name) }
     }
 
-    /// Forgets changes that are gone: past their retention, or of a user that siwatch has forgotten.
-    func forgetUndeliverable() async throws {
+    package func forgetUndeliverable() async throws -> [String: Int] {
         try await transaction { connection in
-            try connection.execute("DELETE FROM delivery_retry WHERE NOT EXISTS (SELECT 1 FROM credential_change c WHERE c.id = change_id)")
+            let gone = try connection.fetchAll(
+                """
+                DELETE FROM delivery_retry WHERE NOT EXISTS (SELECT 1 FROM credential_change c WHERE c.id = change_id) RETURNING delivery
+                """
+            )
+            return gone.reduce(into: [:]) { $0[$1.text(at: 0) ?? "", default: 0] += 1 }
         }
     }
 }

@@ -39,7 +39,6 @@ extension TableStore {
         }
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
         try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
-        try await forgetUndeliverable()
         try await forgetRequestKeys(before: now.advanced(by: .zero - RequestKey.life))
         try await forgetEndedUsers(at: now, naming: pseudonymizer)
         try await forgetOwn(at: now)

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import BoundedHTTP
+import CredentialCore
+import CredentialTesting
+import DaemonHarness
+import Foundation
+import NIOConcurrencyHelpers
+import Testing
+import Webhooks
+
+/// When a change is sent again: a real store, a real receiver, and the test's own time.
+@Suite(.timeLimit(.minutes(10))) struct DeliveryTests {
+    private let clock = TestClock(now: .start)
+    private let receiver = HookReceiver()
+    private let news = NIOLockedValueBox<[DeliveryNews]>([])
+
+    /// A delivery that begins with the next change.
+    private func withDelivery(on kind: StoreKind, _ body: (StoreUnderTest, Delivery) async throws -> Void) async throws {
+        let store = try kind.make()
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .bounded)
+        let transport = HTTPTransport(client: client, userAgent: "test", timeout: .seconds(20), largestBody: 1024)
+        let secret = try #require(WebhookSecret(Secret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")))
+        do {
+            try await receiver.serve { [news] port in
+                let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
+                let delivery = Delivery(
+                    "hook",
+                    store.ports,
+                    apps: nil,
+                    types: Set(WebhookType.allCases),
+                    withAddress: false,
+                    clock: clock.wallClock,
+                    receiver: { Receiver(url: url, secrets: [secret], transport: transport) },
+                    note: { told in news.withLockedValue { $0.append(told) } }
+                )
+                _ = try await delivery.round()
+                try await body(store, delivery)
+            }
+        } catch {
+            try await client.shutdown()
+            throw error
+        }
+        try await client.shutdown()
+    }
+
+    /// Answers what is about `user` with one status, and all else with another.
+    private func answer(_ status: Int, to user: String, others: Int = 200) {
+        receiver.answer { $0.body.contains("\"\(user)\"") ? status : others }
+    }
+
+    /// How long a change waits for its next try; nil if it does not.
+    private func wait(in store: StoreUnderTest) async throws -> Duration? {
+        let due = try await store.column("SELECT due_at FROM delivery_retry").first?.integer
+        return due.map { clock.now.duration(to: Timestamp(milliseconds: $0)) }
+    }
+
+    private func tries(of user: String) -> Int { receiver.hooks.count { $0.body.contains("\"\(user)\"") } }
+
+    @Test(arguments: StoreKind.allCases) func anAbsentReceiverHearsSoonAfterItsReturn(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(503, to: "late")
+            try await store.signIn("late")
+            try await store.signIn("early")
+            #expect(try await delivery.round() == .none)
+            #expect(try await wait(in: store) == .seconds(5))
+            answer(503, to: "late", others: 503)
+            for _ in 1...100 {
+                clock.advance(by: .minutes(2))
+                #expect(try await delivery.round() == .pause(nil, "status 503", isThere: false))
+            }
+            #expect(try await wait(in: store) == .seconds(5))
+            answer(200, to: "late")
+            clock.advance(by: .seconds(5))
+            #expect(try await delivery.round() == .idle)
+            #expect(try await wait(in: store) == nil)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func aChangeAtWhichAReceiverHangsIsTriedMoreAndMoreRarely(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(503, to: "bad")
+            try await store.signIn("bad")
+            try await store.signIn("good0")
+            #expect(try await delivery.round() == .none)
+            var waits: [Duration] = []
+            for count in 1...12 {
+                waits.append(try #require(try await wait(in: store)))
+                clock.advance(by: waits[waits.count - 1] - .seconds(1))
+                try await store.signIn("good\(count)", at: clock.now)
+                #expect(try await delivery.round() == .none)
+                clock.advance(by: .seconds(1))
+                #expect(try await delivery.round() == .pause(nil, "status 503", isThere: false))
+            }
+            #expect(waits.prefix(5) == [.seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5)])
+            #expect(waits.last == .hours(24))
+            #expect(tries(of: "bad") == 13)
+            #expect(!news.withLockedValue { $0.contains(.sent(.dead, 1)) })
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func aRefusedChangeIsDeadAfterTheTenthTry(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(400, to: "bad")
+            try await store.signIn("bad")
+            try await store.signIn("good")
+            #expect(try await delivery.round() == .none)
+            while let wait = try await wait(in: store) {
+                clock.advance(by: wait)
+                _ = try await delivery.round()
+            }
+            #expect(tries(of: "bad") == 10)
+            #expect(news.withLockedValue { $0.contains(.sent(.dead, 1)) })
+            #expect(clock.now == .start + .seconds(5) + .minutes(35) + .hours(75))
+            #expect(try await store.ports.replay("hook", at: clock.now) == 1)
+            answer(200, to: "bad")
+            #expect(try await delivery.round() == .idle)
+            #expect(try await store.count("delivery_retry") == 0)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func whatWasNeverTakenIsCountedWhenItGoes(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(400, to: "bad")
+            try await store.signIn("bad")
+            try await store.signIn("good")
+            #expect(try await delivery.round() == .none)
+            #expect(try await store.ports.forgetUndeliverable() == [:])
+            try await store.ports.maintain(at: .start + Retention().changes + .seconds(1))
+            #expect(try await store.ports.forgetUndeliverable() == ["hook": 1])
+            #expect(try await store.ports.forgetUndeliverable() == [:])
+        }
+    }
+}
