@@ -14,7 +14,7 @@ struct Siwatch: AsyncParsableCommand {
             Init.self, Run.self, Check.self, Migrate.self, Status.self, ShowHealth.self, Doctor.self, Explain.self, Receipt.self,
             Export.self, Forget.self, Unverified.self, Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self,
             Quarantine.self, Enqueue.self, Import.self, Backup.self, Move.self, App.self, Key.self, ClientSecretCommand.self,
-            HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, ParseTOML.self, TryInsert.self,
+            HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, TryInsert.self,
         ]
     )
 
@@ -35,6 +35,7 @@ struct Siwatch: AsyncParsableCommand {
     static func main() async {
         FirstProcess.begin()
         PrivateMemory.begin()
+        ParseTOML.runIfAsked()
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

@@ -120,7 +120,7 @@ struct PageSections {
             let answer = daemon?.answers.first { $0.app == app.app && $0.lane == lane }
             return ["\(lane.rawValue)", answer.map { .code($0.kind) } ?? "none yet", answer.map { ago($0.at) } ?? "–"]
         }
-        let columns = [HTML.Column(name: "Lane"), HTML.Column(name: "Last answer", style: "answer"), HTML.Column(name: "Time")]
+        let columns = [HTML.Column(name: "Asked for"), HTML.Column(name: "Last answer", style: "answer"), HTML.Column(name: "Time")]
         let refused = report.refusedClients.filter { $0.app == app.app }.map { client -> HTML in
             "\(HTML.mark(.down))Apple refuses \(HTML.code(client.clientID)) with \(HTML.code(client.refusal.word)) since \(time(client.refusal.since))."
         }
@@ -135,13 +135,13 @@ struct PageSections {
         return """
             <article aria-labelledby="\(id)">
             <h3 id="\(id)">\(app.app)</h3>
-            \(HTML.table("Apple’s last answer in each lane of \(app.app)", columns, [HTML.Group(rows: lanes)]))
+            \(HTML.table("Apple’s last answers to \(app.app)", columns, [HTML.Group(rows: lanes)]))
             \(HTML.pairs([
                 ("clients", refused.isEmpty ? "Apple refuses no client." : refused.joined(separator: "<br>")),
                 ("key", trials.isEmpty ? "Apple has not been asked about the key yet." : trials.joined(separator: "<br>")),
                 ("operator", pause ?? "No operator has paused it."),
                 ("breaker", breaker.map(text(of:)) ?? "–"),
-                ("brake", brake ?? "Not set: it holds no request to revoke."),
+                ("brake", brake ?? "Not set. It would hold requests to revoke if too many came in an hour."),
             ]))
             </article>
             """
@@ -150,7 +150,7 @@ struct PageSections {
     private func text(of breaker: BreakerReport) -> HTML {
         guard !breaker.isOpen else { return "\(HTML.mark(.degraded))\(breaker.text)" }
         let noun = breaker.rejections == 1 ? "rejection" : "rejections"
-        return "Closed: \(breaker.rejections) \(noun) in the last \(breaker.answers) answers."
+        return "Closed: siwatch believes rejections of tokens. \(breaker.rejections) \(noun) in the last \(breaker.answers) answers."
     }
 
     // MARK: Work
@@ -258,7 +258,7 @@ struct PageSections {
         }
         let columns = [
             HTML.Column(name: "Host", style: "host"), HTML.Column(name: "Process"), HTML.Column(name: "Version"),
-            HTML.Column(name: "Seen", style: "seen"), HTML.Column(name: "Lanes", style: "lanes"),
+            HTML.Column(name: "Seen", style: "seen"), HTML.Column(name: "At work on", style: "lanes"),
             HTML.Column(name: "Clock", style: "clock"),
         ]
         return .table("siwatch processes that this database saw within an hour", columns, [HTML.Group(rows: rows)], style: "stack replicas")

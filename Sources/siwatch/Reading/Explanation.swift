@@ -120,7 +120,9 @@ extension UserHistory {
             let verified = user.verifiedAt.map { ", and Apple last confirmed the token at \($0.text)" } ?? ""
             let isNeverAccepted = credentials.contains { $0.app == user.app && $0.isNeverAccepted }
             let rejected = isNeverAccepted ? ", and a token that Apple has never accepted says nothing of it" : ""
-            return "the user signed in then and nothing has ended that\(verified)\(rejected)"
+            let nextCheck = credentials.filter { $0.app == user.app }.compactMap(\.nextCheckAt).min()
+            let missed = nextCheck.map { ". If siwatch has missed a notification of Apple, the check at \($0.text) is to find it" } ?? ""
+            return "the user signed in then and nothing has ended that\(verified)\(rejected)\(missed)"
         case .tokenRejected:
             let rejectedAt = credentials.filter { $0.app == user.app }.compactMap(\.rejectedAt).max()
             return "Apple accepted the token until then, and answered invalid_grant when asked again"

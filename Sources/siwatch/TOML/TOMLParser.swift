@@ -35,7 +35,7 @@ struct TOMLParser: Sendable {
 
     private func run(_ text: String) throws(UnparsedDocument) -> (output: [UInt8], end: ParserProcess.End) {
         do {
-            let process = try ParserProcess(program, ["siwatch", "parse-toml", "--processor-seconds", "\(processorSeconds)"])
+            let process = try ParserProcess(program, ParseTOML.arguments(processorSeconds: processorSeconds))
             return process.exchange(Array(text.utf8), within: Self.timeout)
         } catch {
             throw .noAnswer("cannot be started: \(error)")
