@@ -22,7 +22,8 @@ public struct SiwatchClient: Sendable {
     /// - Parameters:
     ///   - url: `http://host:port`, `https://host:port` or `unix:/path/to/socket`.
     ///   - timeout: how long siwatch may take for an answer, besides the time that it is asked to wait.
-    ///   - http: a client that outlives this one.
+    ///   - http: a client that outlives this one. Over HTTPS on a network that is not yours, let it trust only the authority of siwatch's
+    ///     certificate: async-http-client takes a certificate for the server's address where it should ask for one of its name.
     public init(url: String, token: String, timeout: Duration = .seconds(5), http: HTTPClient = .shared) {
         let socket = url.hasPrefix("unix:") ? URL(httpURLWithSocketPath: String(url.dropFirst("unix:".count))) : nil
         let address = socket?.absoluteString ?? url
