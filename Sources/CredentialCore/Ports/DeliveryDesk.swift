@@ -50,6 +50,9 @@ package struct DeliveryPosition: Sendable, Equatable, Codable {
     package var waiting: Int
     package var dead: Int
 
+    /// At most how many changes it has not sent yet. After a restore the cursor may be ahead of all changes until the next round.
+    package var behind: Int64 { max(newest - cursor, 0) }
+
     package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, dead: Int) {
         self.cursor = cursor
         self.newest = newest

@@ -76,7 +76,7 @@ extension Telemetry {
             logger.log(.deliverySkipped, ["delivery": "\(name)", "reason": "\(reason)"])
         case .position(let position):
             deliveryStates.note(position, of: name)
-            gauge(Metric.deliveryBehind, Double(max(position.newest - position.cursor, 0)), ["delivery": name])
+            gauge(Metric.deliveryBehind, Double(position.behind), ["delivery": name])
             gauge(Metric.deliveryWaiting, Double(position.waiting), ["delivery": name])
             gauge(Metric.deliveryDead, Double(position.dead), ["delivery": name])
         }

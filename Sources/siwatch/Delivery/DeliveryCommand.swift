@@ -27,7 +27,7 @@ extension DeliveryCommand {
             let lines = positions.sorted { $0.key < $1.key }.map { name, position in
                 let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
                 return """
-                    \(name.printable): \(position.newest - position.cursor) changes behind, \(position.waiting) wait for another try, \
+                    \(name.printable): \(position.behind) changes behind, \(position.waiting) wait for another try, \
                     \(position.dead) are dead\(stopped)
                     """
             }
