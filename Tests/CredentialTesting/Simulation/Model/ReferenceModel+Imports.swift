@@ -17,8 +17,15 @@ extension ReferenceModel {
         var importID: String?
         /// Whether siwatch knew the credential before the import told it.
         var wasKnown: Bool
+        var isCode: Bool
         /// Outcome and reason in the log; nil while the row waits.
         var logged: [String]?
+
+        /// Whether siwatch learns of the sign-in from this row. Of a code's it does only if Apple's answer arrives.
+        var tellsSignIn: Bool {
+            guard let outcome = logged?.first.flatMap(GrantLogOutcome.init) else { return !isCode }
+            return ![.retold, .inFuture, .rejected].contains(outcome)
+        }
     }
 
     /// What has gone from the tables in one transaction of an undo.
@@ -88,7 +95,7 @@ extension ReferenceModel {
             grantRows[id] = nil
             guard let credential = row.credential, !taken.credentials.contains(credential) else { continue }
             // A credential that stays loses the sign-ins that siwatch had not taken yet.
-            let isTold = toldRows.values.contains { $0.credential == credential && $0.at == row.at }
+            let isTold = toldRows.values.contains { $0.credential == credential && $0.at == row.at && $0.tellsSignIn }
             if !isTold { inserted[credential]?.remove(row.at) }
         }
         for credential in taken.credentials {

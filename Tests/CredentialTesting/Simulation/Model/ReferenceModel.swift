@@ -318,7 +318,8 @@ struct ReferenceModel {
             credential: isNamed ? row.credential : nil,
             at: row.grantedAt,
             importID: importID,
-            wasKnown: wasKnown
+            wasKnown: wasKnown,
+            isCode: row.code != nil
         )
         if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }
     }
