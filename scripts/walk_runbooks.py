@@ -43,7 +43,7 @@ NOT_COMPARED = {
     },
     "SiwatchStoreSlow": {"siwatch's own commits take longer than 5000 ms": "the walk's disk is slow, and no commit takes five seconds"},
     "SiwatchDeliveryDead": {text: "a change is dead after three days" for text in ("has refused", "for days")},
-    "SiwatchDeliveryWaiting": {"some wait since yesterday": "it waits for a day"},
+    "SiwatchDeliveryWaiting": {"did not take": "it waits for a day"},
     "SiwatchBackupOld": {"Was written and is damaged": "needs a disk that fails"},
 }
 

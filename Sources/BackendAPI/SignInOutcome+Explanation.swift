@@ -29,7 +29,7 @@ extension GrantRejection {
         case .redirectURIMismatch: "redirect_uri is not the one that the sign-in named; a native sign-in has none"
         case .userMismatch: "user_id is not the user that Apple issued the code for"
         case .badIDToken: "the id_token that Apple sent for the code does not verify"
-        case .rejectedByApple: "Apple refused the code"
+        case .rejectedByApple: "Apple refused the code; if the sign-in named a redirect_uri, as on the web, it must come along"
         case .answerLost: "Apple may have exchanged the code, and its answer was lost; the code is used up"
         }
     }

@@ -46,8 +46,18 @@ package struct Delivery: Sendable {
     /// waits, as for one that is away.
     private static let mostRefused = 3
     private let refusals = NIOLockedValueBox(0)
-    /// When the receiver last judged a message of this process.
-    private let heardAt = NIOLockedValueBox<Timestamp?>(nil)
+    private let hearing = NIOLockedValueBox(Hearing())
+
+    /// What this process has heard from the receiver.
+    private struct Hearing {
+        /// When it last judged a message.
+        var lastAt: Timestamp?
+        /// How often in a row it judged none of the messages that were sent again.
+        var silences = 0
+
+        /// How long a message waits that nobody has looked at. The next one is not held up by that.
+        var wait: Duration { min(Delivery.waits[0] * (1 << min(silences, 10)), Delivery.waits[1]) }
+    }
 
     package init(
         _ name: String,
@@ -86,11 +96,9 @@ package struct Delivery: Sendable {
         let answers = try await send(again: retries, to: receiver)
         if let rest = try await conclude(answers) { return rest }
         let rest = position.waiting < Self.mostWaiting ? try await goOn(from: position, receiver) : .idle
-        guard rest == .idle else { return rest ?? Rest.none }
-        // Nothing new has found out whether the receiver is there.
-        if !answers.contains(where: \.isAnswer), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
-        // More of them may be due.
-        return retries.count == Self.width ? Rest.none : .idle
+        // More of them may be due. While nobody looks at them, they have time.
+        let mayGoOn = retries.count == Self.width && (answers.isEmpty || answers.contains(where: \.isAnswer))
+        return rest == .idle && mayGoOn ? Rest.none : rest ?? Rest.none
     }
 
     private func send(again retries: [Retry], to receiver: Receiver) async throws -> [Receiver.Answer] {
@@ -98,11 +106,15 @@ package struct Delivery: Sendable {
         let answers = try await send(wanted.map(\.change), to: receiver)
         var delivered = retries.filter { !isWanted($0.change) }.map(\.change.id)
         var failed: [FailedChange] = []
-        let heardAt = heardAt.withLockedValue(\.self)
+        let hearing = hearing.withLockedValue { hearing in
+            hearing.silences = answers.isEmpty || answers.contains(where: \.isAnswer) ? 0 : hearing.silences + 1
+            return hearing
+        }
         for (retry, answer) in zip(wanted, answers) {
             if answer == .taken { delivered.append(retry.change.id) }
-            let wasThere = heardAt.map { $0 > retry.failedAt } ?? false
-            if let failure = failure(of: retry.change.id, after: retry.failures, answer, wasThere: wasThere) { failed.append(failure) }
+            let wasThere = hearing.lastAt.map { $0 > retry.failedAt } ?? false
+            let failure = failure(of: retry.change.id, after: retry.failures, answer, ifAbsent: wasThere ? nil : hearing.wait)
+            if let failure { failed.append(failure) }
         }
         try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
         let dead = failed.count { $0.dueAt == nil }
@@ -128,7 +140,7 @@ package struct Delivery: Sendable {
         // All that came after its last answer has found it away, and is sent again.
         let heard = (answers.lastIndex { $0.isAnswer } ?? -1) + 1
         let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
-            failure(of: change.id, after: 0, answer, wasThere: true)
+            failure(of: change.id, after: 0, answer, ifAbsent: nil)
         }
         try await desk.advance(name, to: heard < wanted.count ? wanted[heard].id - 1 : last.id, failed: failed, at: clock.now)
         return throttling(answers) ?? absence(answers[heard...], isThere: true)
@@ -186,9 +198,9 @@ package struct Delivery: Sendable {
         return longest.map { .pause($0.time, $0.reason, isThere: answers.contains(.taken)) }
     }
 
-    /// - Parameter wasThere: whether the receiver has judged another change since the last try of this one.
+    /// - Parameter pause: for the next try, if the receiver may be away: it has judged no other change since the last try of this one.
     /// - Returns: nil if the change is not to be tried again.
-    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer, wasThere: Bool) -> FailedChange? {
+    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer, ifAbsent pause: Duration?) -> FailedChange? {
         let (step, last) = (min(failures, Self.waits.count - 1), Self.waits.count - 1)
         switch answer {
         case .taken, .gone: return nil
@@ -196,10 +208,9 @@ package struct Delivery: Sendable {
         case .busy(let time?, let reason):
             return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: max(time, Self.waits[0])), reason: reason)
         // The receiver is away, and looks at no change. It gets this one soon after it is back.
-        case .silent(let reason) where !wasThere, .busy(nil, let reason) where !wasThere:
-            return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: Self.waits[0]), reason: reason)
-        // It does not die of that, because a receiver may be away for longer than the schedule lasts.
         case .silent(let reason), .busy(nil, let reason):
+            if let pause { return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: pause), reason: reason) }
+            // It does not die of that, because a receiver may be away for longer than the schedule lasts.
             return FailedChange(
                 id: id,
                 failures: min(failures + 1, last),
@@ -232,7 +243,9 @@ package struct Delivery: Sendable {
                 sent += 1
             }
             for try await (index, answer) in group { answers[index] = answer }
-            if answers.contains(where: \.isAnswer) { heardAt.withLockedValue { $0 = clock.now } }
+            if answers.contains(where: \.isAnswer) {
+                hearing.withLockedValue { $0 = Hearing(lastAt: clock.now) }
+            }
             return Array(answers.prefix(sent))
         }
     }

@@ -76,11 +76,20 @@ struct PublishedKey: Sendable, Encodable {
     let n: String
     let e: String
 
-    /// A key with which nobody signs, so its modulus need not be a product of primes: those take long to find.
+    /// A key with which nobody signs, so its modulus need not be a product of two primes: those take long to find. It passes for one at
+    /// libraries that look for small divisors, as BouncyCastle does.
     static var unused: PublishedKey {
-        var modulus = (0..<256).map { _ in UInt8.random(in: .min ... .max) }
-        modulus[0] |= 0x80
-        modulus[255] |= 1
+        var words: [UInt32]
+        repeat {
+            words = (0..<64).map { _ in UInt32.random(in: .min ... .max) }
+            words[0] |= 1 << 31
+            words[63] |= 1
+        } while smallPrimes.contains { prime in words.reduce(0) { ($0 << 32 | UInt64($1)) % prime } == 0 }
+        let modulus = words.flatMap { word in withUnsafeBytes(of: word.bigEndian, Array.init) }
         return PublishedKey(kid: Invented.keyID(), n: Base64URL.encode(modulus), e: "AQAB")
+    }
+
+    private static let smallPrimes: [UInt64] = (3...751).filter { number in
+        !(2..<number).prefix { $0 * $0 <= number }.contains { number.isMultiple(of: $0) }
     }
 }

@@ -49,15 +49,18 @@ package struct DeliveryPosition: Sendable, Equatable, Codable {
     /// Changes that wait for their next try, and those that are tried no more.
     package var waiting: Int
     package var dead: Int
+    /// When the oldest change was recorded that waits for its next try; nil if none does.
+    package var oldestWaiting: Timestamp?
 
     /// At most how many changes it has not sent yet. After a restore the cursor may be ahead of all changes until the next round.
     package var behind: Int64 { max(newest - cursor, 0) }
 
-    package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, dead: Int) {
+    package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, oldestWaiting: Timestamp?, dead: Int) {
         self.cursor = cursor
         self.newest = newest
         self.stoppedAt = stoppedAt
         self.waiting = waiting
+        self.oldestWaiting = oldestWaiting
         self.dead = dead
     }
 }

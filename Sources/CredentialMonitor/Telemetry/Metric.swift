@@ -55,6 +55,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case deliveries = "deliveries_total"
     case deliveryBehind = "delivery_behind"
     case deliveryWaiting = "delivery_waiting"
+    case deliveryOldest = "delivery_oldest_timestamp_seconds"
     case deliveryDead = "delivery_dead"
     case logLinesSuppressed = "log_lines_suppressed_total"
     case logLinesDropped = "log_lines_dropped_total"
@@ -181,6 +182,13 @@ extension Metric {
         case .seals: Definition(.counter, "Tokens sealed.")
         case .deliveries: Definition(.counter, by: ["delivery", "outcome"], "Webhooks sent, by what became of them.")
         case .deliveryBehind: Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver has not been sent yet.")
+        case .deliveryOldest:
+            Definition(
+                .gauge,
+                by: ["delivery"],
+                isOfTables: true,
+                "When the oldest change was recorded that waits for its next try; 0 if none does."
+            )
         case .deliveryWaiting:
             Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver did not take and is sent again.")
         case .deliveryDead:

@@ -59,7 +59,7 @@ extension Telemetry {
         for outcome in DeliveryNews.Outcome.allCases {
             _ = instruments.counter(.deliveries, ["delivery": name, "outcome": outcome.rawValue])
         }
-        for metric in [Metric.deliveryBehind, .deliveryWaiting, .deliveryDead] { gauge(metric, 0, ["delivery": name]) }
+        for metric in [Metric.deliveryBehind, .deliveryWaiting, .deliveryOldest, .deliveryDead] { gauge(metric, 0, ["delivery": name]) }
     }
 
     package func delivered(_ name: String, _ news: DeliveryNews) {
@@ -78,6 +78,7 @@ extension Telemetry {
             deliveryStates.note(position, of: name)
             gauge(Metric.deliveryBehind, Double(position.behind), ["delivery": name])
             gauge(Metric.deliveryWaiting, Double(position.waiting), ["delivery": name])
+            gauge(Metric.deliveryOldest, Double(position.oldestWaiting?.milliseconds ?? 0) / 1000, ["delivery": name])
             gauge(Metric.deliveryDead, Double(position.dead), ["delivery": name])
         }
     }

@@ -47,7 +47,20 @@ extension TableStore {
         guard !delivered.isEmpty || !failed.isEmpty else { return }
         try await transaction { connection in
             for id in delivered { try connection.execute("DELETE FROM delivery_retry WHERE delivery = $1 AND change_id = $2", name, id) }
-            try connection.keep(failed, of: name, at: now)
+            for change in failed {
+                // Not if it went meanwhile.
+                try connection.execute(
+                    """
+                    UPDATE delivery_retry SET failures = $3, due_at = $4, failed_at = $5, reason = $6 WHERE delivery = $1 AND change_id = $2
+                    """,
+                    name,
+                    change.id,
+                    change.failures,
+                    change.dueAt,
+                    now,
+                    change.reason
+                )
+            }
         }
     }
 
@@ -91,7 +104,9 @@ extension TableConnection {
             """
             SELECT cursor, stopped_at, (SELECT COALESCE(MAX(id), 0) FROM credential_change),
                    (SELECT COUNT(*) FROM delivery_retry WHERE delivery = $1 AND due_at IS NOT NULL),
-                   (SELECT COUNT(*) FROM delivery_retry WHERE delivery = $1 AND due_at IS NULL)
+                   (SELECT COUNT(*) FROM delivery_retry WHERE delivery = $1 AND due_at IS NULL),
+                   (SELECT c.recorded_at FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
+                     WHERE r.delivery = $1 AND r.due_at IS NOT NULL ORDER BY r.change_id LIMIT 1)
               FROM delivery WHERE name = $1
             """,
             name
@@ -101,6 +116,7 @@ extension TableConnection {
                 newest: $0.integer(at: 2),
                 stoppedAt: $0.time(at: 1),
                 waiting: $0.count(at: 3),
+                oldestWaiting: $0.time(at: 5),
                 dead: $0.count(at: 4)
             )
         }

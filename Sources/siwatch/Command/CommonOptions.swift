@@ -26,7 +26,12 @@ struct CommonOptions: ParsableArguments {
         do {
             configuration = try Configuration(contentsOf: configurationPath)
         } catch {
-            throw CommandFailure(error)
+            var failure = CommandFailure(error)
+            // The package lets only siwatch read it.
+            if configurationPath == InitOptions.standardPath, access(configurationPath, R_OK) != 0, errno == EACCES {
+                failure.messages.append("only siwatch and root may read that: run the command with sudo -u siwatch")
+            }
+            throw failure
         }
         if opensDatabase { try refuseRoot(on: try configuration.namedDatabase()) }
         return configuration

@@ -76,7 +76,7 @@ struct Deliveries: Service {
                 do {
                     switch try await loop.delivery.round() {
                     case .none: (failures, pause) = (0, .zero)
-                    case .idle: break
+                    case .idle: failures = 0
                     case .pause(let asked, let reason, let isThere):
                         failures = isThere ? 1 : failures + 1
                         pause = max(asked ?? .zero, backoff(failures))

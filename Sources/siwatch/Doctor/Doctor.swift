@@ -33,7 +33,8 @@ struct Doctor: AsyncParsableCommand {
         do {
             configuration = try options.readConfiguration(opensDatabase: false)
         } catch {
-            return error.messages.map { Symptom(.wrong, $0) } + (await ofDaemon())
+            let mistakes = error.messages.map { Symptom(.wrong, $0) }
+            return mistakes + (await ofDaemon()).filter { !error.messages.contains($0.sentence) }
         }
         var symptoms = ofConfiguration(configuration)
         if let backend { symptoms += ofBackend(backend, configuration) }
@@ -93,7 +94,7 @@ struct Doctor: AsyncParsableCommand {
         do {
             try options.refuseRoot(on: try configuration.namedDatabase())
             guard let explanation = try await Explain.explanation(of: user, in: configuration) else {
-                let advice = "look in the backend's log for the INSERT, and compare the sub with that of the id_token"
+                let advice = "look in the backend's log for the INSERT or the POST, and compare the sub with that of the id_token"
                 return [Symptom(.wrong, "no backend has told siwatch of the user \(user.printable)", advice)]
             }
             return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")]

@@ -54,7 +54,8 @@ struct InitAnswers {
         }
         if key?.id == "" {
             key?.id =
-                try answer("--key-id", nil, "The key's id, ten characters") { text throws(CommandFailure) in
+                try answer("--key-id", nil, "The key's id, ten characters, which Apple shows beside the key") {
+                    text throws(CommandFailure) in
                     try Self.appleID(text)
                 } ?? ""
         }
@@ -85,7 +86,8 @@ struct InitAnswers {
             "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
             proposal: "127.0.0.1:9465"
         ) { text throws(CommandFailure) in try Self.address(text) }
-        let webhookQuestion = "The URL to which siwatch posts each change, so that a session ends; it need not be there yet"
+        let webhookQuestion =
+            "The URL to which siwatch posts each change, so that a session ends; it need not be there yet, and Enter leaves it out"
         let webhook = try answer("--webhook", options.webhook, webhookQuestion, proposal: "") {
             text throws(CommandFailure) in try Self.url(text)
         }
@@ -105,7 +107,10 @@ struct InitAnswers {
                 proposal: ""
             ) { text throws(CommandFailure) in try Self.user(text) } : nil
         guard let key, let teamID, let clientIDs, let app, let database, missing.isEmpty else {
-            throw .wrongUsage("\(missing.joined(separator: ", ")) \(missing.count == 1 ? "is" : "are") missing; nothing was changed")
+            let place = missing.contains("--key-id") ? "; Apple shows the key's id beside the key, and named the file AuthKey_ID.p8" : ""
+            throw .wrongUsage(
+                "\(missing.joined(separator: ", ")) \(missing.count == 1 ? "is" : "are") missing\(place); nothing was changed"
+            )
         }
         (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
         (self.http, self.webhook) = (http ?? "", webhook ?? "")
@@ -277,6 +282,11 @@ extension String {
     /// The absolute path that somebody means who has dragged a file here, or has written it for a shell.
     var asPastedPath: String {
         let bare = ["'", "\""].contains { count > 1 && hasPrefix($0) && hasSuffix($0) } ? String(dropFirst().dropLast()) : self
+        // sudo makes root's home of ~.
+        if bare.hasPrefix("~/"), let user = ProcessInfo.processInfo.environment["SUDO_USER"], let entry = getpwnam(user)?.pointee {
+            let path = String(cString: entry.pw_dir) + bare.dropFirst()
+            if FileManager.default.fileExists(atPath: path) { return path }
+        }
         return URL(filePath: NSString(string: bare).expandingTildeInPath).standardizedFileURL.path
     }
 }

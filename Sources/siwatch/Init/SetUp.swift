@@ -246,8 +246,15 @@ struct SetUp {
     }
 
     private func start() throws(CommandFailure) -> String {
-        _ = try HostCommand(words: ["systemctl", "enable", "--now", "siwatch.service"]).succeed()
-        return ""
+        do {
+            _ = try HostCommand(words: ["systemctl", "enable", "--now", "siwatch.service"]).succeed()
+            return ""
+        } catch {
+            // systemd names no reason. siwatch's last words do, such as a port that another program has.
+            let words = ["journalctl", "--unit=siwatch.service", "--since=-1min", "--output=cat", "--grep=^siwatch: ", "--lines=1"]
+            guard let said = try? HostCommand(words: words).run(), said.status == 0, !said.output.isEmpty else { throw error }
+            throw .failed("siwatch.service does not start: \(said.output)")
+        }
     }
 
     private var next: [String] {

@@ -106,7 +106,15 @@ struct PageSections {
     private var backends: HTML {
         let tried = daemon?.insertsTriedAt.map { " siwatch last tried at \(told($0))." as HTML } ?? ""
         let obstacle = report.insertObstacle.map { "\(HTML.mark(.down))Backends cannot insert: \($0)." as HTML }
-        return .pairs([("inserts", (obstacle ?? (tried.markup.isEmpty ? "Not tried yet." : "Backends can insert.")) + tried)])
+        let inserts = (obstacle ?? (tried.markup.isEmpty ? "Not tried yet." : "Backends can insert.")) + tried
+        let webhooks = (daemon?.deliveries ?? []).compactMap { delivery in delivery.position.map { webhooks(of: delivery.name, $0) } }
+        return .pairs([("inserts", inserts)] + (webhooks.isEmpty ? [] : [("webhooks", webhooks.joined(separator: "<br>"))]))
+    }
+
+    private func webhooks(of name: String, _ position: DeliveryPosition) -> HTML {
+        let open = position.behind + Int64(position.waiting + position.dead)
+        return open == 0
+            ? "\(HTML.code(name)) has taken all." : "\(HTML.code(name)) has not taken \(Int(open).grouped) of the last changes."
     }
 
     private var apple: HTML {
@@ -204,7 +212,7 @@ struct PageSections {
     private var proofs: HTML {
         let clients = report.unprovenClients.map { client -> HTML in
             let last = client.validAt.map { "last at \(told($0))" as HTML } ?? "never yet"
-            return "Apple has accepted no token of \(HTML.code(client.clientID)) within an interval (\(last))."
+            return "Apple has accepted no token of \(HTML.code(client.clientID)) within the last refresh.interval (\(last))."
         }
         let clock = daemon?.appleClockSkew.map { skew -> HTML in
             "\(HTML.mark(abs(skew) > 30_000 ? .degraded : .note))\(StatusReport.sentence(skew: skew).capitalizedFirst)."
@@ -215,7 +223,12 @@ struct PageSections {
         let isProven = clients.isEmpty
         let ownTools: HTML = "Back the server up with its own tools."
         return .pairs([
-            ("proofs", isProven ? "Apple has accepted a token of every client within an interval." : clients.joined(separator: "<br>")),
+            (
+                "proofs",
+                isProven
+                    ? "Apple has accepted a token of every client that has one, within the last refresh.interval."
+                    : clients.joined(separator: "<br>")
+            ),
             ("clock", (clock ?? "Apple has not shown its clock yet.") + held),
             ("signing keys", "siwatch knows \(report.signingKeys) of Apple’s keys.\(fetched)"),
             ("backup", report.sqlite == nil ? ownTools : backup ?? "siwatch backup has written no copy yet."),

@@ -25,7 +25,7 @@ struct Explanation: Encodable {
         user = pseudonym
         waiting = history.waiting.map { WaitingRow($0, under: configuration, history.refusals, at: now) }
         tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, history.refusals, at: now) }
-        conclusions = history.conclusions
+        conclusions = history.conclusions(at: now)
     }
 
     private enum CodingKeys: CodingKey {
@@ -95,7 +95,7 @@ extension UserHistory {
             .map(\.element)
     }
 
-    fileprivate var conclusions: [String] {
+    fileprivate func conclusions(at now: Timestamp) -> [String] {
         if users.isEmpty {
             return waiting.isEmpty
                 ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: what was told still waits in its queue."]
@@ -107,7 +107,19 @@ extension UserHistory {
             let (state, reason, since) = (alone?.state ?? user.state, alone?.reason ?? user.reason, alone?.changedAt ?? user.changedAt)
             let when = since.map { " since \($0.text)" } ?? ""
             return "In \(user.app.printable): \(state.printable)\(when), because \(cause(reason, since, in: user))."
+                + (state == "authorized" ? nextCheck(of: user, at: now) : "")
         }
+    }
+
+    /// When siwatch finds a revocation that no notification told of; empty if it cannot say.
+    private func nextCheck(of user: User, at now: Timestamp) -> String {
+        let due = credentials.filter {
+            $0.app == user.app && $0.holdsToken && $0.verifiedAt != nil && $0.tokenGrantedAt == $0.grantedAt && !$0.isBeingAsked
+                && refusals[$0.clientID] == nil
+        }
+        .compactMap(\.nextCheckAt).min()
+        guard user.pausedAt == nil, let due, due > now else { return "" }
+        return " If siwatch has missed that the user withdrew consent, the check at \(due.text) notices."
     }
 
     private func cause(_ reason: String, _ since: Timestamp?, in user: User) -> String {
@@ -120,9 +132,7 @@ extension UserHistory {
             let verified = user.verifiedAt.map { ", and Apple last confirmed the token at \($0.text)" } ?? ""
             let isNeverAccepted = credentials.contains { $0.app == user.app && $0.isNeverAccepted }
             let rejected = isNeverAccepted ? ", and a token that Apple has never accepted says nothing of it" : ""
-            let nextCheck = credentials.filter { $0.app == user.app }.compactMap(\.nextCheckAt).min()
-            let missed = nextCheck.map { ". If siwatch has missed a notification of Apple, the check at \($0.text) is to find it" } ?? ""
-            return "the user signed in then and nothing has ended that\(verified)\(rejected)\(missed)"
+            return "the user signed in then and nothing has ended that\(verified)\(rejected)"
         case .tokenRejected:
             let rejectedAt = credentials.filter { $0.app == user.app }.compactMap(\.rejectedAt).max()
             return "Apple accepted the token until then, and answered invalid_grant when asked again"

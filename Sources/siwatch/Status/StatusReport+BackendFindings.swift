@@ -59,7 +59,9 @@ extension StatusReport {
             }
             if let waiting = delivery.position?.waiting, waiting > 0 {
                 let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
-                findings.append(Finding(.note, sentence, remedy: replay))
+                let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-24)) } ?? false
+                let runbook = isOld ? "siwatchdeliverywaiting" : nil
+                findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
             }
             if let dead = delivery.position?.dead, dead > 0 {
                 let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"

@@ -167,7 +167,7 @@ import Testing
                 receiver.answer { _ in 204 }
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                // Their second try may have found it away, and the third comes after five minutes.
+                // A try that found it away comes again after up to five minutes.
                 try await site.folder.complete("delivery", "replay", "hook")
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
                 #expect(Set(receiver.hooks.map(\.id)).count == 60)
