@@ -107,8 +107,8 @@ struct PageSections {
         let tried = daemon?.insertsTriedAt.map { " siwatch last tried at \(told($0))." as HTML } ?? ""
         let obstacle = report.insertObstacle.map { "\(HTML.mark(.down))Backends cannot insert: \($0)." as HTML }
         let inserts = (obstacle ?? (tried.markup.isEmpty ? "Not tried yet." : "Backends can insert.")) + tried
-        let webhooks = (daemon?.deliveries ?? []).compactMap { delivery in delivery.position.map { webhooks(of: delivery.name, $0) } }
-        return .pairs([("inserts", inserts)] + (webhooks.isEmpty ? [] : [("webhooks", webhooks.joined(separator: "<br>"))]))
+        let taken = (daemon?.deliveries ?? []).compactMap { delivery in delivery.position.map { webhooks(of: delivery.name, $0) } }
+        return .pairs([("inserts", inserts)] + (taken.isEmpty ? [] : [("webhooks", taken.joined(separator: "<br>"))]))
     }
 
     private func webhooks(of name: String, _ position: DeliveryPosition) -> HTML {
