@@ -76,7 +76,12 @@ private struct FileExposure {
         // In a pod the platform may give one group to the database and to the secrets.
         if Mount(of: path)?.isSecret(path) == true { return nil }
         let group = Account.name(ofGroup: status.st_gid)
-        return "can be read by the group \(group), which is the backends' own; \(status.closing(path))"
+        // In a container, where the file is as it should be and the volume is not.
+        let isVolumesFault = status.st_gid == Account.primaryGroup && Mount(of: path)?.isReadOnly == true
+        let closing =
+            isVolumesFault
+            ? "the database's folder has that group too: give the folder a group of the backends, and the mode 2770" : status.closing(path)
+        return "can be read by the group \(group), which is the backends' own; \(closing)"
     }
 
     /// Why others can change a file, and what that means.

@@ -121,6 +121,21 @@ struct MountTests {
         }
     }
 
+    /// The key is as it should be, and the volume of the database is not.
+    @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
+    func aVolumeOfOurOwnGroupIsNamed() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: "siwatch.key").path
+            try share(site.folder)
+            try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o440) == 0)
+            for path in [site.folder.url.path, site.folder.url.appending(path: "siwatch.sqlite").path] {
+                try #require(chown(path, Servant.user, Servant.user) == 0)
+            }
+            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
+            #expect(found.status == 78 && found.output.contains("give the folder a group of the backends"), "\(found.output)")
+        }
+    }
+
     /// Without a mount, the same key is given to the user's own group and not to that of the process.
     @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
     func aKeyOfTheBackendsGoesToThePrimaryGroup() async throws {
