@@ -48,6 +48,23 @@ import Testing
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func anExplanationNamesTheCheckThatNoticesWhatWasMissed(on database: SiteDatabase) async throws
+    {
+        try await Site.with(on: database) { site in
+            let signIns = try await site.apple.signIn(1)
+            let user = signIns[0].userID
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 1)
+                let explained = try await site.folder.run("explain", user).output.joined()
+                #expect(explained.contains("If siwatch has missed that the user withdrew consent, the check at "), "\(explained)")
+                try await site.folder.complete("pause", "example")
+                let paused = try await site.folder.run("explain", user).output.joined()
+                #expect(paused.contains("authorized") && !paused.contains("has missed"), "\(paused)")
+            }
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func aDeletedPersonIsForgottenAndOldNewsBringsNobodyBack(on database: SiteDatabase) async throws
     {
         try await Site.with(on: database) { site in
