@@ -3,6 +3,7 @@
 
 import AsyncHTTPClient
 import NIOCore
+import NIOHTTP1
 
 /// The HTTP pages of a daemon for operators.
 package struct OperationsPages: Sendable {
@@ -17,16 +18,25 @@ package struct OperationsPages: Sendable {
     }
 
     /// The body of a page, whatever its status.
-    package func get(_ page: String) async throws -> String {
-        let response = try await HTTPClient.shared.execute(HTTPClientRequest(url: "\(url)/\(page)"), timeout: .seconds(30))
+    ///
+    /// - Parameter accept: the header of that name, by which siwatch knows a browser.
+    package func get(_ page: String, accept: String? = nil) async throws -> String {
+        var request = HTTPClientRequest(url: "\(url)/\(page)")
+        if let accept { request.headers.add(name: "accept", value: accept) }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
         return String(buffer: try await response.body.collect(upTo: 4 << 20))
     }
 
     /// Repeats the request until a page's body meets a condition.
-    package func get(_ page: String, within limit: Duration, until isMet: (String) -> Bool) async throws -> String {
+    package func get(
+        _ page: String,
+        accept: String? = nil,
+        within limit: Duration,
+        until isMet: (String) -> Bool
+    ) async throws -> String {
         let end = ContinuousClock.now + limit
         while true {
-            let body = try await get(page)
+            let body = try await get(page, accept: accept)
             if isMet(body) || .now > end { return body }
             try await Task.sleep(for: .milliseconds(50))
         }

@@ -277,16 +277,3 @@ extension InitAnswers {
         return name
     }
 }
-
-extension String {
-    /// The absolute path that somebody means who has dragged a file here, or has written it for a shell.
-    var asPastedPath: String {
-        let bare = ["'", "\""].contains { count > 1 && hasPrefix($0) && hasSuffix($0) } ? String(dropFirst().dropLast()) : self
-        // sudo makes root's home of ~.
-        if bare.hasPrefix("~/"), let user = ProcessInfo.processInfo.environment["SUDO_USER"], let entry = getpwnam(user)?.pointee {
-            let path = String(cString: entry.pw_dir) + bare.dropFirst()
-            if FileManager.default.fileExists(atPath: path) { return path }
-        }
-        return URL(filePath: NSString(string: bare).expandingTildeInPath).standardizedFileURL.path
-    }
-}

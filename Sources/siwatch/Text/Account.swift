@@ -16,6 +16,12 @@ enum Account {
     static var service: String { geteuid() == 0 && getpwnam("siwatch") != nil ? "siwatch" : user }
     static var backendGroup: String { getgrnam("siwatch-backend") != nil ? "siwatch-backend" : group }
 
+    /// The home of the user who started this process by `sudo`; nil without sudo.
+    static var homeBehindSudo: String? {
+        guard let user = ProcessInfo.processInfo.environment["SUDO_USER"], let entry = getpwnam(user)?.pointee else { return nil }
+        return String(cString: entry.pw_dir)
+    }
+
     /// The users that the system's list names as members of a group, besides its users by primary group.
     static func members(ofGroup group: gid_t) -> [String] {
         guard var next = getgrgid(group)?.pointee.gr_mem else { return [] }

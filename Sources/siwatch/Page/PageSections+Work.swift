@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What waits, and what came of it.
+extension PageSections {
+    var queues: HTML {
+        let rows = report.queues.map { queue -> [HTML] in
+            let oldest = queue.oldest.map(Timestamp.init(milliseconds:))
+            let age = oldest.map { $0 > now ? "dated ahead" : $0.duration(to: now).text } ?? "–"
+            return ["\(queue.queue)", "\(queue.depth.grouped)", "\(age)"]
+        }
+        let ending = report.waitingGrants.codesEnding
+        let codes: HTML =
+            ending == 0 ? "No waiting code ends within a minute." : "\(HTML.mark(.down))\(ending) waiting codes end within a minute."
+        let columns = [
+            HTML.Column(name: "Queue"), HTML.Column(name: "Waiting", style: "number"), HTML.Column(name: "The oldest waits for"),
+        ]
+        return .table("Rows that wait, by queue", columns, [HTML.Group(rows: rows)]) + "\n" + .pairs([("codes", codes)])
+    }
+
+    var users: HTML {
+        let groups = report.apps.map { app in
+            let rows = report.credentials.filter { $0.app == app.app }.map { count -> [HTML] in
+                let past = (daemon?.course ?? []).map { sample in
+                    sample.credentials.first { $0.app == app.app && $0.state == count.state }?.count ?? 0
+                }
+                return ["\(count.state)", "\(count.count.grouped)", .course(past + [count.count])]
+            }
+            return HTML.Group(name: app.app, rows: rows)
+        }
+        let columns = [HTML.Column(name: "State"), HTML.Column(name: "Users now", style: "number"), HTML.Column(name: "Course")]
+        let since = daemon?.course.first.map { " since \($0.at.text.prefix(16))" } ?? ""
+        return .table("Users by app and state, and their course\(since)", columns, groups)
+    }
+
+    var notifications: HTML {
+        let newest = report.newestNotification.map { "The newest verified notification arrived at \(told($0))." as HTML }
+        let rows = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { reason, count -> [HTML] in
+            [.code(reason), "\(count.grouped)"]
+        }
+        let table = HTML.table(
+            "Notifications in quarantine, by reason",
+            [HTML.Column(name: "Reason"), HTML.Column(name: "Rows", style: "number")],
+            [HTML.Group(rows: rows)]
+        )
+        return .pairs([("newest", newest ?? "None has arrived yet."), ("quarantine", rows.isEmpty ? "Empty." : "See below.")])
+            + (rows.isEmpty ? "" : "\n" + table)
+    }
+}
