@@ -30,9 +30,9 @@ extension PageSections {
             }
             return HTML.Group(name: app.app, rows: rows)
         }
-        let columns = [HTML.Column(name: "State"), HTML.Column(name: "Users now", style: "number"), HTML.Column(name: "Course")]
+        let columns = [HTML.Column(name: "State"), HTML.Column(name: "Users now", style: "number"), HTML.Column(name: "Trend")]
         let since = daemon?.course.first.map { " since \($0.at.text.prefix(16))" } ?? ""
-        return .table("Users by app and state, and their course\(since)", columns, groups)
+        return .table("Users by app and state, and their trend\(since)", columns, groups)
     }
 
     var notifications: HTML {
