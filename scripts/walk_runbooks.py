@@ -31,7 +31,6 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 # Alerts that cannot be raised within minutes, and why.
 NOT_WALKED = {
     "SiwatchDeliveryDead": "a change is dead after three days; DeliveryTests counts the tries",
-    "SiwatchDeliveryWaiting": "it waits for a day; DeliveryTests has the schedule",
 }
 
 # Words in italics that no walk compares, and why.
@@ -43,7 +42,6 @@ NOT_COMPARED = {
     },
     "SiwatchStoreSlow": {"siwatch's own commits take longer than 5000 ms": "the walk's disk is slow, and no commit takes five seconds"},
     "SiwatchDeliveryDead": {text: "a change is dead after three days" for text in ("has refused", "for days")},
-    "SiwatchDeliveryWaiting": {"did not take": "it waits for a day"},
     "SiwatchBackupOld": {"Was written and is damaged": "needs a disk that fails"},
 }
 
@@ -1654,29 +1652,51 @@ def a_broken_file(scene):
     return one(before, after)
 
 
-class Refusal(http.server.BaseHTTPRequestHandler):
-    """A receiver of webhooks at which the path is wrong."""
+class Receiver(http.server.ThreadingHTTPServer):
+    """A receiver of webhooks. It refuses the bodies in which `refused` stands, or all of them."""
+    refused = b""
 
-    def do_POST(self):
-        self.send_error(404)
+    class Request(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(404 if self.server.refused in body else 204)
+            self.end_headers()
 
-    def log_message(self, *_):
-        pass
+        def log_message(self, *_):
+            pass
+
+    def __init__(self, scene):
+        super().__init__(("127.0.0.1", 0), self.Request)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        scene.ending.callback(self.shutdown)
+        scene.write("hook.whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
+        url = f"http://127.0.0.1:{self.server_port}/hook"
+        self.table = {"[delivery]": f'name = "backend"\nurl = "{url}"\nsecret_files = ["hook.whsec"]'}
 
 
 # It is a page after a quarter of an hour, and a finding at once.
 @walk("SiwatchDeliveryBehind", quotes=["takes no webhooks since", "status 404"], says=["event=delivery_failed"], severity="degraded")
 def a_receiver_that_refuses(scene):
-    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusal)
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    scene.ending.callback(receiver.shutdown)
-    scene.write("hook.whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
-    lines = f'name = "backend"\nurl = "http://127.0.0.1:{receiver.server_port}/hook"\nsecret_files = ["hook.whsec"]'
-    siwatch = scene.begin({"[delivery]": lines})
+    siwatch = scene.begin(Receiver(scene).table)
     before = siwatch.scrape()
     scene.grant(scene.sign_ins(4))
     until("a failed delivery", lambda: siwatch.says("event=delivery_failed"))
     return one(before, siwatch.scraped("changes behind", lambda s: s.value("delivery_behind")))
+
+
+@walk("SiwatchDeliveryWaiting", quotes=["did not take"])
+def a_receiver_that_refuses_one(scene):
+    receiver = Receiver(scene)
+    siwatch = scene.begin(receiver.table)
+    people = scene.sign_ins(4)
+    receiver.refused = people[0]["user_id"].encode()
+    before = siwatch.scrape()
+    scene.grant(people)
+    until("a change that waits", lambda: scene.one("SELECT COUNT(*) FROM delivery_retry"))
+    # As if it had waited for a day.
+    scene.sql(f"UPDATE credential_change SET recorded_at = recorded_at - {25 * HOUR * 1000}")
+    late = siwatch.scraped("an old change", lambda s: 0 < s.value("delivery_oldest_timestamp_seconds") < time.time() - DAY)
+    return one(before, late, step=5, lead=26 * HOUR // (5 * MINUTE))
 
 
 @walk("SiwatchLogLost", quotes=["the log has lost"])
