@@ -16,6 +16,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const PROBLEM = "urn:siwatch:problem:";
 /** Milliseconds between two waits, because a siwatch that is about to stop answers at once. */
 const BREATH = 200;
+/** What may stand in a header. Otherwise an error of fetch would quote it. */
+const WORD = /^[!-~]+$/;
 
 /**
  * siwatch refused a request, or no whole answer came: then `status` is undefined.
@@ -75,6 +77,7 @@ export class Siwatch {
     this.#url = new URL(url);
     if (!/^(https?|unix):$/.test(this.#url.protocol)) throw new TypeError("The URL begins with none of http:, https: and unix:.");
     this.#token = token.trim();
+    if (!WORD.test(this.#token)) throw new TypeError("The token is none that siwatch http token made.");
     this.#timeout = timeout;
   }
 
@@ -136,7 +139,7 @@ export class Siwatch {
    * It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Throws `ChangesGone`.
    */
   async *changes({ after, app, wait = 25, signal } = {}) {
-    after ??= await this.position({ signal });
+    after ??= (await this.#ask("GET", "/v1/changes", { patience: Infinity, signal })).next;
     while (true) {
       const page = await this.#ask("GET", "/v1/changes", { query: { after, app, wait }, wait, patience: Infinity, signal });
       yield* page.changes;
@@ -148,6 +151,7 @@ export class Siwatch {
   async #ask(method, path, { query = {}, body, key = randomUUID(), wait = 0, patience = 2, signal }) {
     const parameters = new URLSearchParams(Object.entries(snakeCased(query)).filter(([, value]) => value !== undefined));
     const target = `${path}?${parameters}`.replace(/\?$/, "");
+    if (!WORD.test(key)) throw new TypeError("The key is no word of ASCII.");
     const headers = { authorization: `Bearer ${this.#token}` };
     if (body) Object.assign(headers, { "content-type": "application/json", "idempotency-key": key });
     const message = { method, headers, body: body && JSON.stringify(snakeCased(body)) };

@@ -281,6 +281,13 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         with self.assertRaisesRegex(ValueError, "none of http:, https: and unix:"):
             AsyncSiwatch("ftp://a.example", "t")
 
+    def test_no_error_quotes_a_token(self) -> None:
+        AsyncSiwatch("http://a.example", " secret\n")
+        for token in ("secret\nsecret", "", "sécret"):
+            with self.assertRaises(ValueError) as caught:
+                AsyncSiwatch("http://a.example", token)
+            self.assertNotIn("cret", str(caught.exception).replace("siwatch", ""))
+
 
 if __name__ == "__main__":
     unittest.main()

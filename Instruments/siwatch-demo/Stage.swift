@@ -25,7 +25,7 @@ struct Stage {
         var pool = HTTPClient.Configuration()
         pool.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Script.concurrentSignIns
         http = HTTPClient(configuration: pool)
-        siwatch = SiwatchClient(url: door.url, token: door.token ?? "", http: http)
+        siwatch = try SiwatchClient(url: door.url, token: door.token ?? "", http: http)
         door.token = nil
         (self.site, self.backend, self.daemon, self.door, self.screen, self.start) = (site, backend, daemon, door, screen, start)
         say("The simulated Apple listens on \(site.apple.url), and siwatch on \(door.url).")

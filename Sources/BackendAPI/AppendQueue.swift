@@ -82,3 +82,12 @@ extension BackendRequest {
         }
     }
 }
+
+extension AppendedRequest {
+    func row() throws(Problem) -> Int64 {
+        switch self {
+        case .row(let id): return id
+        case .keyUsed: throw Problem(.keyUsed)
+        }
+    }
+}

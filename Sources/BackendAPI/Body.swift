@@ -46,7 +46,7 @@ struct Body {
         }
     }
 
-    mutating func has(_ name: String) -> Bool { members[name] != nil }
+    func has(_ name: String) -> Bool { members[name] != nil }
 
     mutating func text(_ name: String, _ form: TextForm) -> String? {
         known.insert(name)
@@ -92,25 +92,6 @@ struct Body {
             mistakes
             + (unknown.isEmpty ? [] : ["\(unknown.count) members are unknown; known are \(known.sorted().joined(separator: ", "))"])
         guard all.isEmpty else { throw Problem(.badRequest, all.joined(separator: "; ")) }
-    }
-}
-
-/// The text that a value may be.
-struct TextForm: Sendable {
-    var words: String
-    var matches: @Sendable (String) -> Bool
-
-    /// Printable ASCII without spaces.
-    static func word(upTo limit: Int) -> TextForm {
-        TextForm(words: "1 to \(limit) printable characters of ASCII, without spaces") { text in
-            (1...limit).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        }
-    }
-
-    static let name = word(upTo: 255)
-
-    static let address = TextForm(words: "an e-mail address of at most 255 characters") { text in
-        (1...255).contains(text.unicodeScalars.count) && text.unicodeScalars.allSatisfy { $0.value > 0x1f && $0.value != 0x7f }
     }
 }
 

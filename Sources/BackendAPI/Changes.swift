@@ -32,11 +32,12 @@ struct Changes: Sendable {
             if after == nil { query.note("the header Last-Event-ID is no whole number") }
         }
         try query.finish()
-        guard let after else { return .json(Document(changes: [], next: try await page(after: .max, upTo: 0).newest)) }
-        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit))
+        guard let after else { return .json(Document(changes: [], next: try await read(after: .max, upTo: 0).newest)) }
         if request.headers[.accept]?.contains("text/event-stream") == true {
-            return stream(page, after: after, of: app)
+            // It begins at once, and lasts as long as it may.
+            return stream(try await page(after: after, of: app, upTo: Int(limit)), after: after, of: app, upTo: Int(limit))
         }
+        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit))
         return .json(Document(changes: page.changes.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
     }
 
@@ -52,7 +53,7 @@ struct Changes: Sendable {
         let deadline = ContinuousClock.now + limit
         var position = id
         while true {
-            let page = try await page(after: position, of: app, upTo: count)
+            let page = try await read(after: position, of: app, upTo: count)
             guard !page.isGone(after: position) else {
                 throw Problem(.changesGone, "ask ends-session for each session you keep, and go on after next", next: page.newest)
             }
@@ -68,7 +69,7 @@ struct Changes: Sendable {
         }
     }
 
-    private func page(after id: Int64, of app: String? = nil, upTo count: Int) async throws(Problem) -> ChangePage {
+    private func read(after id: Int64, of app: String? = nil, upTo count: Int) async throws(Problem) -> ChangePage {
         do {
             return try await desk.changes(after: id, of: app, upTo: count)
         } catch {
@@ -76,7 +77,8 @@ struct Changes: Sendable {
         }
     }
 
-    private func stream(_ first: ChangePage, after id: Int64, of app: String?) -> Response {
+    /// - Parameter count: of changes in a page at most. Those after them come in the next one.
+    private func stream(_ first: ChangePage, after id: Int64, of app: String?, upTo count: Int) -> Response {
         let body = ResponseBody { writer in
             let end = ContinuousClock.now + Self.stream
             var (page, position) = (first, id)
@@ -84,11 +86,11 @@ struct Changes: Sendable {
             try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
             while true {
                 for change in page.changes { try await writer.write(try Self.event(change)) }
-                position = page.next(after: position, upTo: Int(Self.mostChanges))
+                position = page.next(after: position, upTo: count)
                 let left = end - .now
                 guard left > .zero else { break }
                 do {
-                    page = try await self.page(after: position, waiting: left, of: app, upTo: Int(Self.mostChanges))
+                    page = try await self.page(after: position, waiting: left, of: app, upTo: count)
                 } catch {
                     // The next request says why.
                     break

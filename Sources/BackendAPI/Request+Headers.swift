@@ -17,12 +17,3 @@ extension Request {
         return key
     }
 }
-
-extension AppendedRequest {
-    func row() throws(Problem) -> Int64 {
-        switch self {
-        case .row(let id): return id
-        case .keyUsed: throw Problem(.keyUsed)
-        }
-    }
-}

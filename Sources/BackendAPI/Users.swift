@@ -60,10 +60,6 @@ struct Users: Sendable {
     }
 }
 
-extension TextForm {
-    static let appName = TextForm(words: "the name of an app") { (1...64).contains($0.count) }
-}
-
 struct UserDocument: Encodable {
     var app: String
     var userId: String
@@ -80,8 +76,4 @@ struct UserDocument: Encodable {
         (changedAt, verifiedAt) = (user.changedAt, user.verifiedAt)
         (email, isPrivateEmail, emailForwarding) = (user.email, user.emailIsPrivate, user.emailForwarding)
     }
-}
-
-extension Timestamp {
-    static let legalMilliseconds = legal.lowerBound.milliseconds...legal.upperBound.milliseconds
 }

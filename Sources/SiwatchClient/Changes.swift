@@ -22,7 +22,7 @@ extension SiwatchClient {
 
             public mutating func next() async throws -> Change? {
                 while unread.isEmpty {
-                    let position = if let after { after } else { try await client.position() }
+                    let position = if let after { after } else { try await client.position(patience: nil) }
                     let query: KeyValuePairs<String, String?> = ["after": "\(position)", "app": app, "wait": "\(wait)"]
                     let page: Page = try await client.get("/v1/changes", query, wait: wait, patience: nil)
                     after = page.next

@@ -21,6 +21,15 @@ public struct SiwatchError: Error, Sendable, Equatable, CustomStringConvertible 
     public var isTemporary: Bool { status.map { [408, 429, 502, 503, 504].contains($0) } ?? true }
 }
 
+/// siwatch was not asked, because it could not be with this.
+public struct InvalidArgument: Error, Sendable, Equatable, CustomStringConvertible {
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
 /// Apple or siwatch rejected the sign-in `id`. `reason` says why, such as `code_expired`. `detail` tells people which member is wrong.
 public struct SignInRejected: Error, Sendable, Equatable {
     public let reason: String

@@ -8,12 +8,14 @@ import NIOHTTP1
 
 extension SiwatchClient {
     func post<Answer: Decodable>(_ path: String, _ body: some Encodable, key: String?, wait: Int = 0) async throws -> Answer {
+        let key = key ?? UUID().uuidString
+        guard key.isWord else { throw InvalidArgument("The key has to be visible characters of ASCII.") }
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         var request = HTTPClientRequest(url: base + path)
         request.method = .POST
         request.headers.add(name: "content-type", value: "application/json")
-        request.headers.add(name: "idempotency-key", value: key ?? UUID().uuidString)
+        request.headers.add(name: "idempotency-key", value: key)
         request.body = .bytes(ByteBuffer(bytes: try encoder.encode(body)))
         return try await ask(request, wait: wait, patience: .seconds(10))
     }
@@ -84,7 +86,8 @@ extension SiwatchClient {
             }
         } catch {
             try Task.checkCancellation()
-            throw SiwatchError(title: "No whole answer came", detail: "\(error)")
+            // Its description may quote headers, and so the token.
+            throw SiwatchError(title: "No whole answer came", detail: (error as? HTTPClientError)?.shortDescription ?? "\(error)")
         }
     }
 
@@ -116,6 +119,9 @@ extension Duration {
 }
 
 extension String {
+    /// Whether it may stand in a header of HTTP as one word.
+    var isWord: Bool { !isEmpty && utf8.allSatisfy { (0x21...0x7e).contains($0) } }
+
     /// With all but the unreserved characters of RFC 3986 encoded.
     var percentEncoded: String {
         let unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"

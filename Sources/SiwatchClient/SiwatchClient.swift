@@ -21,14 +21,20 @@ public struct SiwatchClient: Sendable {
 
     /// - Parameters:
     ///   - url: `http://host:port`, `https://host:port` or `unix:/path/to/socket`.
+    ///   - token: as it stands in its file; spaces and lines around it do not matter.
     ///   - timeout: how long siwatch may take for an answer, besides the time that it is asked to wait.
     ///   - http: a client that outlives this one. Over HTTPS on a network that is not yours, let it trust only the authority of siwatch's
     ///     certificate: async-http-client takes a certificate for the server's address where it should ask for one of its name.
-    public init(url: String, token: String, timeout: Duration = .seconds(5), http: HTTPClient = .shared) {
+    /// - Throws: `InvalidArgument`
+    public init(url: String, token: String, timeout: Duration = .seconds(5), http: HTTPClient = .shared) throws {
         let socket = url.hasPrefix("unix:") ? URL(httpURLWithSocketPath: String(url.dropFirst("unix:".count))) : nil
         let address = socket?.absoluteString ?? url
+        guard let scheme = URL(string: address)?.scheme, ["http", "https", "http+unix"].contains(scheme) else {
+            throw InvalidArgument("The URL begins with none of http:, https: and unix:.")
+        }
         base = address.hasSuffix("/") ? String(address.dropLast()) : address
-        self.token = token
+        self.token = token.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard self.token.isWord else { throw InvalidArgument("The token is none that siwatch http token made.") }
         self.timeout = timeout
         self.http = http
     }
@@ -37,8 +43,8 @@ public struct SiwatchClient: Sendable {
     ///
     /// With a `code`, siwatch exchanges it at Apple. With a `refreshToken`, or with neither, you have verified the sign-in yourself.
     ///
-    /// - Parameter key: any text of your own. A later call with it is about the same sign-in.
-    /// - Throws: `SignInRejected`.
+    /// - Parameter key: a text of your own: visible characters of ASCII. A later call with it is about the same sign-in.
+    /// - Throws: `SignInRejected`; `InvalidArgument` for another key.
     public func signIn(
         clientID: String,
         code: String? = nil,
@@ -126,7 +132,11 @@ public struct SiwatchClient: Sendable {
 
     /// The `id` after which to follow at first. Keep it, then ask `endsSession` for each session that you keep.
     public func position() async throws -> Int64 {
-        let page: Page = try await get("/v1/changes")
+        try await position(patience: .seconds(2))
+    }
+
+    func position(patience: Duration?) async throws -> Int64 {
+        let page: Page = try await get("/v1/changes", patience: patience)
         return page.next
     }
 

@@ -110,7 +110,9 @@ package struct Delivery: Sendable {
             hearing.silences = answers.isEmpty || answers.contains(where: \.isAnswer) ? 0 : hearing.silences + 1
             return hearing
         }
-        for (retry, answer) in zip(wanted, answers) {
+        // A stop ends the requests. What it cut off stays as it was.
+        let isStopping = Task.isCancelled
+        for (retry, answer) in zip(wanted, answers) where answer.isAnswer || !isStopping {
             if answer == .taken { delivered.append(retry.change.id) }
             let wasThere = hearing.lastAt.map { $0 > retry.failedAt } ?? false
             let failure = failure(of: retry.change.id, after: retry.failures, answer, ifAbsent: wasThere ? nil : hearing.wait)
@@ -137,8 +139,8 @@ package struct Delivery: Sendable {
         // If it took another one, the receiver is there, and the change is at fault that got no good answer.
         if !answers.contains(.taken), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
         if let rest = restAfterRefusals(answers) { return rest }
-        // All that came after its last answer has found it away, and is sent again.
-        let heard = (answers.lastIndex { $0.isAnswer } ?? -1) + 1
+        // All that came after its last answer has found it away, and is sent again. A stop cuts off others, which are at no fault.
+        let heard = Task.isCancelled ? answers.firstIndex { !$0.isAnswer } ?? answers.count : (answers.lastIndex { $0.isAnswer } ?? -1) + 1
         let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
             failure(of: change.id, after: 0, answer, ifAbsent: nil)
         }

@@ -13,19 +13,19 @@ package enum HostAddress {
 
     /// Looks a host up, on the thread of the caller.
     ///
-    /// - Returns: a numeric address to connect to.
+    /// - Returns: numeric addresses to connect to, at least one, the best first.
     /// - Throws: `Refused` if the host has no address, or one that may not be reached.
-    package static func resolve(_ host: String, allowingAny: Bool) throws(Refused) -> String {
+    package static func resolve(_ host: String, allowingAny: Bool) throws(Refused) -> [String] {
         let addresses = try addresses(of: host)
         if !allowingAny, addresses.contains(where: isDangerous) {
             throw Refused(description: "its host leads to an address of this network alone, where clouds hand out credentials")
         }
-        return addresses[0]
+        return addresses
     }
 
     /// Looks a host up, on the thread of the caller.
     ///
-    /// - Returns: numeric addresses, at least one.
+    /// - Returns: numeric addresses, at least one, in the system's order.
     package static func addresses(of host: String) throws(Refused) -> [String] {
         let host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         var hints = addrinfo()
@@ -58,7 +58,7 @@ package enum HostAddress {
         return bytes[0] & 0xfe == 0xfc || bytes.dropLast().allSatisfy { $0 == 0 } || isDangerous(address)
     }
 
-    /// Whether an address is link-local, unspecified or multicast, or is where AWS answers over IPv6.
+    /// Whether an address is link-local, unspecified or multicast, or is where a cloud answers its machines.
     static func isDangerous(_ address: String) -> Bool {
         var four = in_addr()
         if inet_pton(AF_INET, address, &four) == 1 { return isDangerous(withUnsafeBytes(of: four) { Array($0) }) }
@@ -69,11 +69,19 @@ package enum HostAddress {
         if bytes.prefix(10).allSatisfy({ $0 == 0 }), bytes[10] == 0xff, bytes[11] == 0xff { return isDangerous(Array(bytes[12...])) }
         if bytes.prefix(12) == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0] { return isDangerous(Array(bytes[12...])) }
         return bytes[0] == 0xff || bytes[0] == 0xfe && bytes[1] & 0xc0 == 0x80 || bytes.allSatisfy { $0 == 0 }
-            || bytes == [0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54]
+            || clouds.contains(bytes)
     }
 
+    /// fd00:ec2::254 of AWS, fd00:ec2::23 of its EKS Pod Identity, fd20:ce::254 of Google.
+    private static let clouds: [[UInt8]] = [
+        [0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54],
+        [0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x23],
+        [0xfd, 0x20, 0, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54],
+    ]
+
     private static func isDangerous(_ four: [UInt8]) -> Bool {
-        // 100.100.100.200 is where Alibaba's machines ask, 192.0.0.192 where Oracle's do.
-        four[0] == 0 || four[0] == 169 && four[1] == 254 || four[0] >= 224 || four == [100, 100, 100, 200] || four == [192, 0, 0, 192]
+        // Alibaba's machines ask at 100.100.100.200, Oracle's at 192.0.0.192, Azure's at 168.63.129.16.
+        four[0] == 0 || four[0] == 169 && four[1] == 254 || four[0] >= 224
+            || [[100, 100, 100, 200], [192, 0, 0, 192], [168, 63, 129, 16]].contains(four)
     }
 }

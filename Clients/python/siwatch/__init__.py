@@ -94,7 +94,8 @@ class Siwatch(_wire.Door):
 
         It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Raises `ChangesGone`.
         """
-        after = self.position() if after is None else after
+        if after is None:
+            after = int(self._ask(self._get("changes", patience=math.inf))["next"])
         while True:
             page = self._ask(self._get("changes", patience=math.inf, after=after, app=app, wait=wait))
             yield from (_wire.read(Change, change) for change in page["changes"])

@@ -132,7 +132,7 @@ class Door:
         if self._url.scheme not in ("http", "https", "unix"):
             raise ValueError("The URL begins with none of http:, https: and unix:.")
         self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token.strip()}"}
+        self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch http token made.')}"}
 
     def _get(self, *path: str | int, patience: float = 2, **query: Any) -> Request:
         target = "/".join([self._base, "v1", *(quote(str(name), safe="") for name in path)])
@@ -140,7 +140,7 @@ class Door:
         return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
 
     def _post(self, path: str, key: str | None, **members: Any) -> Request:
-        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
+        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": _word(key or str(uuid.uuid4()), "The key is no word of ASCII.")}
         return Request("POST", f"{self._base}/v1/{path}", json.dumps(_given(members)), headers, members.get("wait", 0), 10)
 
 
@@ -194,6 +194,13 @@ def read_sign_in(members: Mapping[str, Any]) -> SignIn:
 def part(wait: float) -> int:
     """How much of a wait one request may take: ten whole seconds at most."""
     return math.ceil(max(0, min(10, wait)))
+
+
+def _word(text: str, mistake: str) -> str:
+    """The text, if it may stand in a header of HTTP. Otherwise an error of the library would quote it."""
+    if not text or not all("!" <= character <= "~" for character in text):
+        raise ValueError(mistake)
+    return text
 
 
 def _given(members: Mapping[str, Any]) -> dict[str, Any]:

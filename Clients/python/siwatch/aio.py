@@ -100,7 +100,8 @@ class AsyncSiwatch(_wire.Door):
 
         It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Raises `ChangesGone`.
         """
-        after = await self.position() if after is None else after
+        if after is None:
+            after = int((await self._ask(self._get("changes", patience=math.inf)))["next"])
         while True:
             page = await self._ask(self._get("changes", patience=math.inf, after=after, app=app, wait=wait))
             for change in page["changes"]:

@@ -42,7 +42,11 @@ package struct BoundedServer: Service {
     /// - Throws: `IOError` if the address is taken, or is not an address of this machine.
     package func run() async throws {
         let application = Application(
-            responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(request) },
+            responder: CallbackResponder<BasicRequestContext> { request, _ in
+                let response = await respond(request)
+                // A client takes a body after HEAD for the next answer.
+                return request.method == .head ? response.createHeadResponse() : response
+            },
             server: HTTPServerBuilder { responder in
                 LimitedHTTP1Channel(limits, certificate, configuration: Self.heads, responder: responder)
             },

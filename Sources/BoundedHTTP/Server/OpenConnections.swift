@@ -2,35 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import HummingbirdCore
-import Logging
 import NIOConcurrencyHelpers
 import NIOCore
-import NIOSSL
-
-/// How many connections may be open, and how long each may take.
-package struct ConnectionLimits: Sendable {
-    /// Beyond this number, the connection that has been idle for longest is closed.
-    package var count: Int
-    /// From the connection to the end of the head of its first request, however slowly the bytes come.
-    package var request: Duration
-    /// From the head of a request to the last byte of the answer that the client takes.
-    package var answer: Duration
-    /// From an answer to the next request. Scrapers commonly ask once a minute, over one connection.
-    package var idle: Duration
-
-    package init(
-        count: Int = 64,
-        request: Duration = .seconds(10),
-        answer: Duration = .seconds(30),
-        idle: Duration = .minutes(2)
-    ) {
-        self.count = count
-        self.request = request
-        self.answer = answer
-        self.idle = idle
-    }
-}
 
 /// The open connections. No connection blocks the next one, because idle ones are closed after a time or to make room.
 final class OpenConnections: Sendable {
@@ -132,46 +105,5 @@ final class OpenConnections: Sendable {
 extension Channel {
     fileprivate func deadline(after limit: Duration) -> NIODeadline {
         eventLoop.now + TimeAmount(limit)
-    }
-}
-
-/// HTTP/1 over a limited number of connections, each with limited time.
-struct LimitedHTTP1Channel: ServerChildChannel {
-    private let http: HTTP1Channel
-    private let connections: OpenConnections
-    private let certificate: ServerCertificate?
-
-    init(
-        _ limits: ConnectionLimits,
-        _ certificate: ServerCertificate?,
-        configuration: HTTP1Channel.Configuration,
-        responder: @escaping HTTPChannelHandler.Responder
-    ) {
-        let connections = OpenConnections(limits)
-        self.connections = connections
-        self.certificate = certificate
-        http = HTTP1Channel(
-            responder: { request, writer, channel in
-                connections.asked(on: channel)
-                defer { connections.answered(on: channel) }
-                try await responder(request, writer, channel)
-            },
-            configuration: configuration
-        )
-    }
-
-    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        connections.opened(channel)
-        guard let certificate else { return http.setup(channel: channel, logger: logger) }
-        return channel.eventLoop.makeCompletedFuture {
-            try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: certificate.context))
-        }
-        .flatMap { http.setup(channel: channel, logger: logger) }
-    }
-
-    func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        await withTaskExecutorPreference(EventLoopExecutor(value.channel.eventLoop)) {
-            await http.handle(value: value, logger: logger)
-        }
     }
 }

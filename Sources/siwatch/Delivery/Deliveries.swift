@@ -70,6 +70,7 @@ struct Deliveries: Service {
         var failures = 0
         while !Task.isCancelled {
             var pause = Self.interval
+            let reload = reloads.withLockedValue(\.self)
             if !mayDeliver() {
                 loop.telemetry.deliveryLeft(loop.name)
             } else {
@@ -78,6 +79,7 @@ struct Deliveries: Service {
                     case .none: (failures, pause) = (0, .zero)
                     case .idle: failures = 0
                     case .pause(let asked, let reason, let isThere):
+                        if !isThere, asked == nil, await loop.source.goesToAnotherAddress() { continue }
                         failures = isThere ? 1 : failures + 1
                         pause = max(asked ?? .zero, backoff(failures))
                         // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
@@ -92,15 +94,17 @@ struct Deliveries: Service {
                     }
                 }
             }
-            if pause > .zero { await rest(loop, for: pause) }
+            if pause > .zero { await rest(loop, for: pause, unlessAfter: reload) }
         }
     }
 
     /// Lets a receiver alone, which may ask for a day. A reload ends that, because it may have brought what the receiver wants.
-    private func rest(_ loop: Loop, for pause: Duration) async {
-        let (end, before) = (ContinuousClock.now + pause, reloads.withLockedValue(\.self))
+    ///
+    /// - Parameter reload: the number of the last reload before the round. One in the middle of it came too late for its messages.
+    private func rest(_ loop: Loop, for pause: Duration, unlessAfter reload: Int) async {
+        let end = ContinuousClock.now + pause
         var nextLook = ContinuousClock.now + Self.oldest
-        while !Task.isCancelled, reloads.withLockedValue(\.self) == before, case let left = end - .now, left > .zero {
+        while !Task.isCancelled, reloads.withLockedValue(\.self) == reload, case let left = end - .now, left > .zero {
             try? await Task.sleep(for: min(left, .seconds(1)))
             guard mayDeliver() else { return }
             if nextLook <= .now {

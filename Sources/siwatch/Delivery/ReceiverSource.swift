@@ -14,12 +14,18 @@ import Webhooks
 actor ReceiverSource {
     private let delivery: Configuration.Delivery
     private let keys: NIOLockedValueBox<DeliveryKeys>
+    private let resolve: @Sendable (_ host: String, _ allowingAny: Bool) throws -> [String]
     private var current: Way?
+    /// Addresses of the host that gave no answer, while others are left to be tried.
+    private var silent: Set<String> = []
 
     private struct Way {
         var address: String
+        /// All addresses of the host.
+        var all: [String]
         var authorities: TrustedAuthorities?
-        var foundAt: ContinuousClock.Instant
+        /// Nil once it is to be looked up again.
+        var foundAt: ContinuousClock.Instant?
         var client: HTTPClient
         var transport: HTTPTransport
     }
@@ -30,8 +36,14 @@ actor ReceiverSource {
     private static let timeout = Duration.seconds(20)
     private static let largestAnswer = 65_536
 
-    init(_ delivery: Configuration.Delivery, _ keys: DeliveryKeys) {
+    /// - Parameter resolve: looks a host up, on the thread of the caller.
+    init(
+        _ delivery: Configuration.Delivery,
+        _ keys: DeliveryKeys,
+        resolve: @escaping @Sendable (_ host: String, _ allowingAny: Bool) throws -> [String] = HostAddress.resolve(_:allowingAny:)
+    ) {
         self.delivery = delivery
+        self.resolve = resolve
         self.keys = NIOLockedValueBox(keys)
     }
 
@@ -41,16 +53,31 @@ actor ReceiverSource {
     func receiver() async throws -> Receiver {
         let now = ContinuousClock.now
         let keys = self.keys.withLockedValue(\.self)
-        let isKnown = current.map { now - $0.foundAt <= Self.validity && $0.authorities == keys.authorities } ?? false
+        let isKnown =
+            current.map { way in way.foundAt.map { now - $0 <= Self.validity } ?? false && way.authorities == keys.authorities } ?? false
         if !isKnown { try await find(at: now, trusting: keys.authorities) }
         return Receiver(url: delivery.url, secrets: keys.secrets, transport: current!.transport)
     }
 
+    /// Looks the host up anew for the next round, because nobody has taken a message at this address.
+    ///
+    /// - Returns: whether it knows an address that was not tried in vain.
+    func goesToAnotherAddress() -> Bool {
+        guard let way = current else { return false }
+        silent.insert(way.address)
+        current?.foundAt = nil
+        return !silent.isSuperset(of: way.all)
+    }
+
     private func find(at now: ContinuousClock.Instant, trusting authorities: TrustedAuthorities?) async throws {
         let host = delivery.url.host() ?? ""
-        let address = try await lookUp(host)
+        let addresses = try await lookUp(host)
+        if silent.isSuperset(of: addresses) { silent = [] }
+        // A resolver that changes their order ends no connection.
+        let address = addresses.first { $0 == current?.address && !silent.contains($0) } ?? addresses.first { !silent.contains($0) }!
         if let known = current, known.address == address, known.authorities == authorities {
             current?.foundAt = now
+            current?.all = addresses
             return
         }
         // Connections that other authorities have opened end here.
@@ -65,14 +92,14 @@ actor ReceiverSource {
             timeout: Self.timeout,
             largestBody: Self.largestAnswer
         )
-        current = Way(address: address, authorities: authorities, foundAt: now, client: client, transport: transport)
+        current = Way(address: address, all: addresses, authorities: authorities, foundAt: now, client: client, transport: transport)
     }
 
     /// On a thread of its own, because the system's resolver blocks.
-    private func lookUp(_ host: String) async throws -> String {
+    private func lookUp(_ host: String) async throws -> [String] {
         try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { [allowingAny = delivery.allowAnyAddress] in
-                continuation.resume(with: Result { try HostAddress.resolve(host, allowingAny: allowingAny) })
+            Thread.detachNewThread { [resolve, allowingAny = delivery.allowAnyAddress] in
+                continuation.resume(with: Result { try resolve(host, allowingAny) })
             }
         }
     }

@@ -151,7 +151,7 @@ struct SetUp {
 
     // MARK: The steps
 
-    /// Leaves nothing of this run if a file cannot be written.
+    /// Takes back what it wrote if a file cannot be written.
     private func writeFiles() throws(CommandFailure) -> String {
         var written: [String] = []
         do {

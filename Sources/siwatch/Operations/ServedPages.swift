@@ -26,8 +26,7 @@ struct ServedPages: Sendable {
         guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }
         do {
             switch request.method {
-            case .get: return try await page()
-            case .head: return try await page().createHeadResponse()
+            case .get, .head: return try await page()
             default: return Response(.methodNotAllowed, "only GET and HEAD\n", allow: "GET, HEAD")
             }
         } catch {

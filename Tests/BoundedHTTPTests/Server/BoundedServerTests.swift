@@ -67,6 +67,20 @@ struct BoundedServerTests {
         }
     }
 
+    /// Whatever came after the head would be taken for the next answer.
+    @Test func anAnswerToHEADIsAHeadAlone() async throws {
+        try await withServer(respond: { _ in Response(status: .notFound, body: ResponseBody(byteBuffer: ByteBuffer(string: "body"))) }) {
+            base in
+            let connection = try await Connection(to: base)
+            try await connection.write("HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            var text = ""
+            while let part = await connection.next() { text += part }
+            let parts = text.components(separatedBy: "\r\n\r\n")
+            #expect(parts.count == 3 && parts[1].hasPrefix("HTTP/1.1 404") && parts[2] == "body", "\(text)")
+            #expect(parts[0].lowercased().contains("content-length: 4"), "\(text)")
+        }
+    }
+
     @Test func longHeadersAreRefused() async throws {
         try await withServer { base in
             let long = String(repeating: "x", count: 10_000)

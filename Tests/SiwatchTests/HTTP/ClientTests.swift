@@ -78,7 +78,7 @@ import Testing
 
     @Test func aBackendInSwiftDoesItAll() async throws {
         try await withDoor { site, daemon, door in
-            let siwatch = SiwatchClient(url: door.url, token: door.token ?? "")
+            let siwatch = try SiwatchClient(url: door.url, token: door.token ?? "")
             let start = try await siwatch.position()
             let code = try #require(try await site.apple.signInByCode(1)[0].code)
             let signIn = try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one")
@@ -102,6 +102,20 @@ import Testing
             await #expect(throws: ChangesGone.self) {
                 for try await _ in siwatch.changes(after: 1 << 40) {}
             }
+        }
+    }
+
+    /// An error of the library quotes headers.
+    @Test func noErrorQuotesTheToken() async throws {
+        try await withDoor { _, _, door in
+            let token = try #require(door.token)
+            let siwatch = try SiwatchClient(url: door.url, token: "\(token)\n")
+            #expect(try await siwatch.position() >= 0)
+            for (url, wrong) in [(door.url, "\(token)\n\(token)"), (door.url, ""), ("127.0.0.1:9465", token), ("ftp://a.example", token)] {
+                let error = #expect(throws: InvalidArgument.self) { try SiwatchClient(url: url, token: wrong) }
+                #expect(error?.description.contains(token) == false)
+            }
+            await #expect(throws: InvalidArgument.self) { try await siwatch.delete(clientID: "app", userID: "ann", key: "k\r\nx: y") }
         }
     }
 }

@@ -323,6 +323,19 @@ import Testing
         }
     }
 
+    /// `limit` is of a page: what is beyond it comes in the next one. A stream begins at once, and ends by itself after 25 seconds.
+    @Test(arguments: SiteDatabase.allCases) func aStreamOfSmallPagesPassesNoChangeOver(on database: SiteDatabase) async throws {
+        try await withDoor(on: database) { site, _, door in
+            try await site.settle(try await site.apple.signIn(7))
+            let newest = try #require(try await door.get("/v1/changes")["next"].flatMap { Int64($0) })
+            let stream = try await door.get("/v1/changes?after=1&limit=3&wait=25", ["accept": "text/event-stream"]).text
+            let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? Int64($0.dropFirst(4)) : nil }
+            #expect(ids == Array(2...newest), "\(stream)")
+            let rest = try await door.get("/v1/changes?after=\(newest)&wait=25", ["accept": "text/event-stream"])
+            #expect(rest.text == "retry: 1000\n\n")
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func aDeletionHasItsReceipt(on database: SiteDatabase) async throws {
         try await withDoor(on: database) { site, _, door in
             let code = try #require(try await site.apple.signInByCode(1)[0].code)

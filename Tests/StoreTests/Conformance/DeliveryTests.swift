@@ -96,6 +96,32 @@ import Webhooks
         }
     }
 
+    /// It cuts requests off, and says nothing of the receiver or of a change.
+    @Test(arguments: StoreKind.allCases) func aStopIsNoFailure(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(503, to: "bad")
+            try await store.signIn("bad")
+            try await store.signIn("good")
+            #expect(try await delivery.round() == .none)
+            // The receiver is there, so each further silence would count against the change.
+            clock.advance(by: try #require(try await wait(in: store)) - .seconds(1))
+            try await store.signIn("other", at: clock.now)
+            #expect(try await delivery.round() == .none)
+            clock.advance(by: .seconds(1))
+
+            let failures = try await store.column("SELECT failures FROM delivery_retry").first?.integer
+            let round = NIOLockedValueBox<Task<Void, Never>?>(nil)
+            receiver.answer { _ in
+                round.withLockedValue { $0?.cancel() }
+                return 503
+            }
+            round.withLockedValue { $0 = Task { _ = try? await delivery.round() } }
+            await round.withLockedValue(\.self)?.value
+            #expect(tries(of: "bad") == 2)
+            #expect(try await store.column("SELECT failures FROM delivery_retry").first?.integer == failures)
+        }
+    }
+
     @Test(arguments: StoreKind.allCases) func aChangeAtWhichAReceiverHangsIsTriedMoreAndMoreRarely(_ kind: StoreKind) async throws {
         try await withDelivery(on: kind) { store, delivery in
             answer(503, to: "bad")

@@ -29,7 +29,7 @@ struct Backend: Sendable {
         let backend = Backend(
             url: url,
             token: token,
-            siwatch: SiwatchClient(url: url, token: token),
+            siwatch: try SiwatchClient(url: url, token: token),
             clientID: value("CLIENT_ID"),
             webhookSecrets: value("SIWATCH_WEBHOOK_SECRET").split(separator: " ").map(String.init)
         )
