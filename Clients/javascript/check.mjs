@@ -50,6 +50,11 @@ async function main() {
   if (!url || !token || !clientId || !badCode) fail("SIWATCH_URL, SIWATCH_TOKEN, CLIENT_ID or an argument is missing");
   const siwatch = new Siwatch(url, token);
 
+  const doubled = await thrown(TypeError, () => new Siwatch(url, `${token}\n${token}`));
+  step("bad_token", doubled instanceof TypeError && !doubled.message.includes(token));
+  const badKey = await thrown(TypeError, () => siwatch.delete({ clientId, userId: "nobody", key: "k\r\nx: y" }));
+  step("bad_key", badKey instanceof TypeError && badKey.message.includes("The key"));
+
   let position = await siwatch.position();
   step("position", position >= 0, { next: position });
 
