@@ -85,6 +85,14 @@ package final class Connection {
 
     var isBroken: Bool { PQstatus(handle) != CONNECTION_OK }
 
+    /// Whether the server has ended this idle connection meanwhile. A look at the socket, which does not wait.
+    var hasEnded: Bool {
+        var socket = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)
+        // First come the server's last words, and then the end. What else comes is a notice.
+        for _ in 1...3 where poll(&socket, 1, 0) > 0 && (PQconsumeInput(handle) == 0 || isBroken) { return true }
+        return isBroken
+    }
+
     var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
 
     var lastMessage: String {

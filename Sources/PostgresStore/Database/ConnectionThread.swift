@@ -120,7 +120,7 @@ actor ConnectionThread {
     }
 
     private func ready() throws -> Connection {
-        if let connection, !connection.isBroken { return connection }
+        if let connection, !connection.hasEnded { return connection }
         connection = nil
         // If the network is down, each attempt takes seconds. A caller that waited behind a failed attempt gets its error at once.
         if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }

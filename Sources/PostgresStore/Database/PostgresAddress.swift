@@ -40,6 +40,7 @@ package struct PostgresAddress: Sendable {
             "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
             "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s",
             "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
+            "default_transaction_isolation=read committed",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
         // A query without an index looks costly enough for the server to compile it.

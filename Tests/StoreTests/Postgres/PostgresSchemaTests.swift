@@ -153,4 +153,25 @@ import Testing
         }
         #expect(try await store.settle(.grant(work[0], .acceptance(of: work[0]))) == .grant(.applied, nil))
     }
+
+    /// Such as by a restart of the server in a quiet minute. No caller has to fail first.
+    @Test func aConnectionThatTheServerHasEndedFailsNobody() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        for thread in [postgres.writer, postgres.reader] {
+            let session = try await thread.run { try $0.rows("SELECT pg_backend_pid()").integer }
+            #expect(try await store.column("SELECT pg_terminate_backend(\(session), 60000)::int")[0].integer == 1)
+            #expect(try await thread.run { try $0.rows("SELECT pg_backend_pid()").integer } != session)
+        }
+    }
+
+    /// A role may have another default. siwatch is made for this one.
+    @Test func itsTransactionsAreReadCommitted() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        for thread in [postgres.writer, postgres.reader] {
+            let source = "SELECT COUNT(*) FROM pg_settings WHERE name = 'default_transaction_isolation' AND setting = 'read committed' AND source"
+            #expect(try await thread.run { try $0.rows("\(source) = 'client'").integer } == 1)
+        }
+    }
 }
