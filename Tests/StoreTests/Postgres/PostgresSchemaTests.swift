@@ -170,8 +170,8 @@ import Testing
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
         for thread in [postgres.writer, postgres.reader] {
-            let source = "SELECT COUNT(*) FROM pg_settings WHERE name = 'default_transaction_isolation' AND setting = 'read committed' AND source"
-            #expect(try await thread.run { try $0.rows("\(source) = 'client'").integer } == 1)
+            let ours = "name = 'default_transaction_isolation' AND setting = 'read committed' AND source = 'client'"
+            #expect(try await thread.run { try $0.rows("SELECT COUNT(*) FROM pg_settings WHERE \(ours)").integer } == 1)
         }
     }
 }
