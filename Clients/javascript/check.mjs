@@ -52,6 +52,9 @@ async function main() {
 
   const doubled = await thrown(TypeError, () => new Siwatch(url, `${token}\n${token}`));
   step("bad_token", doubled instanceof TypeError && !doubled.message.includes(token));
+  for (const wrong of ["ftp://a.example", "http://", "http://u:p@a.example", "http://a.example:99999", "http://a.example?x", "unix:", ""]) {
+    step("bad_url", (await thrown(TypeError, () => new Siwatch(wrong, token))) instanceof TypeError, { url: wrong });
+  }
   const badKey = await thrown(TypeError, () => siwatch.delete({ clientId, userId: "nobody", key: "k\r\nx: y" }));
   step("bad_key", badKey instanceof TypeError && badKey.message.includes("The key"));
 

@@ -16,6 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const PROBLEM = "urn:siwatch:problem:";
 /** Milliseconds between two waits, because a siwatch that is about to stop answers at once. */
 const BREATH = 200;
+const ADDRESS = /^(https?:\/\/[^\s@?#/]+(\/[^\s@?#]*)?|unix:\/(?!\/).+)$/;
 /** What may stand in a header. Otherwise an error of fetch would quote it. */
 const WORD = /^[!-~]+$/;
 
@@ -74,8 +75,8 @@ export class Siwatch {
    * besides the time that it is asked to wait.
    */
   constructor(url, token, { timeout = 5 } = {}) {
+    if (!ADDRESS.test(url)) throw new TypeError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.");
     this.#url = new URL(url);
-    if (!/^(https?|unix):$/.test(this.#url.protocol)) throw new TypeError("The URL begins with none of http:, https: and unix:.");
     this.#token = token.trim();
     if (!WORD.test(this.#token)) throw new TypeError("The token is none that siwatch http token made.");
     this.#timeout = timeout;
@@ -148,9 +149,10 @@ export class Siwatch {
     }
   }
 
-  async #ask(method, path, { query = {}, body, key = randomUUID(), wait = 0, patience = 2, signal }) {
+  async #ask(method, path, { query = {}, body, key, wait = 0, patience = 2, signal }) {
     const parameters = new URLSearchParams(Object.entries(snakeCased(query)).filter(([, value]) => value !== undefined));
     const target = `${path}?${parameters}`.replace(/\?$/, "");
+    key ??= randomUUID();
     if (!WORD.test(key)) throw new TypeError("The key is no word of ASCII.");
     const headers = { authorization: `Bearer ${this.#token}` };
     if (body) Object.assign(headers, { "content-type": "application/json", "idempotency-key": key });

@@ -278,8 +278,12 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((type(copy), copy.reason, copy.id, copy.retry_after, str(copy)), (SignInRejected, "code_expired", 3, 2, str(error)))
 
     def test_a_url_of_another_kind_is_an_error(self) -> None:
-        with self.assertRaisesRegex(ValueError, "none of http:, https: and unix:"):
-            AsyncSiwatch("ftp://a.example", "t")
+        bad = ("ftp://a.example", "http://", "http:/a.example", "http://a.example:99999", "http://a.example:x", "http://u:p@a.example")
+        for url in (*bad, "http://a.example?x", "unix:", "unix:door.sock", ""):
+            with self.assertRaisesRegex(ValueError, "The URL has to be"):
+                AsyncSiwatch(url, "t")
+        for url in ("http://a.example", "https://a.example:1/base/", "http://[::1]:9465", "unix:/run/door.sock"):
+            AsyncSiwatch(url, "t")
 
     def test_no_error_quotes_a_token(self) -> None:
         AsyncSiwatch("http://a.example", " secret\n")

@@ -27,16 +27,22 @@ public struct SiwatchClient: Sendable {
     ///     certificate: async-http-client takes a certificate for the server's address where it should ask for one of its name.
     /// - Throws: `InvalidArgument`
     public init(url: String, token: String, timeout: Duration = .seconds(5), http: HTTPClient = .shared) throws {
-        let socket = url.hasPrefix("unix:") ? URL(httpURLWithSocketPath: String(url.dropFirst("unix:".count))) : nil
+        let socket = url.hasPrefix("unix:/") ? URL(httpURLWithSocketPath: String(url.dropFirst("unix:".count))) : nil
         let address = socket?.absoluteString ?? url
-        guard let scheme = URL(string: address)?.scheme, ["http", "https", "http+unix"].contains(scheme) else {
-            throw InvalidArgument("The URL begins with none of http:, https: and unix:.")
+        guard socket != nil || Self.isAddress(url) else {
+            throw InvalidArgument("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.")
         }
         base = address.hasSuffix("/") ? String(address.dropLast()) : address
         self.token = token.trimmingCharacters(in: .whitespacesAndNewlines)
         guard self.token.isWord else { throw InvalidArgument("The token is none that siwatch http token made.") }
         self.timeout = timeout
         self.http = http
+    }
+
+    private static func isAddress(_ text: String) -> Bool {
+        guard text.isWord, let url = URLComponents(string: text), ["http", "https"].contains(url.scheme) else { return false }
+        let isBare = url.user == nil && url.password == nil && url.query == nil && url.fragment == nil
+        return url.host?.isEmpty == false && isBare && (0...65_535).contains(url.port ?? 0)
     }
 
     /// Tells a sign-in, and waits for its outcome. It is `waiting` if that was too short.

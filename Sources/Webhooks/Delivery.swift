@@ -112,7 +112,7 @@ package struct Delivery: Sendable {
         }
         // A stop ends the requests. What it cut off stays as it was.
         let isStopping = Task.isCancelled
-        for (retry, answer) in zip(wanted, answers) where answer.isAnswer || !isStopping {
+        for (retry, answer) in zip(wanted, answers) where answer.isAnswer || answer.asksForTime || !isStopping {
             if answer == .taken { delivered.append(retry.change.id) }
             let wasThere = hearing.lastAt.map { $0 > retry.failedAt } ?? false
             let failure = failure(of: retry.change.id, after: retry.failures, answer, ifAbsent: wasThere ? nil : hearing.wait)
@@ -172,6 +172,7 @@ package struct Delivery: Sendable {
             switch answer {
             case .taken: break
             case .refused: note(.sent(.refused, 1))
+            case .silent where Task.isCancelled: break
             case .silent, .busy: note(.sent(.silent, 1))
             case .gone:
                 try await desk.stop(name, since: clock.now)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from email.message import Message
 from typing import Any, Callable, NamedTuple, TypeVar, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 T = TypeVar("T")
 BREATH = 0.2  # Between two waits, because a siwatch that is about to stop answers at once.
@@ -129,8 +129,8 @@ class Door:
 
     def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
         self._url, self._timeout = urlsplit(url), timeout
-        if self._url.scheme not in ("http", "https", "unix"):
-            raise ValueError("The URL begins with none of http:, https: and unix:.")
+        if not _is_address(self._url):
+            raise ValueError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.")
         self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch http token made.')}"}
 
@@ -140,7 +140,7 @@ class Door:
         return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
 
     def _post(self, path: str, key: str | None, **members: Any) -> Request:
-        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": _word(key or str(uuid.uuid4()), "The key is no word of ASCII.")}
+        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": _word(str(uuid.uuid4()) if key is None else key, "The key is no word of ASCII.")}
         return Request("POST", f"{self._base}/v1/{path}", json.dumps(_given(members)), headers, members.get("wait", 0), 10)
 
 
@@ -194,6 +194,16 @@ def read_sign_in(members: Mapping[str, Any]) -> SignIn:
 def part(wait: float) -> int:
     """How much of a wait one request may take: ten whole seconds at most."""
     return math.ceil(max(0, min(10, wait)))
+
+
+def _is_address(url: SplitResult) -> bool:
+    try:
+        port = url.port or 0
+    except ValueError:
+        return False
+    if url.scheme == "unix":
+        return not url.netloc and url.path.startswith("/")
+    return url.scheme in ("http", "https") and bool(url.hostname) and port >= 0 and not (url.username or url.query or url.fragment)
 
 
 def _word(text: str, mistake: str) -> str:

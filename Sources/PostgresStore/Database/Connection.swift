@@ -89,7 +89,9 @@ package final class Connection {
     var hasEnded: Bool {
         var socket = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)
         // First come the server's last words, and then the end. What else comes is a notice.
-        for _ in 1...3 where poll(&socket, 1, 0) > 0 && (PQconsumeInput(handle) == 0 || isBroken) { return true }
+        while !isBroken, poll(&socket, 1, 0) > 0 {
+            if PQconsumeInput(handle) == 0 { return true }
+        }
         return isBroken
     }
 

@@ -79,8 +79,8 @@ struct Deliveries: Service {
                     case .none: (failures, pause) = (0, .zero)
                     case .idle: failures = 0
                     case .pause(let asked, let reason, let isThere):
-                        if !isThere, asked == nil, await loop.source.goesToAnotherAddress() { continue }
                         failures = isThere ? 1 : failures + 1
+                        if !isThere { await loop.source.lookAgain() }
                         pause = max(asked ?? .zero, backoff(failures))
                         // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
                         if !isThere, !Task.isCancelled { loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now) }

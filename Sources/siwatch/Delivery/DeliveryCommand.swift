@@ -49,12 +49,9 @@ extension DeliveryCommand {
             let delivery = try configuration.delivery(named: name)
             let source = ReceiverSource(delivery, try Keys(configuration).deliveries[name] ?? DeliveryKeys())
             let message = WebhookMessage(test: WallClock.system.now, nonce: .random(in: .min ... .max))
-            var answer: Receiver.Answer
+            let answer: Receiver.Answer
             do {
                 answer = try await source.receiver().send(message, at: WallClock.system.now)
-                while case .silent = answer, await source.goesToAnotherAddress() {
-                    answer = try await source.receiver().send(message, at: WallClock.system.now)
-                }
             } catch {
                 await source.close()
                 throw CommandFailure.failed("\(delivery.url.absoluteString.printable) was not asked: \(error)")

@@ -6,6 +6,8 @@ import BoundedHTTP
 import CredentialCore
 import Foundation
 import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
 import Webhooks
 
 /// Finds where a delivery goes, and keeps connections to there.
@@ -16,22 +18,18 @@ actor ReceiverSource {
     private let keys: NIOLockedValueBox<DeliveryKeys>
     private let resolve: @Sendable (_ host: String, _ allowingAny: Bool) throws -> [String]
     private var current: Way?
-    /// Addresses of the host that gave no answer, while others are left to be tried.
-    private var silent: Set<String> = []
 
     private struct Way {
         var address: String
-        /// All addresses of the host.
-        var all: [String]
         var authorities: TrustedAuthorities?
-        /// Nil once it is to be looked up again.
-        var foundAt: ContinuousClock.Instant?
+        var validUntil: ContinuousClock.Instant
         var client: HTTPClient
         var transport: HTTPTransport
     }
 
     /// How long an address is believed.
     private static let validity = Duration.minutes(1)
+    private static let mostTried = 4
     /// Of Standard Webhooks: 15 to 30 seconds.
     private static let timeout = Duration.seconds(20)
     private static let largestAnswer = 65_536
@@ -53,31 +51,20 @@ actor ReceiverSource {
     func receiver() async throws -> Receiver {
         let now = ContinuousClock.now
         let keys = self.keys.withLockedValue(\.self)
-        let isKnown =
-            current.map { way in way.foundAt.map { now - $0 <= Self.validity } ?? false && way.authorities == keys.authorities } ?? false
+        let isKnown = current.map { now < $0.validUntil && $0.authorities == keys.authorities } ?? false
         if !isKnown { try await find(at: now, trusting: keys.authorities) }
         return Receiver(url: delivery.url, secrets: keys.secrets, transport: current!.transport)
     }
 
-    /// Looks the host up anew for the next round, because nobody has taken a message at this address.
-    ///
-    /// - Returns: whether it knows an address that was not tried in vain.
-    func goesToAnotherAddress() -> Bool {
-        guard let way = current else { return false }
-        silent.insert(way.address)
-        current?.foundAt = nil
-        return !silent.isSuperset(of: way.all)
-    }
+    /// Looks the host up anew for the next round, because nobody has taken a message.
+    func lookAgain() { current?.validUntil = .now }
 
     private func find(at now: ContinuousClock.Instant, trusting authorities: TrustedAuthorities?) async throws {
         let host = delivery.url.host() ?? ""
         let addresses = try await lookUp(host)
-        if silent.isSuperset(of: addresses) { silent = [] }
-        // A resolver that changes their order ends no connection.
-        let address = addresses.first { $0 == current?.address && !silent.contains($0) } ?? addresses.first { !silent.contains($0) }!
+        let address = await bestOf(addresses)
         if let known = current, known.address == address, known.authorities == authorities {
-            current?.foundAt = now
-            current?.all = addresses
+            current?.validUntil = now + Self.validity
             return
         }
         // Connections that other authorities have opened end here.
@@ -92,7 +79,13 @@ actor ReceiverSource {
             timeout: Self.timeout,
             largestBody: Self.largestAnswer
         )
-        current = Way(address: address, all: addresses, authorities: authorities, foundAt: now, client: client, transport: transport)
+        current = Way(
+            address: address,
+            authorities: authorities,
+            validUntil: now + Self.validity,
+            client: client,
+            transport: transport
+        )
     }
 
     /// On a thread of its own, because the system's resolver blocks.
@@ -102,6 +95,21 @@ actor ReceiverSource {
                 continuation.resume(with: Result { try resolve(host, allowingAny) })
             }
         }
+    }
+
+    /// The first of several addresses that takes a connection; if none does, the first. The present one comes first, so that a resolver that
+    /// changes their order ends no connection.
+    private func bestOf(_ addresses: [String]) async -> String {
+        let ordered = addresses.filter { $0 == current?.address } + addresses.filter { $0 != current?.address }
+        guard ordered.count > 1 else { return ordered[0] }
+        let port = delivery.url.port ?? (delivery.url.scheme == "http" ? 80 : 443)
+        for address in ordered.prefix(Self.mostTried) {
+            let connecting = ClientBootstrap(group: HTTPClient.defaultEventLoopGroup).connectTimeout(.seconds(3))
+            guard let channel = try? await connecting.connect(host: address, port: port).get() else { continue }
+            try? await channel.close()
+            return address
+        }
+        return ordered[0]
     }
 
     func close() async {

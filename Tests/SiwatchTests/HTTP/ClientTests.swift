@@ -111,9 +111,15 @@ import Testing
             let token = try #require(door.token)
             let siwatch = try SiwatchClient(url: door.url, token: "\(token)\n")
             #expect(try await siwatch.position() >= 0)
-            for (url, wrong) in [(door.url, "\(token)\n\(token)"), (door.url, ""), ("127.0.0.1:9465", token), ("ftp://a.example", token)] {
+            for (url, wrong) in [(door.url, "\(token)\n\(token)"), (door.url, ""), ("127.0.0.1:9465", token), ("http:/a.example", token)] {
                 let error = #expect(throws: InvalidArgument.self) { try SiwatchClient(url: url, token: wrong) }
                 #expect(error?.description.contains(token) == false)
+            }
+            let bad = [
+                "ftp://a.example", "http://", "http://u:p@a.example", "http://a.example:99999", "http://a.example?x", "unix:", "unix:a",
+            ]
+            for url in bad + ["http://a.example\n", ""] {
+                #expect(throws: InvalidArgument.self, "\(url)") { try SiwatchClient(url: url, token: token) }
             }
             await #expect(throws: InvalidArgument.self) { try await siwatch.delete(clientID: "app", userID: "ann", key: "k\r\nx: y") }
         }
