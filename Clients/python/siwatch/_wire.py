@@ -140,7 +140,8 @@ class Door:
         return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
 
     def _post(self, path: str, key: str | None, **members: Any) -> Request:
-        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": _word(str(uuid.uuid4()) if key is None else key, "The key is no word of ASCII.")}
+        key = _word(str(uuid.uuid4()) if key is None else key, "The key is no word of ASCII.")
+        headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": key}
         return Request("POST", f"{self._base}/v1/{path}", json.dumps(_given(members)), headers, members.get("wait", 0), 10)
 
 
@@ -197,13 +198,13 @@ def part(wait: float) -> int:
 
 
 def _is_address(url: SplitResult) -> bool:
-    try:
-        port = url.port or 0
-    except ValueError:
-        return False
     if url.scheme == "unix":
         return not url.netloc and url.path.startswith("/")
-    return url.scheme in ("http", "https") and bool(url.hostname) and port >= 0 and not (url.username or url.query or url.fragment)
+    try:
+        url.port  # Is a ValueError if it is none.
+    except ValueError:
+        return False
+    return url.scheme in ("http", "https") and bool(url.hostname) and not (url.username or url.query or url.fragment)
 
 
 def _word(text: str, mistake: str) -> str:
