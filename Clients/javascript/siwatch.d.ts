@@ -52,7 +52,7 @@ export interface User {
 }
 
 export interface SignIn {
-  id: number;
+  id: string;
   clientId: string;
   /** While it is `waiting`, nobody is signed in and there is no `user`. */
   outcome: "waiting" | "applied" | "stale" | "duplicate" | "retold";
@@ -73,7 +73,7 @@ export interface RevokedToken {
 }
 
 export interface Deletion {
-  id: number;
+  id: string;
   /** `held` waits for an operator. */
   outcome: "waiting" | "held" | "done";
   requestedAt?: Milliseconds;
@@ -82,7 +82,7 @@ export interface Deletion {
 }
 
 export interface Change {
-  id: number;
+  id: string;
   app: string;
   clientId: string;
   userId: string;
@@ -112,7 +112,7 @@ export class SignInRejected extends SiwatchError {
 }
 
 export class ChangesGone extends SiwatchError {
-  readonly next: number;
+  readonly next: string;
 }
 
 export class WebhookRejected extends Error {}
@@ -120,12 +120,12 @@ export class WebhookRejected extends Error {}
 export class Siwatch {
   constructor(url: string | URL, token: string, options?: { timeout?: number });
   signIn(signIn: NewSignIn): Promise<SignIn>;
-  delete(deletion: { clientId: string; userId: string; key?: string } & Options): Promise<Deletion>;
-  deletion(id: number, options?: Options): Promise<Deletion>;
+  delete(deletion: { clientId: string; userId: string; requestedAt?: Milliseconds; key?: string } & Options): Promise<Deletion>;
+  deletion(id: string, options?: Options): Promise<Deletion>;
   state(userId: string, options?: AppOptions): Promise<User | null>;
   endsSession(userId: string, signedInAt: Milliseconds, options?: AppOptions): Promise<boolean>;
-  position(options?: Options): Promise<number>;
-  changes(options?: { after?: number; wait?: number } & AppOptions): AsyncGenerator<Change, never, void>;
+  position(options?: Options): Promise<string>;
+  changes(options?: { after?: string; wait?: number } & AppOptions): AsyncGenerator<Change, never, void>;
 }
 
 export function verifyWebhook(

@@ -103,9 +103,9 @@ export class Siwatch {
     return signIn;
   }
 
-  /** Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple. */
-  async delete({ clientId, userId, key, signal }) {
-    return await this.#ask("POST", "/v1/deletions", { body: { clientId, userId }, key, patience: 10, signal });
+  /** Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple. `requestedAt`: if not now. */
+  async delete({ clientId, userId, requestedAt, key, signal }) {
+    return await this.#ask("POST", "/v1/deletions", { body: { clientId, userId, requestedAt }, key, patience: 10, signal });
   }
 
   /** How far a deletion is. */

@@ -19,9 +19,9 @@ from siwatch import ChangesGone, SignInRejected, Siwatch, SiwatchError
 from siwatch.aio import AsyncSiwatch
 
 USER = {"app": "example", "user_id": "ann", "state": "authorized", "reason": "granted"}
-SIGN_IN = {"id": 7, "client_id": "app", "outcome": "applied", "signed_in_at": 1, "user": USER, "member_of_tomorrow": 1}
-WAITING = {"id": 7, "client_id": "app", "outcome": "waiting"}
-CHANGE = {"id": 2, "app": "example", "client_id": "app", "user_id": "ann", "kind": "state", "occurred_at": 1, "recorded_at": 2}
+SIGN_IN = {"id": "7-a", "client_id": "app", "outcome": "applied", "signed_in_at": 1, "user": USER, "member_of_tomorrow": 1}
+WAITING = {"id": "7-a", "client_id": "app", "outcome": "waiting"}
+CHANGE = {"id": "2-b", "app": "example", "client_id": "app", "user_id": "ann", "kind": "state", "occurred_at": 1, "recorded_at": 2}
 
 
 def answer(members: Any, status: int = 200, *headers: str) -> bytes:
@@ -90,12 +90,12 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         calls: list[tuple[bytes, str, tuple[Any, ...], dict[str, Any]]] = [
             (answer(SIGN_IN), "sign_in", ("app", "c"), {"nonce": "n", "redirect_uri": "https://a.example/ü", "wait": 3, "key": "k"}),
             (answer(SIGN_IN), "sign_in", ("app",), {"user_id": "ann", "email": "é@a.example", "is_private_email": False, "key": "k"}),
-            (answer({"id": 3, "outcome": "waiting"}, 202), "delete", ("app", "ann"), {"key": "k"}),
-            (answer({"id": 3, "outcome": "done", "tokens": [{"outcome": "proved"}]}), "deletion", (3,), {}),
+            (answer({"id": "3-c", "outcome": "waiting"}, 202), "delete", ("app", "ann"), {"key": "k"}),
+            (answer({"id": "3-c", "outcome": "done", "tokens": [{"outcome": "proved"}]}), "deletion", ("3-c",), {}),
             (answer(USER), "state", ("a/b ü",), {"app": "example"}),
             (problem(404, "not-found"), "state", ("nobody",), {}),
             (answer({"ends_session": True}), "ends_session", ("ann", 5), {}),
-            (answer({"next": 9}), "position", (), {}),
+            (answer({"next": "9-a"}), "position", (), {}),
         ]
         with Door(*[call[0] for call in calls]) as door, Door(*[call[0] for call in calls]) as other_door:
             async with AsyncSiwatch(door.url, " token\n") as siwatch:
@@ -114,11 +114,11 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
             async with AsyncSiwatch(door.url, "t") as siwatch:
                 sign_in = await siwatch.sign_in("app", "c", wait=9)
         assert sign_in.user
-        self.assertEqual((sign_in.id, sign_in.user.user_id), (7, "ann"))
-        self.assertEqual([r[0].split("?")[0] for r in door.requests[1:]], ["GET /behind/a/proxy/v1/sign-ins/7"] * 2)
+        self.assertEqual((sign_in.id, sign_in.user.user_id), ("7-a", "ann"))
+        self.assertEqual([r[0].split("?")[0] for r in door.requests[1:]], ["GET /behind/a/proxy/v1/sign-ins/7-a"] * 2)
 
     async def test_a_rejection_has_its_reason_at_once_and_later(self) -> None:
-        why = {"id": 7, "reason": "redirect_uri_mismatch", "detail": "redirect_uri is not the one"}
+        why = {"id": "7-a", "reason": "redirect_uri_mismatch", "detail": "redirect_uri is not the one"}
         later = {**WAITING, "outcome": "rejected", **why}
         with Door(problem(422, "sign-in-rejected", **why), answer(WAITING, 202), answer(later)) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
@@ -126,14 +126,14 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
                     with self.assertRaises(SignInRejected) as caught:
                         await siwatch.sign_in("app", "c")
                     error = caught.exception
-                    self.assertEqual((error.id, error.reason, error.detail), (7, why["reason"], why["detail"]))
+                    self.assertEqual((error.id, error.reason, error.detail), ("7-a", why["reason"], why["detail"]))
                     self.assertFalse(error.is_temporary)
 
     async def test_what_is_temporary_is_tried_again_with_one_key(self) -> None:
         with Door(None, problem(503, "unavailable", "retry-after: 1"), answer(SIGN_IN)) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
                 begun = time.monotonic()
-                self.assertEqual((await siwatch.sign_in("app", "c")).id, 7)
+                self.assertEqual((await siwatch.sign_in("app", "c")).id, "7-a")
         self.assertGreaterEqual(time.monotonic() - begun, 1)
         self.assertEqual(len({r[1]["idempotency-key"] for r in door.requests}), 1)
         self.assertEqual(len(door.requests), 3)
@@ -151,18 +151,18 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(door.requests), 2)
 
     async def test_changes_come_until_they_are_gone(self) -> None:
-        pages = [answer({"next": 1, "changes": []}), answer({"next": 1, "changes": []}), answer({"next": 2, "changes": [CHANGE]})]
-        with Door(*pages, None, problem(410, "changes-gone", next=8)) as door:
+        pages = [answer({"next": "1-a", "changes": []}), answer({"next": "1-a", "changes": []}), answer({"next": "2-b", "changes": [CHANGE]})]
+        with Door(*pages, None, problem(410, "changes-gone", next="8-c")) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
                 seen = []
                 with self.assertRaises(ChangesGone) as caught:
                     async for change in siwatch.changes(app="example"):
                         seen.append(change.id)
-        self.assertEqual((seen, caught.exception.next), ([2], 8))
-        self.assertEqual(door.requests[-1][0], "GET /behind/a/proxy/v1/changes?after=2&app=example&wait=25")
+        self.assertEqual((seen, caught.exception.next), (["2-b"], "8-c"))
+        self.assertEqual(door.requests[-1][0], "GET /behind/a/proxy/v1/changes?after=2-b&app=example&wait=25")
 
     async def test_an_answer_has_any_frame_of_http(self) -> None:
-        body = json.dumps({"next": 9, "padding": "x" * 100_000}).encode()
+        body = json.dumps({"next": "9-a", "padding": "x" * 100_000}).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
         half = len(body) // 2
         chunks = b"".join(b"%X;a=b\r\n%s\r\n" % (len(part), part) for part in (body[:half], body[half:]))
@@ -172,10 +172,10 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
             head + b"\r\n" + body,
             b"HTTP/1.0" + head[8:] + b"content-length: %d\r\n\r\n" % len(body) + body,
         ]
-        with Door(*frames, answer({"next": 9})) as door:
+        with Door(*frames, answer({"next": "9-a"})) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
                 for _ in range(len(frames) + 1):
-                    self.assertEqual(await siwatch.position(), 9)
+                    self.assertEqual(await siwatch.position(), "9-a")
         self.assertEqual(door.connections, 4, "only the first connection serves twice")
 
     async def test_no_whole_answer_is_temporary(self) -> None:
@@ -193,7 +193,7 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
                     self.assertTrue(caught.exception.is_temporary and caught.exception.status is None)
 
     async def test_a_silent_siwatch_is_waited_for_no_longer_than_the_timeout(self) -> None:
-        with Door(*[answer({"next": 9})] * 9) as door:
+        with Door(*[answer({"next": "9-a"})] * 9) as door:
             door.before_answer = lambda: time.sleep(3)
             async with AsyncSiwatch(door.url, "t", timeout=0.1) as siwatch:
                 begun = time.monotonic()
@@ -202,16 +202,16 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         self.assertLess(time.monotonic() - begun, 5)
 
     async def test_a_cancelled_call_leaves_no_answer_for_the_next(self) -> None:
-        with Door(answer({"next": 1}), answer({"next": 2}), answer({"next": 3})) as door:
+        with Door(answer({"next": "1-a"}), answer({"next": "2-a"}), answer({"next": "3-a"})) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
-                self.assertEqual(await siwatch.position(), 1)
+                self.assertEqual(await siwatch.position(), "1-a")
                 door.before_answer = lambda: time.sleep(0.2)
                 with self.assertRaises(asyncio.TimeoutError):
                     await asyncio.wait_for(siwatch.position(), 0.1)
-                self.assertEqual(await siwatch.position(), 3)
+                self.assertEqual(await siwatch.position(), "3-a")
 
     async def test_a_cancellation_that_comes_with_the_answer_is_heard(self) -> None:
-        with Door(answer({"next": 1})) as door:
+        with Door(answer({"next": "1-a"})) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
                 exchange = siwatch._exchange
 
@@ -234,7 +234,7 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(told), 50)
 
     def test_each_event_loop_has_its_own_connections(self) -> None:
-        with Door(answer({"next": 1}), answer({"next": 2})) as door:
+        with Door(answer({"next": "1-a"}), answer({"next": "2-a"})) as door:
             siwatch = AsyncSiwatch(door.url, "t")
 
             async def ask() -> int:
@@ -242,13 +242,13 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
                 siwatch.close()
                 return position
 
-            self.assertEqual([asyncio.run(ask()), asyncio.run(ask())], [1, 2])
+            self.assertEqual([asyncio.run(ask()), asyncio.run(ask())], ["1-a", "2-a"])
         self.assertEqual(door.connections, 2)
 
     def test_connections_of_an_event_loop_that_has_ended_can_be_closed(self) -> None:
-        with Door(answer({"next": 1})) as door:
+        with Door(answer({"next": "1-a"})) as door:
             siwatch = AsyncSiwatch(door.url, "t")
-            self.assertEqual(asyncio.run(siwatch.position()), 1)
+            self.assertEqual(asyncio.run(siwatch.position()), "1-a")
             siwatch.close()
 
     async def test_another_program_at_the_url_is_an_error(self) -> None:
@@ -262,9 +262,9 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
                         await asyncio.to_thread(Siwatch(other_door.url, "t").ends_session, "ann", 5)
 
     async def test_a_unix_socket_serves_as_well(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, Door(answer({"next": 9}), path=os.path.join(folder, "s")) as door:
+        with tempfile.TemporaryDirectory() as folder, Door(answer({"next": "9-a"}), path=os.path.join(folder, "s")) as door:
             async with AsyncSiwatch(door.url, "t") as siwatch:
-                self.assertEqual(await siwatch.position(), 9)
+                self.assertEqual(await siwatch.position(), "9-a")
         self.assertEqual(door.requests[0][0], "GET /v1/changes")
         self.assertEqual(door.requests[0][1]["authorization"], "Bearer t")
 
@@ -273,9 +273,9 @@ class AsyncTests(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(error.__module__, "siwatch")
 
     def test_an_error_crosses_to_another_process(self) -> None:
-        error = SignInRejected(422, {"type": "t", "reason": "code_expired", "id": 3}, 2)
+        error = SignInRejected(422, {"type": "t", "reason": "code_expired", "id": "3-c"}, 2)
         copy = pickle.loads(pickle.dumps(error))
-        self.assertEqual((type(copy), copy.reason, copy.id, copy.retry_after, str(copy)), (SignInRejected, "code_expired", 3, 2, str(error)))
+        self.assertEqual((type(copy), copy.reason, copy.id, copy.retry_after, str(copy)), (SignInRejected, "code_expired", "3-c", 2, str(error)))
 
     def test_a_url_of_another_kind_is_an_error(self) -> None:
         bad = ("ftp://a.example", "http://", "http:/a.example", "http://a.example:99999", "http://a.example:x", "http://u:p@a.example")

@@ -47,7 +47,7 @@ class Sessions {
 }
 
 const sessions = new Sessions();
-const receipts = new Map(); // Secret links to numbers of deletions, because anybody can guess a number.
+const receipts = new Map(); // Secret links to the ids of deletions, because anybody can guess an id.
 
 const app = express();
 // Express 4 does not wait for a handler that is async. Express 5 does.

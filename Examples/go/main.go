@@ -78,7 +78,7 @@ type backend struct {
 	clientID string
 	secrets  []string
 	sessions *sessions
-	receipts sync.Map // Secret links to numbers of deletions, because anybody can guess a number.
+	receipts sync.Map // Secret links to the ids of deletions, because anybody can guess an id.
 }
 
 // signedIn ends the session of a request if the user has withdrawn consent since the sign-in.
@@ -155,7 +155,7 @@ func (b *backend) receipt(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, nil)
 		return
 	}
-	deletion, err := b.siwatch.Deletion(r.Context(), id.(int64))
+	deletion, err := b.siwatch.Deletion(r.Context(), id.(string))
 	if err != nil {
 		fail(w, err)
 		return

@@ -37,7 +37,7 @@ type SignIn struct {
 
 // A Deletion has the receipt in Tokens once its outcome is "done".
 type Deletion struct {
-	ID      int64             `json:"id"`
+	ID      string            `json:"id"`
 	Outcome string            `json:"outcome"`
 	Tokens  []json.RawMessage `json:"tokens"`
 }
@@ -93,9 +93,9 @@ func (s *Siwatch) Delete(ctx context.Context, key, clientID, userID string) (Del
 }
 
 // Deletion tells how far a deletion is.
-func (s *Siwatch) Deletion(ctx context.Context, id int64) (Deletion, error) {
+func (s *Siwatch) Deletion(ctx context.Context, id string) (Deletion, error) {
 	var deletion Deletion
-	err := s.ask(ctx, http.MethodGet, "/v1/deletions/"+strconv.FormatInt(id, 10), "", nil, &deletion)
+	err := s.ask(ctx, http.MethodGet, "/v1/deletions/"+id, "", nil, &deletion)
 	return deletion, err
 }
 

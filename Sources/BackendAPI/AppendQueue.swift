@@ -84,9 +84,10 @@ extension BackendRequest {
 }
 
 extension AppendedRequest {
-    func row() throws(Problem) -> Int64 {
+    func row() throws(Problem) -> RowReference {
         switch self {
-        case .row(let id): return id
+        case .row(let row): return row
+        case .erased: throw Problem(.keyUsed, "it told this before, and siwatch has erased the row, as of a forgotten user")
         case .keyUsed: throw Problem(.keyUsed)
         }
     }

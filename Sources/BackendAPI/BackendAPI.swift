@@ -54,7 +54,7 @@ package struct BackendAPI: Sendable {
         deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
         users = Users(desk: desk, apps: names)
         let news = SharedPoll<Int64, Void>(every: .milliseconds(100)) { ids in
-            let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest
+            let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest.id
             return Dictionary(uniqueKeysWithValues: ids.filter { $0 < newest }.map { ($0, ()) })
         }
         changes = Changes(desk: desk, apps: names, news: news)
@@ -64,6 +64,8 @@ package struct BackendAPI: Sendable {
     /// Takes over what a reload may change.
     package func use(_ clients: [Client], requestsPerSecond: Int) {
         access.use(clients, requestsPerSecond: requestsPerSecond)
+        // Who follows changes has to show the token again.
+        Task { await changes.news.letGo() }
     }
 
     /// Looks for outcomes at once, because this process has settled something.
@@ -119,13 +121,13 @@ package struct BackendAPI: Sendable {
             _ = try client(.notify)
             return try await intake.take(request) {}
         case .signIns: return try await signIns.tell(request, by: client(.signIn))
-        case .signIn(let id):
+        case .signIn(let row):
             _ = try client(.signIn, .read)
-            return try await signIns.show(id, request)
+            return try await signIns.show(row, request)
         case .deletions: return try await deletions.tell(request, by: client(.delete))
-        case .deletion(let id):
+        case .deletion(let row):
             _ = try client(.delete, .read)
-            return try await deletions.show(id, request)
+            return try await deletions.show(row, request)
         case .user(let userID):
             _ = try client(.read)
             return try await users.show(userID, request)

@@ -22,14 +22,14 @@ struct Changes: Sendable {
 
     func show(_ request: Request) async throws(Problem) -> Response {
         var query = Query(of: request)
-        var after = query.integer("after", 0...Int64(1 << 53 - 1))
+        var after = query.text("after", .row).flatMap(RowReference.init)
         let limit = query.integer("limit", 1...Self.mostChanges) ?? Self.mostChanges
         let wait = query.integer("wait", 0...Self.longestWait) ?? 0
         let app = query.text("app", .appName)
         if let app, !apps.contains(app) { query.note("app names no app of the configuration") }
         if let last = request.headers[.lastEventID] {
-            after = Int64(decimal: last)
-            if after == nil { query.note("the header Last-Event-ID is no whole number") }
+            after = RowReference(last)
+            if after == nil { query.note("the header Last-Event-ID is not the id of a change") }
         }
         try query.finish()
         guard let after else { return .json(Document(changes: [], next: try await read(after: .max, upTo: 0).newest)) }
@@ -38,34 +38,30 @@ struct Changes: Sendable {
             return stream(try await page(after: after, of: app, upTo: Int(limit)), after: after, of: app, upTo: Int(limit))
         }
         let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit))
-        return .json(Document(changes: page.changes.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
+        return .json(Document(changes: page.told.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
     }
 
     private struct Document: Encodable {
         var changes: [Change]
-        var next: Int64
+        var next: RowReference
     }
 
     /// - Throws: `changesGone` if the follower has to begin anew.
-    private func page(after id: Int64, waiting limit: Duration = .zero, of app: String?, upTo count: Int) async throws(Problem)
+    private func page(after row: RowReference, waiting limit: Duration = .zero, of app: String?, upTo count: Int) async throws(Problem)
         -> ChangePage
     {
         let deadline = ContinuousClock.now + limit
-        var position = id
+        var position = row
         while true {
-            let page = try await read(after: position, of: app, upTo: count)
+            let page = try await read(after: position.id, of: app, upTo: count)
             guard !page.isGone(after: position) else {
                 throw Problem(.changesGone, "ask ends-session for each session you keep, and go on after next", next: page.newest)
             }
             let left = deadline - .now
-            guard page.changes.isEmpty, left > .zero else { return page }
-            // What is there is of other apps.
-            position = page.newest
-            do {
-                guard try await news.news(of: position, within: left) != nil else { return page }
-            } catch {
-                throw Problem(.unavailable)
-            }
+            guard page.told.isEmpty, left > .zero else { return page }
+            // What is there is of other apps, or of nobody.
+            position = page.next(after: position, upTo: count)
+            guard await news.news(of: position.id, within: left) != nil else { return page }
         }
     }
 
@@ -78,14 +74,14 @@ struct Changes: Sendable {
     }
 
     /// - Parameter count: of changes in a page at most. Those after them come in the next one.
-    private func stream(_ first: ChangePage, after id: Int64, of app: String?, upTo count: Int) -> Response {
+    private func stream(_ first: ChangePage, after row: RowReference, of app: String?, upTo count: Int) -> Response {
         let body = ResponseBody { writer in
             let end = ContinuousClock.now + Self.stream
-            var (page, position) = (first, id)
+            var (page, position) = (first, row)
             // Tells the client that the stream is open, and when to come again after its end.
             try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
             while true {
-                for change in page.changes { try await writer.write(try Self.event(change)) }
+                for change in page.told { try await writer.write(try Self.event(change)) }
                 position = page.next(after: position, upTo: count)
                 let left = end - .now
                 guard left > .zero else { break }
@@ -95,7 +91,7 @@ struct Changes: Sendable {
                     // The next request says why.
                     break
                 }
-                if page.changes.isEmpty { break }
+                if page.told.isEmpty { break }
             }
             try await writer.finish(nil)
         }
@@ -106,7 +102,7 @@ struct Changes: Sendable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.keyEncodingStrategy = .convertToSnakeCase
-        var buffer = ByteBuffer(string: "event: change\nid: \(change.id)\ndata: ")
+        var buffer = ByteBuffer(string: "event: change\nid: \(change.row)\ndata: ")
         buffer.writeBytes(try encoder.encode(Change(change)))
         buffer.writeString("\n\n")
         return buffer
@@ -114,15 +110,17 @@ struct Changes: Sendable {
 }
 
 extension ChangePage {
+    fileprivate var told: [PublishedChange] { changes.filter { !$0.isOfNobody } }
+
     /// Where a follower goes on. If there are no more changes, after those of other apps.
-    fileprivate func next(after id: Int64, upTo limit: Int) -> Int64 {
-        let last = changes.last?.id ?? id
-        return changes.count < limit ? max(newest, last) : last
+    fileprivate func next(after row: RowReference, upTo limit: Int) -> RowReference {
+        let last = changes.last?.row ?? row
+        return changes.count < limit && newest.id > last.id ? newest : last
     }
 }
 
 private struct Change: Encodable {
-    var id: Int64
+    var id: RowReference
     var app: String
     var clientId: String
     var userId: String
@@ -137,7 +135,7 @@ private struct Change: Encodable {
     var recordedAt: Timestamp
 
     init(_ change: PublishedChange) {
-        (id, app, clientId, userId, kind) = (change.id, change.app, change.clientID, change.userID, change.kind)
+        (id, app, clientId, userId, kind) = (change.row, change.app, change.clientID, change.userID, change.kind)
         (fromState, toState, reason) = (change.fromState, change.toState, change.reason)
         (email, emailForwarding, source) = (change.email, change.emailForwarding, change.source)
         (occurredAt, recordedAt) = (change.occurredAt, change.recordedAt)

@@ -14,25 +14,30 @@ struct Deletions: Sendable {
         let key = try request.idempotencyKey()
         var body = try await Body(of: request)
         let credential = CredentialID(clientID: body.requiredText("client_id", .name), userID: body.requiredText("user_id", .name))
+        let requestedAt = body.integer("requested_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
         try body.finish()
         guard clients.contains(credential.clientID) else { throw Problem.unknownClient }
-        let requestKey = key.map { RequestKey(client: client, key: $0, of: ["deletion", credential.clientID, credential.userID]) }
-        let id = try await queue.append(.deletion(credential, key: requestKey)).row()
-        let outcome = try await outcome(of: id)
-        var response = Response.json(outcome.map(DeletionDocument.init) ?? DeletionDocument(id: id, outcome: "done"), .accepted)
-        response.headers[.location] = "/v1/deletions/\(id)"
+        let parts = ["deletion", credential.clientID, credential.userID, requestedAt.map { "\($0.milliseconds)" }]
+        let requestKey = key.map { RequestKey(client: client, key: $0, of: parts) }
+        let row = try await queue.append(.deletion(credential, requestedAt: requestedAt, key: requestKey)).row()
+        // The request is kept by now. If its outcome cannot be read, the caller asks again.
+        let outcome = (try? await outcome(of: row)) ?? DeletionOutcome(row: row, isWaiting: true, isHeld: false, receipts: [])
+        var response = Response.json(DeletionDocument(outcome), .accepted)
+        response.headers[.location] = "/v1/deletions/\(row)"
         return response
     }
 
-    func show(_ id: Int64, _ request: Request) async throws(Problem) -> Response {
+    func show(_ row: RowReference, _ request: Request) async throws(Problem) -> Response {
         try Query(of: request).finish()
-        guard let outcome = try await outcome(of: id) else { throw Problem(.notFound) }
+        guard let outcome = try await outcome(of: row) else { throw Problem(.notFound) }
         return .json(DeletionDocument(outcome))
     }
 
-    private func outcome(of id: Int64) async throws(Problem) -> DeletionOutcome? {
+    /// - Returns: nil if the receipt is past its retention, or the row was lost in a restore and another one has its number.
+    private func outcome(of row: RowReference) async throws(Problem) -> DeletionOutcome? {
         do {
-            return try await desk.deletionOutcome(id)
+            let outcome = try await desk.deletionOutcome(row.id)
+            return outcome?.row == row ? outcome : nil
         } catch {
             throw Problem(.unavailable)
         }
@@ -40,9 +45,9 @@ struct Deletions: Sendable {
 }
 
 private struct DeletionDocument: Encodable {
-    var id: Int64
+    var id: RowReference
     var outcome: String
-    var requestedAt: Timestamp?
+    var requestedAt: Timestamp
     var tokens: [Token] = []
 
     struct Token: Encodable {
@@ -55,9 +60,9 @@ private struct DeletionDocument: Encodable {
 
 extension DeletionDocument {
     init(_ outcome: DeletionOutcome) {
-        id = outcome.id
+        id = outcome.row
         self.outcome = outcome.isHeld ? "held" : outcome.isWaiting ? "waiting" : "done"
-        requestedAt = outcome.requestedAt
+        requestedAt = outcome.row.time
         tokens = outcome.receipts.map {
             Token(clientId: $0.clientID, outcome: $0.outcome, reason: $0.reason, settledAt: $0.settledAt)
         }

@@ -12,11 +12,11 @@ struct Problem: Error, Equatable {
     var detail: String?
     /// Of a rejected sign-in: why, as docs/schema.md names it, and its row.
     var reason: String?
-    var id: Int64?
+    var id: RowReference?
     /// Where to begin anew.
-    var next: Int64?
+    var next: RowReference?
 
-    init(_ kind: Kind, _ detail: String? = nil, reason: String? = nil, id: Int64? = nil, next: Int64? = nil) {
+    init(_ kind: Kind, _ detail: String? = nil, reason: String? = nil, id: RowReference? = nil, next: RowReference? = nil) {
         self.kind = kind
         self.detail = detail
         self.reason = reason
@@ -88,8 +88,8 @@ struct Problem: Error, Equatable {
         var status: Int
         var detail: String?
         var reason: String?
-        var id: Int64?
-        var next: Int64?
+        var id: RowReference?
+        var next: RowReference?
     }
 
     var response: Response {

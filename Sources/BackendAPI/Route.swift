@@ -11,9 +11,9 @@ enum Route: Equatable {
     case appleNotifications
     case notifications
     case signIns
-    case signIn(Int64)
+    case signIn(RowReference)
     case deletions
-    case deletion(Int64)
+    case deletion(RowReference)
     case user(String)
     case sessionEnd(String)
     case changes
@@ -30,11 +30,11 @@ enum Route: Equatable {
         case ("v1", "deletions", 2): self = .deletions
         case ("v1", "changes", 2): self = .changes
         case ("v1", "sign-ins", 3):
-            guard let id = parts[2].flatMap({ Int64(decimal: $0) }) else { return nil }
-            self = .signIn(id)
+            guard let row = parts[2].flatMap(RowReference.init) else { return nil }
+            self = .signIn(row)
         case ("v1", "deletions", 3):
-            guard let id = parts[2].flatMap({ Int64(decimal: $0) }) else { return nil }
-            self = .deletion(id)
+            guard let row = parts[2].flatMap(RowReference.init) else { return nil }
+            self = .deletion(row)
         case ("v1", "users", 3):
             self = .user(parts[2] ?? "")
         case ("v1", "users", 4) where parts[3] == "ends-session":

@@ -14,8 +14,11 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
 
     private struct Waiter {
         var deadline: ContinuousClock.Instant
-        var answer: CheckedContinuation<News?, any Error>
+        var answer: CheckedContinuation<News?, Never>
     }
+
+    /// After a look that failed.
+    private static var respite: Duration { .milliseconds(500) }
 
     /// - Parameter look: returns the news that there are for some of the keys.
     init(every interval: Duration, look: @escaping @Sendable (Set<Key>) async throws -> [Key: News]) {
@@ -23,10 +26,10 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         self.look = look
     }
 
-    /// - Returns: nil if there is no news in time, or once `end` was called.
-    func news(of key: Key, within limit: Duration) async throws -> News? {
+    /// - Returns: nil if there is no news in time, or once `letGo` or `end` was called.
+    func news(of key: Key, within limit: Duration) async -> News? {
         guard !isEnded, limit > .zero else { return nil }
-        return try await withCheckedThrowingContinuation { answer in
+        return await withCheckedContinuation { answer in
             waiting[key, default: []].append(Waiter(deadline: .now + limit, answer: answer))
             guard !isPolling else { return }
             isPolling = true
@@ -44,20 +47,27 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         // Hints that come meanwhile share the next look, so that a slow store is not asked once for each.
         while isHinted {
             isHinted = false
-            await answerWithNews()
+            _ = await answerWithNews()
         }
         isLooking = false
+    }
+
+    /// Answers everybody who waits.
+    func letGo() {
+        let waiters = waiting.values.flatMap(\.self)
+        waiting = [:]
+        for waiter in waiters { waiter.answer.resume(returning: nil) }
     }
 
     /// Lets everybody go, because siwatch stops.
     func end() {
         isEnded = true
-        answerAll { $0.resume(returning: nil) }
+        letGo()
     }
 
     private func poll() async {
         while !waiting.isEmpty {
-            await answerWithNews()
+            let hasLooked = await answerWithNews()
             let now = ContinuousClock.now
             for (key, waiters) in waiting {
                 let left = waiters.filter { $0.deadline > now }
@@ -65,24 +75,17 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
                 waiting[key] = left.isEmpty ? nil : left
                 for waiter in waiters where waiter.deadline <= now { waiter.answer.resume(returning: nil) }
             }
-            if !waiting.isEmpty { try? await Task.sleep(for: interval) }
+            if !waiting.isEmpty { try? await Task.sleep(for: hasLooked ? interval : Self.respite) }
         }
         isPolling = false
     }
 
-    private func answerWithNews() async {
-        do {
-            for (key, news) in try await look(Set(waiting.keys)) {
-                for waiter in waiting.removeValue(forKey: key) ?? [] { waiter.answer.resume(returning: news) }
-            }
-        } catch {
-            answerAll { $0.resume(throwing: error) }
+    /// - Returns: whether the store could be asked. If not, everybody waits on, because it may be there again in time.
+    private func answerWithNews() async -> Bool {
+        guard let found = try? await look(Set(waiting.keys)) else { return false }
+        for (key, news) in found {
+            for waiter in waiting.removeValue(forKey: key) ?? [] { waiter.answer.resume(returning: news) }
         }
-    }
-
-    private func answerAll(_ answer: (CheckedContinuation<News?, any Error>) -> Void) {
-        let waiters = waiting.values.flatMap(\.self)
-        waiting = [:]
-        for waiter in waiters { answer(waiter.answer) }
+        return true
     }
 }

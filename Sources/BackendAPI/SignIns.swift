@@ -21,36 +21,41 @@ struct SignIns: Sendable {
         let wait = body.integer("wait", 0...Self.longestWait) ?? 0
         try body.finish()
         guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
-        let id = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
+        let row = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
         // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.
-        let outcome = (try? await outcome(of: id, waiting: wait)) ?? SignInOutcome(waiting: id, at: signIn.clientID)
+        let outcome = (try? await outcome(of: row, waiting: wait)) ?? SignInOutcome(waiting: row, at: signIn.clientID)
         guard outcome.outcome != "rejected", outcome.outcome != "in_future" else {
-            throw Problem(.signInRejected, outcome.explanation, reason: outcome.reason ?? outcome.outcome, id: id)
+            throw Problem(.signInRejected, outcome.explanation, reason: outcome.reason ?? outcome.outcome, id: row)
         }
         var response = Response.json(SignInDocument(outcome), outcome.outcome == SignInOutcome.waiting ? .accepted : .ok)
-        response.headers[.location] = "/v1/sign-ins/\(id)"
+        response.headers[.location] = "/v1/sign-ins/\(row)"
         return response
     }
 
-    func show(_ id: Int64, _ request: Request) async throws(Problem) -> Response {
+    func show(_ row: RowReference, _ request: Request) async throws(Problem) -> Response {
         var query = Query(of: request)
         let wait = query.integer("wait", 0...Self.longestWait) ?? 0
         try query.finish()
-        guard let outcome = try await outcome(of: id, waiting: wait) else { throw Problem(.notFound) }
+        guard let outcome = try await outcome(of: row, waiting: wait) else { throw Problem(.notFound) }
         return .json(SignInDocument(outcome))
     }
 
     /// - Parameter seconds: how long to wait for the settlement.
-    private func outcome(of id: Int64, waiting seconds: Int64) async throws(Problem) -> SignInOutcome? {
+    ///
+    /// - Returns: nil if the row is erased, or was lost in a restore and another one has its number.
+    private func outcome(of row: RowReference, waiting seconds: Int64) async throws(Problem) -> SignInOutcome? {
+        let outcome: SignInOutcome?
         do {
-            return if let settled = try await outcomes.news(of: id, within: .seconds(seconds)) {
-                settled
-            } else {
-                try await desk.signInOutcomes([id])[id]
-            }
+            outcome =
+                if let settled = await outcomes.news(of: row.id, within: .seconds(seconds)) {
+                    settled
+                } else {
+                    try await desk.signInOutcomes([row.id])[row.id]
+                }
         } catch {
             throw Problem(.unavailable)
         }
+        return outcome?.row == row ? outcome : nil
     }
 }
 
@@ -95,9 +100,9 @@ extension ToldSignIn {
 }
 
 extension SignInOutcome {
-    fileprivate init(waiting id: Int64, at clientID: String) {
+    fileprivate init(waiting row: RowReference, at clientID: String) {
         self.init(
-            id: id,
+            row: row,
             clientID: clientID,
             userID: nil,
             outcome: Self.waiting,
@@ -112,7 +117,7 @@ extension SignInOutcome {
 }
 
 private struct SignInDocument: Encodable {
-    var id: Int64
+    var id: RowReference
     var clientId: String
     var outcome: String
     var reason: String?
@@ -123,7 +128,7 @@ private struct SignInDocument: Encodable {
     var user: UserDocument?
 
     init(_ outcome: SignInOutcome) {
-        (id, clientId, self.outcome, reason) = (outcome.id, outcome.clientID, outcome.outcome, outcome.reason)
+        (id, clientId, self.outcome, reason) = (outcome.row, outcome.clientID, outcome.outcome, outcome.reason)
         detail = outcome.explanation
         (signedInAt, realUserStatus, settledAt) = (outcome.signedInAt, outcome.realUserStatus, outcome.settledAt)
         user = outcome.isSignedIn ? outcome.user.map(UserDocument.init) : nil

@@ -17,6 +17,8 @@ struct TextForm: Sendable {
 
     static let name = word(upTo: 255)
 
+    static let row = TextForm(words: "the next of an answer or the id of a change") { RowReference($0) != nil }
+
     static let appName = TextForm(words: "the name of an app") { (1...64).contains($0.count) }
 
     static let address = TextForm(words: "an e-mail address of at most 255 characters") { text in

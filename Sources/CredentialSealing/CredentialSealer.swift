@@ -73,10 +73,10 @@ package struct CredentialSealer: TokenSealer {
 }
 
 extension CredentialSealer: UserPseudonymizer {
-    /// `forgotten:` and 32 hex digits of an HMAC-SHA-256. No `sub` of Apple's begins like this.
+    /// `ForgottenUser.prefix` and 32 hex digits of an HMAC-SHA-256.
     package func pseudonym(of userID: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: pseudonymKey)
-        return "forgotten:" + code.prefix(16).map(\.hexadecimal).joined()
+        return ForgottenUser.prefix + code.prefix(16).map(\.hexadecimal).joined()
     }
 }
 

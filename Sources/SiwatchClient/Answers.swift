@@ -4,7 +4,7 @@
 extension SiwatchClient {
     /// A sign-in. While its `outcome` is `waiting`, nobody is signed in and there is no `user`.
     public struct SignIn: Sendable, Decodable, Equatable {
-        public let id: Int64
+        public let id: String
         public let clientID, outcome: String
         let reason, detail: String?
         /// Keep it with the session, because `endsSession` asks for it.
@@ -33,7 +33,7 @@ extension SiwatchClient {
 
     /// The deletion of an account: `waiting`, `held` until an operator confirms it, or `done`. `tokens` is the receipt.
     public struct Deletion: Sendable, Decodable, Equatable {
-        public let id: Int64
+        public let id: String
         public let outcome: String
         public let requestedAt: Int64?
         public let tokens: [RevokedToken]
@@ -48,7 +48,7 @@ extension SiwatchClient {
 
     /// A change of a user at one client: of the state or of the e-mail address, as `kind` says.
     public struct Change: Sendable, Decodable, Equatable, Identifiable {
-        public let id: Int64
+        public let id: String
         public let app, clientID, userID, kind: String
         public let fromState, toState, reason, email, emailForwarding, source: String?
         public let occurredAt, recordedAt: Int64
@@ -56,6 +56,6 @@ extension SiwatchClient {
 
     struct Page: Decodable {
         let changes: [Change]
-        let next: Int64
+        let next: String
     }
 }

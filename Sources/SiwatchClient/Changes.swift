@@ -5,7 +5,7 @@ extension SiwatchClient {
     /// Changes in order, without an end. Nothing is lost if a task stops in the middle: begin again after the last `id` you have kept.
     public struct Changes: Sendable, AsyncSequence {
         let client: SiwatchClient
-        let after: Int64?
+        let after: String?
         let app: String?
         let wait: Int
 
@@ -17,13 +17,13 @@ extension SiwatchClient {
             let client: SiwatchClient
             let app: String?
             let wait: Int
-            var after: Int64?
+            var after: String?
             var unread: ArraySlice<Change> = []
 
             public mutating func next() async throws -> Change? {
                 while unread.isEmpty {
                     let position = if let after { after } else { try await client.position(patience: nil) }
-                    let query: KeyValuePairs<String, String?> = ["after": "\(position)", "app": app, "wait": "\(wait)"]
+                    let query: KeyValuePairs<String, String?> = ["after": position, "app": app, "wait": "\(wait)"]
                     let page: Page = try await client.get("/v1/changes", query, wait: wait, patience: nil)
                     after = page.next
                     unread = page.changes[...]

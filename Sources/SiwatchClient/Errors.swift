@@ -34,12 +34,12 @@ public struct InvalidArgument: Error, Sendable, Equatable, CustomStringConvertib
 public struct SignInRejected: Error, Sendable, Equatable {
     public let reason: String
     public let detail: String?
-    public let id: Int64
+    public let id: String
 }
 
 /// Changes are missing. Ask `endsSession` for each session that you keep, and follow again after `next`.
 public struct ChangesGone: Error, Sendable, Equatable {
-    public let next: Int64
+    public let next: String
 }
 
 /// The request is no webhook of siwatch, or it is too old. Answer 400.

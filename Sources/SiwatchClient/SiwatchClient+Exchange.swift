@@ -97,8 +97,7 @@ extension SiwatchClient {
     struct Problem: Decodable {
         static let notFound = "urn:siwatch:problem:not-found"
 
-        var type, title, detail, reason: String?
-        var id, next: Int64?
+        var type, title, detail, reason, id, next: String?
 
         func error(_ status: Int, retryAfter: Duration) -> any Error {
             switch (type, id, next) {

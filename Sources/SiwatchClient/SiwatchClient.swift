@@ -100,16 +100,19 @@ public struct SiwatchClient: Sendable {
     }
 
     /// Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple.
-    public func delete(clientID: String, userID: String, key: String? = nil) async throws -> Deletion {
-        try await post("/v1/deletions", NewDeletion(clientID: clientID, userID: userID), key: key)
+    ///
+    /// - Parameter requestedAt: in milliseconds since 1970; nil for now.
+    public func delete(clientID: String, userID: String, requestedAt: Int64? = nil, key: String? = nil) async throws -> Deletion {
+        try await post("/v1/deletions", NewDeletion(clientID: clientID, userID: userID, requestedAt: requestedAt), key: key)
     }
 
     private struct NewDeletion: Encodable {
         let clientID, userID: String
+        let requestedAt: Int64?
     }
 
     /// How far a deletion is.
-    public func deletion(_ id: Int64) async throws -> Deletion {
+    public func deletion(_ id: String) async throws -> Deletion {
         try await get("/v1/deletions/\(id)")
     }
 
@@ -137,11 +140,11 @@ public struct SiwatchClient: Sendable {
     }
 
     /// The `id` after which to follow at first. Keep it, then ask `endsSession` for each session that you keep.
-    public func position() async throws -> Int64 {
+    public func position() async throws -> String {
         try await position(patience: .seconds(2))
     }
 
-    func position(patience: Duration?) async throws -> Int64 {
+    func position(patience: Duration?) async throws -> String {
         let page: Page = try await get("/v1/changes", patience: patience)
         return page.next
     }
@@ -150,7 +153,7 @@ public struct SiwatchClient: Sendable {
     ///
     /// It tries again for as long as siwatch does not answer. Each request waits up to `wait`, 25 seconds at most. Its iterator throws
     /// `ChangesGone`.
-    public func changes(after: Int64? = nil, app: String? = nil, wait: Duration = .seconds(25)) -> Changes {
+    public func changes(after: String? = nil, app: String? = nil, wait: Duration = .seconds(25)) -> Changes {
         Changes(client: self, after: after, app: app, wait: wait.seconds(upTo: 25))
     }
 }

@@ -127,8 +127,8 @@ package struct Delivery: Sendable {
     private func goOn(from position: DeliveryPosition, _ receiver: Receiver) async throws -> Rest? {
         let page = try await desk.changes(after: position.cursor, of: nil, upTo: Self.page)
         if page.isGone(after: position.cursor) {
-            let next = position.cursor > page.newest ? page.newest : page.oldest - 1
-            try await desk.advance(name, to: next, failed: [], at: clock.now)
+            let next = position.cursor > page.newest.id ? page.newest.id : page.oldest - 1
+            try await desk.advance(name, from: position.cursor, to: next, failed: [], at: clock.now)
             note(.skipped(from: position.cursor, to: next))
             return nil
         }
@@ -141,10 +141,11 @@ package struct Delivery: Sendable {
         if let rest = restAfterRefusals(answers) { return rest }
         // All that came after its last answer has found it away, and is sent again. A stop cuts off others, which are at no fault.
         let heard = Task.isCancelled ? answers.firstIndex { !$0.isAnswer } ?? answers.count : (answers.lastIndex { $0.isAnswer } ?? -1) + 1
+        let next = heard < wanted.count ? wanted[heard].id - 1 : last.id
         let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
             failure(of: change.id, after: 0, answer, ifAbsent: nil)
         }
-        try await desk.advance(name, to: heard < wanted.count ? wanted[heard].id - 1 : last.id, failed: failed, at: clock.now)
+        try await desk.advance(name, from: position.cursor, to: next, failed: failed, at: clock.now)
         return throttling(answers) ?? absence(answers[heard...], isThere: true)
     }
 
@@ -227,7 +228,7 @@ package struct Delivery: Sendable {
     }
 
     private func isWanted(_ change: PublishedChange) -> Bool {
-        apps?.contains(change.app) ?? true && types.contains(WebhookType(change))
+        !change.isOfNobody && apps?.contains(change.app) ?? true && types.contains(WebhookType(change))
     }
 
     /// Sends no more once the receiver asks for time.

@@ -21,7 +21,7 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     }
 
     /// The `sub` backwards.
-    package func pseudonym(of userID: String) -> String { "forgotten:" + String(userID.reversed()) }
+    package func pseudonym(of userID: String) -> String { ForgottenUser.prefix + String(userID.reversed()) }
 
     package func prove(_ record: SigningKeyRecord) -> SigningKeyRecord {
         var proved = record

@@ -64,11 +64,12 @@ class Siwatch(_wire.Door):
             time.sleep(_wire.BREATH)
             request = self._get("sign-ins", sign_in.id, patience=10, wait=rest)
 
-    def delete(self, client_id: str, user_id: str, *, key: str | None = None) -> Deletion:
-        """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple."""
-        return _wire.read(Deletion, self._ask(self._post("deletions", key, client_id=client_id, user_id=user_id)))
+    def delete(self, client_id: str, user_id: str, *, requested_at: int | None = None, key: str | None = None) -> Deletion:
+        """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple. `requested_at`: if not now."""
+        request = self._post("deletions", key, client_id=client_id, user_id=user_id, requested_at=requested_at)
+        return _wire.read(Deletion, self._ask(request))
 
-    def deletion(self, id: int) -> Deletion:
+    def deletion(self, id: str) -> Deletion:
         """How far a deletion is."""
         return _wire.read(Deletion, self._ask(self._get("deletions", id)))
 
@@ -85,17 +86,17 @@ class Siwatch(_wire.Door):
         """Whether a session is to end. Ask at each request, and after the commit of a new session."""
         return bool(self._ask(self._get("users", user_id, "ends-session", signed_in_at=signed_in_at, app=app))["ends_session"])
 
-    def position(self) -> int:
+    def position(self) -> str:
         """The `id` after which to follow at first. Keep it, then ask `ends_session` for each session that you keep."""
-        return int(self._ask(self._get("changes"))["next"])
+        return str(self._ask(self._get("changes"))["next"])
 
-    def changes(self, after: int | None = None, *, app: str | None = None, wait: int = 25) -> Iterator[Change]:
+    def changes(self, after: str | None = None, *, app: str | None = None, wait: int = 25) -> Iterator[Change]:
         """Yields for ever the changes after the one with the id `after`, or from now on. Keep the `id` of each that you have handled.
 
         It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Raises `ChangesGone`.
         """
         if after is None:
-            after = int(self._ask(self._get("changes", patience=math.inf))["next"])
+            after = str(self._ask(self._get("changes", patience=math.inf))["next"])
         while True:
             page = self._ask(self._get("changes", patience=math.inf, after=after, app=app, wait=wait))
             yield from (_wire.read(Change, change) for change in page["changes"])

@@ -42,14 +42,14 @@ class SiwatchError(Exception):
 class SignInRejected(SiwatchError):
     """Apple or siwatch rejected the sign-in `id`. `reason` says why: `code_expired`, for instance. `detail` says it for people."""
 
-    id: int
+    id: str
     reason: str
 
 
 class ChangesGone(SiwatchError):
     """Changes are missing. Ask `ends_session` for each session that you keep, and follow again after `next`."""
 
-    next: int
+    next: str
 
 
 class WebhookRejected(Exception):
@@ -75,7 +75,7 @@ class User:
 class SignIn:
     """A sign-in. While its `outcome` is `waiting`, nobody is signed in and there is no `user`. Keep `signed_in_at` with the session."""
 
-    id: int
+    id: str
     client_id: str
     outcome: str
     signed_in_at: int | None = None
@@ -88,7 +88,7 @@ class SignIn:
 class Deletion:
     """The deletion of an account: `waiting`, `held` until an operator confirms it, or `done`. `tokens` is the receipt."""
 
-    id: int
+    id: str
     outcome: str
     requested_at: int | None = None
     tokens: Sequence[Mapping[str, Any]] = ()
@@ -98,7 +98,7 @@ class Deletion:
 class Change:
     """A change of a user at one client: of the state or of the e-mail address, as `kind` says."""
 
-    id: int
+    id: str
     app: str
     client_id: str
     user_id: str

@@ -70,11 +70,12 @@ class AsyncSiwatch(_wire.Door):
             await asyncio.sleep(_wire.BREATH)
             request = self._get("sign-ins", sign_in.id, patience=10, wait=rest)
 
-    async def delete(self, client_id: str, user_id: str, *, key: str | None = None) -> Deletion:
-        """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple."""
-        return _wire.read(Deletion, await self._ask(self._post("deletions", key, client_id=client_id, user_id=user_id)))
+    async def delete(self, client_id: str, user_id: str, *, requested_at: int | None = None, key: str | None = None) -> Deletion:
+        """Tells that a user has deleted the account. siwatch then revokes the user's tokens at Apple. `requested_at`: if not now."""
+        request = self._post("deletions", key, client_id=client_id, user_id=user_id, requested_at=requested_at)
+        return _wire.read(Deletion, await self._ask(request))
 
-    async def deletion(self, id: int) -> Deletion:
+    async def deletion(self, id: str) -> Deletion:
         """How far a deletion is."""
         return _wire.read(Deletion, await self._ask(self._get("deletions", id)))
 
@@ -91,17 +92,17 @@ class AsyncSiwatch(_wire.Door):
         """Whether a session is to end. Ask at each request, and after the commit of a new session."""
         return bool((await self._ask(self._get("users", user_id, "ends-session", signed_in_at=signed_in_at, app=app)))["ends_session"])
 
-    async def position(self) -> int:
+    async def position(self) -> str:
         """The `id` after which to follow at first. Keep it, then ask `ends_session` for each session that you keep."""
-        return int((await self._ask(self._get("changes")))["next"])
+        return str((await self._ask(self._get("changes")))["next"])
 
-    async def changes(self, after: int | None = None, *, app: str | None = None, wait: int = 25) -> AsyncIterator[Change]:
+    async def changes(self, after: str | None = None, *, app: str | None = None, wait: int = 25) -> AsyncIterator[Change]:
         """Yields for ever the changes after the one with the id `after`, or from now on. Keep the `id` of each that you have handled.
 
         It tries again for as long as siwatch does not answer. Each request waits up to `wait` seconds, 25 at most. Raises `ChangesGone`.
         """
         if after is None:
-            after = int((await self._ask(self._get("changes", patience=math.inf)))["next"])
+            after = str((await self._ask(self._get("changes", patience=math.inf)))["next"])
         while True:
             page = await self._ask(self._get("changes", patience=math.inf, after=after, app=app, wait=wait))
             for change in page["changes"]:

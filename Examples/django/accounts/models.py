@@ -19,4 +19,4 @@ class Receipt(models.Model):
     """A secret link to a deletion at siwatch. It outlives the user, so it does not name the user."""
 
     ticket = models.CharField(max_length=64, primary_key=True)
-    deletion = models.BigIntegerField()
+    deletion = models.CharField(max_length=40)

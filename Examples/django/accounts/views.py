@@ -70,7 +70,7 @@ def me(request):
     return JsonResponse({"user_id": request.user.apple_id})
 
 
-def forget(request: HttpRequest, deletion: int) -> JsonResponse:
+def forget(request: HttpRequest, deletion: str) -> JsonResponse:
     """Deletes the account. Its sessions have no user any more, so they end with it."""
     receipt = Receipt.objects.create(ticket=secrets.token_urlsafe(32), deletion=deletion)
     request.user.delete()

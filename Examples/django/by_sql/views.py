@@ -51,7 +51,7 @@ def delete_account(request):
     if not request.user.is_authenticated:
         return JsonResponse({}, status=401)
     deletion = Revocation.objects.create(client_id=settings.APPLE_CLIENT_ID, user_id=request.user.apple_id)
-    return forget(request, deletion.id)
+    return forget(request, str(deletion.id))
 
 
 @require_GET

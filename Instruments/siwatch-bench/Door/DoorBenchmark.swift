@@ -177,7 +177,7 @@ struct DoorBenchmark: Sendable {
             let door = try await Door(of: daemon, in: place.folder)
             say("  \(clients) clients wait for changes")
             let alone = try await share(of: daemon)
-            let position = try await door.get("/v1/changes")["next"] ?? "0"
+            let position = try await door.get("/v1/changes")["next"] ?? "0-0"
             var configuration = HTTPClient.Configuration()
             configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = clients
             let http = HTTPClient(configuration: configuration)

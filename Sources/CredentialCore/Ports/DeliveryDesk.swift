@@ -9,8 +9,19 @@ package protocol DeliveryDesk: Sendable {
     /// Where a delivery is. A new one begins at the newest change.
     func delivery(_ name: String) async throws -> DeliveryPosition
 
-    /// Moves the cursor, and keeps the changes that failed, in one transaction.
-    func advance(_ name: String, to cursor: Int64, failed: [FailedChange], at now: Timestamp) async throws
+    /// Every delivery that the database knows, also those that have left the configuration.
+    func deliveryNames() async throws -> [String]
+
+    /// Hands over what a delivery still has to send. If the other one is there, it sends both.
+    ///
+    /// - Returns: whether the database knew it.
+    func renameDelivery(_ old: String, to new: String) async throws -> Bool
+
+    /// Forgets a delivery with all that it still has to send.
+    func forgetDelivery(_ name: String) async throws
+
+    /// Moves the cursor, and keeps the changes that failed, in one transaction. Does nothing if the cursor is elsewhere meanwhile.
+    func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws
 
     /// The changes whose next try is due, oldest first.
     func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry]

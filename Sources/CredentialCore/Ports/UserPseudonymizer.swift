@@ -13,6 +13,9 @@ package struct ForgottenUser: Sendable, Equatable {
     /// The newest fact that siwatch knew of the user. It takes no fact up to this time.
     package var until: Timestamp
 
+    /// Every pseudonym begins so, and no `sub` of Apple's does.
+    package static let prefix = "forgotten:"
+
     package init(pseudonym: String, until: Timestamp) {
         self.pseudonym = pseudonym
         self.until = until

@@ -3,7 +3,7 @@
 
 /// The outcome of a sign-in that a backend has told. docs/schema.md, `grant_outcome`, explains each value.
 package struct SignInOutcome: Sendable, Equatable {
-    package var id: Int64
+    package var row: RowReference
     package var clientID: String
     package var userID: String?
     /// `waiting`, or an outcome of `grant_log`.
@@ -19,7 +19,7 @@ package struct SignInOutcome: Sendable, Equatable {
     package var user: UserState?
 
     package init(
-        id: Int64,
+        row: RowReference,
         clientID: String,
         userID: String?,
         outcome: String,
@@ -30,7 +30,7 @@ package struct SignInOutcome: Sendable, Equatable {
         realUserStatus: Int?,
         user: UserState?
     ) {
-        self.id = id
+        self.row = row
         self.clientID = clientID
         self.userID = userID
         self.outcome = outcome
@@ -71,8 +71,8 @@ package struct UserState: Sendable, Equatable, Codable {
 
 /// The outcome of a request to revoke. docs/schema.md, `revocation_outcome`, explains each value.
 package struct DeletionOutcome: Sendable, Equatable {
-    package var id: Int64
-    package var requestedAt: Timestamp
+    /// Its time is when the deletion was asked for.
+    package var row: RowReference
     /// Whether it is in its queue, and whether an operator has to confirm it.
     package var isWaiting: Bool
     package var isHeld: Bool
@@ -93,9 +93,8 @@ package struct DeletionOutcome: Sendable, Equatable {
         }
     }
 
-    package init(id: Int64, requestedAt: Timestamp, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
-        self.id = id
-        self.requestedAt = requestedAt
+    package init(row: RowReference, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
+        self.row = row
         self.isWaiting = isWaiting
         self.isHeld = isHeld
         self.receipts = receipts
@@ -107,17 +106,25 @@ package struct ChangePage: Sendable, Equatable {
     package var changes: [PublishedChange]
     /// The oldest id; one more than `newest` if there is none.
     package var oldest: Int64
-    /// The newest id; 0 if there is none.
-    package var newest: Int64
+    /// The newest change; `beforeAll` if there is none.
+    package var newest: RowReference
+    /// When the change was recorded after which the page begins; nil if that is not there.
+    package var beganAfter: Timestamp?
 
-    package init(changes: [PublishedChange], oldest: Int64, newest: Int64) {
+    package init(changes: [PublishedChange], oldest: Int64, newest: RowReference, beganAfter: Timestamp?) {
         self.changes = changes
         self.oldest = oldest
         self.newest = newest
+        self.beganAfter = beganAfter
     }
 
-    /// Whether changes after an id are gone, or the id is of another feed: a restore, or the retention. The follower has to begin anew.
-    package func isGone(after id: Int64) -> Bool { id > newest || id < oldest - 1 }
+    /// Whether changes after an id are gone: past their retention, or lost by a restore.
+    package func isGone(after id: Int64) -> Bool { id > newest.id || id < oldest - 1 }
+
+    /// Whether changes after one are gone, or that one is of another feed, before a restore. The follower has to begin anew.
+    package func isGone(after change: RowReference) -> Bool {
+        isGone(after: change.id) || change.id >= oldest && change.time != beganAfter
+    }
 }
 
 /// A row of `credential_change`.
@@ -135,4 +142,9 @@ package struct PublishedChange: Sendable, Equatable, Codable {
     package var source: String
     package var occurredAt: Timestamp
     package var recordedAt: Timestamp
+
+    package var row: RowReference { RowReference(id: id, time: recordedAt) }
+
+    /// Whether its user was forgotten, or its import undone. It tells nobody anything: it stays because it was the newest.
+    package var isOfNobody: Bool { userID.hasPrefix(ForgottenUser.prefix) || userID == ImportUndo.nobody }
 }

@@ -7,7 +7,9 @@ package enum BackendRequest: Sendable, Equatable {
     case notification([UInt8])
     case signIn(ToldSignIn, key: RequestKey?)
     /// The user has deleted the account.
-    case deletion(CredentialID, key: RequestKey?)
+    ///
+    /// - Parameter requestedAt: nil for the moment of the insert.
+    case deletion(CredentialID, requestedAt: Timestamp?, key: RequestKey?)
 }
 
 /// A sign-in, as a backend tells it. docs/schema.md, `grant_queue`, explains each value.
@@ -60,8 +62,10 @@ package struct RequestKey: Sendable, Equatable {
 
 /// What became of a request.
 package enum AppendedRequest: Sendable, Equatable {
-    /// The id of its row, which an earlier request with the same key may have made.
-    case row(Int64)
+    /// Its row, which an earlier request with the same key may have made.
+    case row(RowReference)
+    /// The key has told this before, and the row is erased: the user was forgotten, or its retention is over. Nothing is kept.
+    case erased
     /// The key was used for another request. Nothing is kept.
     case keyUsed
 }

@@ -35,6 +35,8 @@ package struct Erasure: Codable, Sendable, Equatable {
     package var forgottenUntil: [String: Timestamp] = [:]
     /// How many rows are gone, by table.
     package var erasedRows: [String: Int] = [:]
+    /// By delivery, how many webhooks about the user were still to be sent at most, and are not.
+    package var unsentWebhooks: [String: Int] = [:]
     /// The requests to revoke whose receipts stay, under the pseudonym.
     package var keptReceipts: [Int64] = []
 

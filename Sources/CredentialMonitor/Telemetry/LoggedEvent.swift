@@ -17,6 +17,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case deliveryStopped = "delivery_stopped"
     case deliveryDead = "delivery_dead"
     case deliverySkipped = "delivery_skipped"
+    case deliveryUnconfigured = "delivery_unconfigured"
     case ready
     case stopping
     case stopped
@@ -104,6 +105,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .deliveryStopped: (.error, "A receiver of webhooks said that it is gone, and nothing more is sent to it")
         case .deliveryDead: (.error, "A receiver did not take a webhook at the last try, and is not sent it again")
         case .deliverySkipped: (.error, "Changes were never delivered: they are past their retention, or the database was restored")
+        case .deliveryUnconfigured: (.warning, "A delivery that sent webhooks is not in the configuration, and sends none")
         case .ready: (.notice, "siwatch is ready")
         case .stopping: (.notice, "siwatch stops; what is in flight is settled first")
         case .stopped: (.notice, "siwatch has stopped")

@@ -83,6 +83,10 @@ extension Telemetry {
         }
     }
 
+    package func deliveryUnconfigured(_ name: String, _ reason: String) {
+        logger.log(.deliveryUnconfigured, ["delivery": "\(name)", "reason": "\(reason)"])
+    }
+
     package func deliveryFailed(_ name: String, _ reason: String, at now: Timestamp) {
         guard deliveryStates.begin(name, reason, at: now) else { return }
         logger.log(.deliveryFailed, ["delivery": "\(name)", "reason": "\(reason)"])

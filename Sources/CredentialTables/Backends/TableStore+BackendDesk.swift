@@ -47,8 +47,7 @@ extension TableStore {
                 )
             }
             return DeletionOutcome(
-                id: id,
-                requestedAt: first.time(at: 0) ?? .earliest,
+                row: RowReference(id: id, time: first.time(at: 0) ?? .earliest),
                 isWaiting: receipts.count < rows.count,
                 isHeld: rows.contains { $0.text(at: 1) == "held" },
                 receipts: receipts
@@ -62,10 +61,13 @@ extension TableStore {
 
     package func changes(after id: Int64, of app: String?, upTo limit: Int) async throws -> ChangePage {
         try await query { connection in
-            let newest = try connection.fetchInt("SELECT MAX(id) FROM credential_change")
-            let oldest = newest == 0 ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
+            let newest = try connection.fetchOne("SELECT id, recorded_at FROM credential_change ORDER BY id DESC LIMIT 1").map {
+                RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest)
+            }
+            let oldest = newest == nil ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
+            let before = try connection.fetchOne("SELECT recorded_at FROM credential_change WHERE id = $1", id)
             let changes: [PublishedChange] =
-                id >= newest
+                id >= newest?.id ?? 0
                 ? []
                 : try connection.fetchAll(
                     """
@@ -74,7 +76,7 @@ extension TableStore {
                     """,
                     [id.columnValue, limit.columnValue] + (app.map { [$0.columnValue] } ?? [])
                 ).map { try PublishedChange(from: RowDecoder(row: $0)) }
-            return ChangePage(changes: changes, oldest: Int64(oldest), newest: Int64(newest))
+            return ChangePage(changes: changes, oldest: Int64(oldest), newest: newest ?? .beforeAll, beganAfter: before?.time(at: 0))
         }
     }
 
@@ -98,25 +100,39 @@ extension TableConnection {
         switch request {
         case .notification(let body):
             let row = try insert("notification_queue (payload) VALUES (\(dialect.payload("$1")))", body.columnValue)
-            return .row(row)
+            return .row(RowReference(id: row, time: now))
         case .signIn(let signIn, let key):
-            return try append(under: key, at: now) { try insert(signIn, at: now) }
-        case .deletion(let credential, let key):
-            return try append(under: key, at: now) {
-                try insert(
+            let time = signIn.signedInAt ?? now
+            return try append(under: key, at: now, seenBy: "granted_at FROM grant_outcome") {
+                RowReference(id: try insert(signIn, at: time), time: time)
+            }
+        case .deletion(let credential, let requestedAt, let key):
+            let time = requestedAt ?? now
+            return try append(under: key, at: now, seenBy: "requested_at FROM revocation_outcome") {
+                let row = try insert(
                     "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",
                     credential.clientID.columnValue,
                     credential.userID.columnValue,
-                    now.columnValue
+                    time.columnValue
                 )
+                return RowReference(id: row, time: time)
             }
         }
     }
 
-    private func append(under key: RequestKey?, at now: Timestamp, _ insert: () throws -> Int64) throws -> AppendedRequest {
+    /// - Parameter view: SQL: the row's time and the view that has it, in its queue and later in its log.
+    private func append(
+        under key: RequestKey?,
+        at now: Timestamp,
+        seenBy view: String,
+        _ insert: () throws -> RowReference
+    ) throws -> AppendedRequest {
         guard let key else { return .row(try insert()) }
         if let known = try fetchOne("SELECT row_id, digest FROM request_key WHERE client = $1 AND key = $2", key.client, key.key) {
-            return known.bytes(at: 1) == key.digest ? .row(known.integer(at: 0)) : .keyUsed
+            guard known.bytes(at: 1) == key.digest else { return .keyUsed }
+            let id = known.integer(at: 0)
+            let time = try fetchOne("SELECT \(view) WHERE id = $1 LIMIT 1", id)?.time(at: 0)
+            return time.map { .row(RowReference(id: id, time: $0)) } ?? .erased
         }
         let row = try insert()
         let isNew = try change(
@@ -124,17 +140,17 @@ extension TableConnection {
             key.client,
             key.key,
             key.digest,
-            row,
+            row.id,
             now
         )
         guard isNew == 1 else { throw KeyTaken() }
         return .row(row)
     }
 
-    private func insert(_ signIn: ToldSignIn, at now: Timestamp) throws -> Int64 {
+    private func insert(_ signIn: ToldSignIn, at time: Timestamp) throws -> Int64 {
         var values: [(column: String, value: ColumnValue)] = [
             ("client_id", signIn.clientID.columnValue), ("user_id", signIn.userID.columnValue),
-            ("granted_at", (signIn.signedInAt ?? now).columnValue),
+            ("granted_at", time.columnValue),
         ]
         switch signIn.proof {
         case .code(let code, let redirectURI, let nonce):
@@ -163,7 +179,8 @@ extension TableConnection {
         guard
             let row = try fetchOne(
                 """
-                SELECT o.client_id, o.user_id, o.outcome, o.reason, o.signed_in_at, o.settled_at, o.real_user_status, app.name
+                SELECT o.client_id, o.user_id, o.outcome, o.reason, o.signed_in_at, o.settled_at, o.real_user_status, app.name,
+                       o.granted_at
                   FROM grant_outcome o LEFT JOIN client ON client.client_id = o.client_id LEFT JOIN app ON app.id = client.app
                  WHERE o.id = $1
                 """,
@@ -178,7 +195,7 @@ extension TableConnection {
             detail = try fetchOne("SELECT detail FROM grant_log WHERE grant_id = $1", id)?.text(at: 0)
         }
         return SignInOutcome(
-            id: id,
+            row: RowReference(id: id, time: row.time(at: 8) ?? .earliest),
             clientID: row.text(at: 0) ?? "",
             userID: userID,
             outcome: row.text(at: 2) ?? "",

@@ -19,9 +19,47 @@ extension TableStore {
         }
     }
 
-    package func advance(_ name: String, to cursor: Int64, failed: [FailedChange], at now: Timestamp) async throws {
+    package func deliveryNames() async throws -> [String] {
+        try await query { try $0.fetchAll("SELECT name FROM delivery ORDER BY name").compactMap { $0.text(at: 0) } }
+    }
+
+    package func renameDelivery(_ old: String, to new: String) async throws -> Bool {
         try await transaction { connection in
-            try connection.execute("UPDATE delivery SET cursor = $2 WHERE name = $1", name, cursor)
+            guard let known = try connection.fetchOne("SELECT cursor, stopped_at FROM delivery WHERE name = $1", old) else { return false }
+            // What the other one has sent meanwhile it sends again, with the same ids.
+            try connection.execute(
+                """
+                INSERT INTO delivery (name, cursor, stopped_at) VALUES ($1, $2, $3)
+                    ON CONFLICT (name) DO UPDATE
+                       SET cursor = CASE WHEN delivery.cursor < excluded.cursor THEN delivery.cursor ELSE excluded.cursor END
+                """,
+                new,
+                known.integer(at: 0),
+                known.time(at: 1)
+            )
+            try connection.execute(
+                """
+                INSERT INTO delivery_retry (delivery, change_id, failures, due_at, failed_at, reason)
+                SELECT $2, change_id, failures, due_at, failed_at, reason FROM delivery_retry WHERE delivery = $1
+                    ON CONFLICT (delivery, change_id) DO NOTHING
+                """,
+                old,
+                new
+            )
+            try connection.forgetDelivery(old)
+            return true
+        }
+    }
+
+    package func forgetDelivery(_ name: String) async throws {
+        try await transaction { try $0.forgetDelivery(name) }
+    }
+
+    package func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws {
+        try await transaction { connection in
+            guard try connection.change("UPDATE delivery SET cursor = $3 WHERE name = $1 AND cursor = $2", name, old, new) == 1 else {
+                return
+            }
             try connection.keep(failed, of: name, at: now)
         }
     }
@@ -99,6 +137,27 @@ extension PublishedChange {
 }
 
 extension TableConnection {
+    fileprivate func forgetDelivery(_ name: String) throws {
+        try execute("DELETE FROM delivery_retry WHERE delivery = $1", name)
+        try execute("DELETE FROM delivery WHERE name = $1", name)
+    }
+
+    /// Forgets that changes are to be sent, because they are erased.
+    ///
+    /// - Returns: how many of them were still to be sent at most, by delivery. Which of them it wants, the configuration says.
+    func forgetWebhooks(of changes: some Collection<Int64>) throws -> [String: Int] {
+        let list = try JSONText.encode(changes.sorted())
+        let failed = try fetchAll(
+            "DELETE FROM delivery_retry WHERE \(dialect.isOne("change_id", ofIntegers: "$1")) RETURNING delivery",
+            list
+        )
+        var counts: [String: Int] = failed.reduce(into: [:]) { $0[$1.text(at: 0) ?? "", default: 0] += 1 }
+        for delivery in try fetchAll("SELECT name, cursor FROM delivery") {
+            counts[delivery.text(at: 0) ?? "", default: 0] += changes.count { $0 > delivery.integer(at: 1) }
+        }
+        return counts.filter { $0.value > 0 }
+    }
+
     fileprivate func position(of name: String) throws -> DeliveryPosition? {
         try fetchOne(
             """

@@ -252,6 +252,7 @@ struct ImportErasure<Connection: TableConnection> {
 
     private func erase(_ ids: Set<Int64>) throws {
         guard !ids.isEmpty else { return }
+        _ = try connection.forgetWebhooks(of: ids)
         // The newest row stays, so that a follower sees that older rows are gone.
         let newest = Int64(try connection.fetchInt("SELECT MAX(id) FROM credential_change"))
         try connection.execute(

@@ -58,6 +58,7 @@ struct UserErasure<Connection: TableConnection> {
         for table in StoredTable.ofUsers where !table.isQueue && table.name != "revocation_log" {
             let count =
                 switch table.kind {
+                case .log where table.name == "credential_change": try eraseChanges(table, in: &erasure)
                 case .log: try eraseLogged(table)
                 case .users, .setting, .view:
                     try connection.change("DELETE FROM \(table.name) WHERE \(table.isOfUser)", request.userID, request.app)
@@ -74,31 +75,28 @@ struct UserErasure<Connection: TableConnection> {
         )
     }
 
-    /// Erases the rows that the search has found, and looks for newer ones. On a server, a lesser id may have been committed later.
     private func eraseLogged(_ table: StoredTable) throws -> Int {
-        let condition = """
-            \(table.isOfUser)
-            AND (\(connection.dialect.isOne("id", ofIntegers: "$3")) OR id > $4)
-            """
-        let found = try JSONText.encode(request.found[table.name] ?? [])
-        let searched = (request.searchedUpTo[table.name] ?? 0) - 1_000
-        guard table.name == "credential_change" else {
-            return try connection.change("DELETE FROM \(table.name) WHERE \(condition)", request.userID, request.app, found, searched)
-        }
-        // The newest row stays, so that a follower sees that older rows are gone.
+        let (condition, found, searched) = try search(in: table)
+        return try connection.change("DELETE FROM \(table.name) WHERE \(condition)", request.userID, request.app, found, searched)
+    }
+
+    /// The newest row stays, so that a follower sees that older rows are gone.
+    private func eraseChanges(_ table: StoredTable, in erasure: inout Erasure) throws -> Int {
+        let (condition, found, searched) = try search(in: table)
         try connection.lockSettlements()
         let newest = try connection.fetchInt("SELECT MAX(id) FROM credential_change")
-        let erased = try connection.change(
-            "DELETE FROM credential_change WHERE \(condition) AND id <> $5",
+        let erased = try connection.fetchAll(
+            "DELETE FROM credential_change WHERE \(condition) AND id <> $5 RETURNING id",
             request.userID,
             request.app,
             found,
             searched,
             newest
         )
-        let unnamed = try connection.change(
+        let unnamed = try connection.fetchAll(
             """
             UPDATE credential_change SET user_id = $5, email = NULL, email_forwarding = NULL, notification_jti = NULL WHERE \(condition)
+            RETURNING id
             """,
             request.userID,
             request.app,
@@ -106,7 +104,19 @@ struct UserErasure<Connection: TableConnection> {
             searched,
             request.pseudonym
         )
-        return erased + unnamed
+        let ids = (erased + unnamed).map { $0.integer(at: 0) }
+        erasure.unsentWebhooks = try connection.forgetWebhooks(of: ids)
+        return ids.count
+    }
+
+    /// SQL: the rows that the search has found, and newer ones. On a server, a lesser id may have been committed later.
+    private func search(in table: StoredTable) throws -> (condition: String, found: String, searched: Int64) {
+        let condition = """
+            \(table.isOfUser)
+            AND (\(connection.dialect.isOne("id", ofIntegers: "$3")) OR id > $4)
+            """
+        let found = try JSONText.encode(request.found[table.name] ?? [])
+        return (condition, found, (request.searchedUpTo[table.name] ?? 0) - 1_000)
     }
 
     private func keepReceipts(in erasure: inout Erasure) throws {

@@ -10,7 +10,7 @@ struct DeliveryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delivery",
         abstract: "Shows and mends the webhooks of each [[delivery]].",
-        subcommands: [List.self, Test.self, Replay.self, Drop.self, MakeSecret.self]
+        subcommands: [List.self, Test.self, Replay.self, Drop.self, Rename.self, MakeSecret.self]
     )
 }
 
@@ -26,10 +26,8 @@ extension DeliveryCommand {
             let positions = try await configuration.deliveryPositions()
             let lines = positions.sorted { $0.key < $1.key }.map { name, position in
                 let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
-                return """
-                    \(name.printable): \(position.behind) changes behind, \(position.waiting) wait for another try, \
-                    \(position.dead) are dead\(stopped)
-                    """
+                let isConfigured = configuration.deliveries.contains { $0.name == name }
+                return "\(name.printable): \(position.unsent)\(stopped)" + (isConfigured ? "" : ", not in the configuration")
             }
             try output.print(positions, lines.isEmpty ? "There is no [[delivery]]." : lines.joined(separator: "\n"))
         }
@@ -87,14 +85,57 @@ extension DeliveryCommand {
     }
 
     struct Drop: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Forgets the dead changes of a delivery.")
+        static let configuration = CommandConfiguration(
+            abstract: "Forgets the dead changes of a delivery.",
+            discussion: "Of a delivery that has left the configuration, forgets all that it still had to send."
+        )
 
         @OptionGroup var options: CommonOptions
         @Argument(help: "The name of the delivery.") var name: String
 
         func run() async throws {
+            let configuration = try options.readConfiguration()
+            if !configuration.deliveries.contains(where: { $0.name == name }),
+                let position = try await configuration.deliveryPositions()[name]
+            {
+                try await configuration.onStore { try await $0.forgetDelivery(name) }
+                return try printOutput("\(name.printable) is forgotten: \(position.unsent).")
+            }
             let dropped = try await options.change(name) { store, name in try await store.dropDead(of: name) }
             try printOutput("\(dropped.counted("change is", "changes are")) forgotten.")
+        }
+    }
+
+    struct Rename: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Gives a delivery another name, in the database.",
+            discussion: """
+                siwatch has to be stopped. Give the delivery the same name in the configuration, so that it goes on with what it still has to \
+                send.
+                """
+        )
+
+        @OptionGroup var options: CommonOptions
+        @Argument(help: "The name in the database.") var old: String
+        @Argument(help: "The name in the configuration.") var new: String
+
+        func run() async throws {
+            let configuration = try options.readConfiguration()
+            _ = try configuration.delivery(named: new)
+            guard !configuration.deliveries.contains(where: { $0.name == old }) else {
+                throw CommandFailure.failed("\(old.printable) is in the configuration still")
+            }
+            let isKnown: Bool
+            do {
+                let database = try configuration.existingDatabase()
+                let lock = try database.lock()
+                defer { lock?.release() }
+                isKnown = try await database.open(retention: configuration.retention).closing { try await $0.renameDelivery(old, to: new) }
+            } catch {
+                throw CommandFailure(database: error)
+            }
+            guard isKnown else { throw CommandFailure.failed("the database knows no delivery \"\(old.printable)\"") }
+            try printOutput("\(new.printable) goes on where \(old.printable) was.")
         }
     }
 
@@ -117,13 +158,18 @@ extension DeliveryCommand {
 extension Configuration {
     /// By the name of the delivery.
     fileprivate func deliveryPositions() async throws -> [String: DeliveryPosition] {
-        let names = deliveries.map(\.name)
+        let names = Set(deliveries.map(\.name))
+        return try await onStore { store in
+            var positions: [String: DeliveryPosition] = [:]
+            for name in names.union(try await store.deliveryNames()) { positions[name] = try await store.delivery(name) }
+            return positions
+        }
+    }
+
+    fileprivate func onStore<Value: Sendable>(_ body: @Sendable @escaping (any CredentialStore) async throws -> Value) async throws -> Value
+    {
         do {
-            return try await existingDatabase().openBeside().closing { store in
-                var positions: [String: DeliveryPosition] = [:]
-                for name in names { positions[name] = try await store.delivery(name) }
-                return positions
-            }
+            return try await existingDatabase().openBeside().closing { try await body($0) }
         } catch {
             throw CommandFailure(database: error)
         }
@@ -143,10 +189,11 @@ extension CommonOptions {
     ) async throws -> Int {
         let configuration = try readConfiguration()
         _ = try configuration.delivery(named: name)
-        do {
-            return try await configuration.existingDatabase().openBeside().closing { try await body($0, name) }
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        return try await configuration.onStore { try await body($0, name) }
     }
+}
+
+extension DeliveryPosition {
+    /// What it still has to send.
+    var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
 }

@@ -64,7 +64,11 @@ extension Erasure {
         }
         let requests = keptReceipts.map(String.init).joined(separator: ", ")
         let receipts = keptReceipts.isEmpty ? [] : ["  the receipts of the requests to revoke \(requests)"]
-        return (["At \(erasedAt.text) these rows were erased:"] + counts + ["What stays, as \(pseudonym):"] + ends + receipts)
+        let unsent = unsentWebhooks.sorted { $0.key < $1.key }.map {
+            "  to \($0.key.printable), up to \($0.value.counted("webhook", "webhooks"))"
+        }
+        let loss = unsent.isEmpty ? [] : ["What was still to be sent about the user, and is not:"] + unsent
+        return (["At \(erasedAt.text) these rows were erased:"] + counts + loss + ["What stays, as \(pseudonym):"] + ends + receipts)
             .joined(separator: "\n")
     }
 }

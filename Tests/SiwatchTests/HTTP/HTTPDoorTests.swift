@@ -138,11 +138,11 @@ import Testing
             #expect(try await door.post("/v1/sign-ins", bytes: Data("{}".utf8)).status == 415)
             for path in [
                 "/v1/users/a?app=typo", "/v1/users/", "/v1/users/a%20b", "/v1/users/a/ends-session",
-                "/v1/users/a/ends-session?signed_in_at=1", "/v1/changes?afer=1",
+                "/v1/users/a/ends-session?signed_in_at=1", "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
             ] {
                 #expect(try await door.get(path).status == 400, "\(path)")
             }
-            for path in ["/", "/v1", "/v1/sign-ins/01", "/v1/sign-ins/99", "/v1/deletions/99"] {
+            for path in ["/", "/v1", "/v1/sign-ins/9", "/v1/sign-ins/01-a", "/v1/sign-ins/99-a", "/v1/deletions/99-a"] {
                 #expect(try await door.get(path).status == 404, "\(path)")
             }
             let method = try await door.get("/v1/sign-ins")
@@ -316,7 +316,7 @@ import Testing
             #expect(try await door.get("/v1/users/\(signIn.userID)?app=example")["reason"] == "consent_revoked")
 
             #expect(try await door.get("/v1/changes?after=\(try #require(page["next"]))")["changes.0"] == nil)
-            let gone = try await door.get("/v1/changes?after=99999")
+            let gone = try await door.get("/v1/changes?after=99999-mh6ev6r4")
             #expect(gone.status == 410 && gone["next"] == page["next"], "\(gone.text)")
             let events = try await streamed.text
             #expect(events.contains("event: change\nid: \(try #require(page["changes.0.id"]))\ndata: {"), "\(events)")
@@ -327,10 +327,12 @@ import Testing
     @Test(arguments: SiteDatabase.allCases) func aStreamOfSmallPagesPassesNoChangeOver(on database: SiteDatabase) async throws {
         try await withDoor(on: database) { site, _, door in
             try await site.settle(try await site.apple.signIn(7))
-            let newest = try #require(try await door.get("/v1/changes")["next"].flatMap { Int64($0) })
-            let stream = try await door.get("/v1/changes?after=1&limit=3&wait=25", ["accept": "text/event-stream"]).text
-            let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? Int64($0.dropFirst(4)) : nil }
-            #expect(ids == Array(2...newest), "\(stream)")
+            let newest = try #require(try await door.get("/v1/changes")["next"])
+            let first = try #require(try await door.get("/v1/changes?after=0-0&limit=1")["next"])
+            let stream = try await door.get("/v1/changes?after=\(first)&limit=3&wait=25", ["accept": "text/event-stream"]).text
+            let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? String($0.dropFirst(4)) : nil }
+            let count = try await site.backend.int("SELECT COUNT(*) FROM credential_change")
+            #expect(ids.compactMap { $0.split(separator: "-").first } == (2...count).map { "\($0)" } && ids.last == newest, "\(stream)")
             let rest = try await door.get("/v1/changes?after=\(newest)&wait=25", ["accept": "text/event-stream"])
             #expect(rest.text == "retry: 1000\n\n")
         }
@@ -352,6 +354,85 @@ import Testing
             let receipt = try await door.get(path)
             #expect(receipt["outcome"] == "done" && receipt["tokens.0.outcome"] == "proved", "\(receipt.text)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation_log") == 1)
+
+            // Told late, it ends no sign-in that came after it.
+            let again = try #require(try await site.apple.signInByCode(1)[0].code)
+            let back = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": again, "wait": 10])
+            let late: [String: any Sendable] = [
+                "client_id": Self.client, "user_id": try #require(back["user.user_id"]), "requested_at": 1_700_000_000_000,
+            ]
+            let told = try await door.post("/v1/deletions", late)
+            #expect(told.status == 202 && told["requested_at"] == "1700000000000", "\(told.text)")
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 1)
+        }
+    }
+
+    // MARK: What is gone
+
+    /// A backend may ask on about rows that a restore has lost, while others get their numbers.
+    @Test func noAnswerIsAnotherRowsAfterARestore() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        try await Site.with(folder, try Door.table(in: folder)) { site in
+            func signIn(_ door: Door, _ key: String) async throws -> Door.Answer {
+                let code = try #require(try await site.apple.signInByCode(1)[0].code)
+                let body: [String: any Sendable] = ["client_id": Self.client, "code": code, "wait": 10]
+                return try await door.post("/v1/sign-ins", body, ["idempotency-key": key])
+            }
+            try await site.daemon { daemon in _ = try await signIn(Door(of: daemon, in: folder), "before") }
+            // The log is in the file once siwatch has stopped.
+            let (file, backup) = (URL(filePath: folder.databasePath), folder.url.appending(path: "backup"))
+            try FileManager.default.copyItem(at: file, to: backup)
+
+            var (lost, position): (paths: [String], String) = ([], "")
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: folder)
+                let signedIn = [try await signIn(door, "lost"), try await signIn(door, "too")]
+                let user = try #require(signedIn[0]["user.user_id"])
+                let deletion = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
+                lost = [
+                    "/v1/sign-ins/\(try #require(signedIn[1]["id"]))", "/v1/deletions/\(try #require(deletion["id"]))",
+                ]
+                position = try #require(try await door.get("/v1/changes")["next"])
+                for path in lost { #expect(try await door.get(path).status == 200) }
+            }
+            for suffix in ["-wal", "-shm", ""] { try? FileManager.default.removeItem(atPath: folder.databasePath + suffix) }
+            try FileManager.default.copyItem(at: backup, to: file)
+
+            let later = try await site.folder.withDaemon { daemon in
+                let door = try await Door(of: daemon, in: folder)
+                let other = try await signIn(door, "other")
+                let user = try #require(other["user.user_id"])
+                _ = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
+                for key in ["another", "third", "fourth"] { _ = try await signIn(door, key) }
+                for path in lost { #expect(try await door.get(path).status == 404, "\(path)") }
+                #expect(try await door.get("/v1/changes?after=\(position)").status == 410)
+                return try #require(try await door.get("/v1/changes")["next"])
+            }
+            // Their numbers are taken.
+            let number = { (text: String) in text.split(separator: "-").first.flatMap { Int($0) } ?? 0 }
+            #expect(number(later) > number(position))
+        }
+    }
+
+    /// The newest change stays without its user, and tells nobody anything.
+    @Test(arguments: SiteDatabase.allCases) func aForgottenUserIsInNoAnswer(on database: SiteDatabase) async throws {
+        try await withDoor(on: database) { site, _, door in
+            let key = ["idempotency-key": "one"] as HTTPHeaders
+            let person = try await site.apple.signIn(1)[0]
+            let request: [String: any Sendable] = [
+                "client_id": Self.client, "user_id": person.userID, "signed_in_at": person.grantedAt.milliseconds, "wait": 10,
+            ]
+            #expect(try await door.post("/v1/sign-ins", request, key).status == 200)
+            try await site.folder.complete("forget", "--even-if-authorized", person.userID)
+            let newest = try #require(try await door.get("/v1/changes")["next"])
+            let page = try await door.get("/v1/changes?after=0-0")
+            #expect(page["changes.0"] == nil && page["next"] == newest, "\(page.text)")
+            // A key that told of the user tells nothing anew, and is answered at once.
+            let again = try await door.post("/v1/sign-ins", request, key)
+            #expect(again.status == 422 && again["type"] == "urn:siwatch:problem:key-used", "\(again.text)")
+            #expect(again["detail"]?.contains("erased") == true)
         }
     }
 
@@ -382,6 +463,14 @@ import Testing
             #expect(await daemon.line(containing: "\"event\":\"reloaded\"") != nil)
             #expect(try await door.get("/v1/changes").status == 200)
             #expect(try await new.get("/v1/changes").status == 200)
+
+            // Who waits is let go, and has to show the token again.
+            async let polled = door.get("/v1/changes?after=0-0&wait=25")
+            let begin = ContinuousClock.now
+            try site.folder.edit("token_files = [\"backend.token\", \"new.token\"]", "token_files = [\"new.token\"]")
+            daemon.signal(SIGHUP)
+            while try await door.get("/v1/changes").status == 200 {}
+            #expect([200, 401].contains(try await polled.status) && begin.duration(to: .now) < .seconds(20))
 
             var statuses: [Int] = []
             for _ in 1...200 where !statuses.contains(429) { statuses.append(try await new.get("/v1/changes").status) }

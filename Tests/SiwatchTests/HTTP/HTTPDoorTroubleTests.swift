@@ -89,8 +89,11 @@ import Testing
                 let door = try await Door(of: daemon, in: site.folder)
                 let request: [String: any Sendable] = ["client_id": Self.client, "user_id": "ann", "wait": 10]
                 let key = ["idempotency-key": "k"] as HTTPHeaders
+                // A follower waits on, and hears of the change that comes later.
+                async let poll = door.get("/v1/changes?after=0-0&wait=25")
+                for _ in 1...20 { _ = try await door.get("/v1/changes") }
                 server.takeDown()
-                for path in ["/v1/users/ann", "/v1/changes", "/v1/sign-ins/1"] {
+                for path in ["/v1/users/ann", "/v1/changes", "/v1/sign-ins/1-mh6ev6r4"] {
                     #expect(try await door.get(path).status == 503, "\(path)")
                 }
                 #expect(try await door.post("/v1/sign-ins", request, key).status == 503)
@@ -99,6 +102,8 @@ import Testing
                 while answer.status == 503 { answer = try await door.post("/v1/sign-ins", request, key) }
                 #expect(answer.status == 200, "\(answer.text)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+                let page = try await poll
+                #expect(page.status == 200 && page["changes.0.user_id"] == "ann", "\(page.text)")
             }
         }
     }
@@ -109,8 +114,8 @@ import Testing
             let daemon = try await site.folder.startDaemon()
             let door = try await Door(of: daemon, in: site.folder)
             let start = ContinuousClock.now
-            async let poll = door.get("/v1/changes?after=0&wait=25")
-            async let stream = door.get("/v1/changes?after=0", ["accept": "text/event-stream"])
+            async let poll = door.get("/v1/changes?after=0-0&wait=25")
+            async let stream = door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
             // Until both wait, a request of another client has been answered.
             for _ in 1...20 { _ = try await door.get("/v1/changes") }
             daemon.signal(SIGTERM)

@@ -125,6 +125,47 @@ import Testing
         }
     }
 
+    /// Under another name a delivery begins anew. siwatch says so, and an operator hands over what it had still to send.
+    @Test(arguments: SiteDatabase.allCases) func aRenamedDeliveryGoesOnWhereItWas(on database: SiteDatabase) async throws {
+        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
+            receiver.answer { _ in 503 }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+            }
+            let taken = NIOLockedValueBox<[String]>([])
+            receiver.answer { hook in
+                taken.withLockedValue { $0.append(hook.id) }
+                return 200
+            }
+            try site.folder.edit("name = \"hook\"", "name = \"renamed\"")
+            try await site.daemon { daemon in
+                let line = await daemon.line(containing: "\"event\":\"delivery_unconfigured\"")
+                #expect(
+                    line?.contains("6 changes behind") == true && line?.contains("siwatch delivery rename hook NEW") == true,
+                    "\(line ?? "")"
+                )
+                let list = try await site.folder.run("delivery", "list").output
+                #expect(list.first == "hook: 6 changes behind, 0 wait for another try, 0 are dead, not in the configuration", "\(list)")
+                try await site.settle(try await site.apple.signIn(1))
+                _ = try await receiver.hooks(count: 4)
+                #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == (site.schema == nil ? 69 : 0))
+            }
+            if site.schema == nil {
+                #expect(taken.withLockedValue(\.count) == 1)
+                try await site.folder.complete("delivery", "rename", "hook", "renamed")
+            }
+            #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 1)
+            try await site.daemon { daemon in
+                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+                try await site.backend.until("SELECT MAX(cursor) FROM delivery", is: newest)
+                // The fourth came twice, under one id.
+                #expect(taken.withLockedValue { Set($0).count } == 4 && taken.withLockedValue(\.count) == 5)
+                #expect(!daemon.output.joined().contains("delivery_unconfigured"))
+            }
+        }
+    }
+
     /// 502 is the proxy's word for a backend that is away. It is about no change, so none is put aside for hours.
     @Test(arguments: SiteDatabase.allCases) func aBackendBehindItsProxyIsWaitedFor(on database: SiteDatabase) async throws {
         try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in

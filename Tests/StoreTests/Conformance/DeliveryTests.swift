@@ -57,6 +57,28 @@ import Webhooks
         return due.map { clock.now.duration(to: Timestamp(milliseconds: $0)) }
     }
 
+    /// Nothing is sent about a forgotten user: neither what failed, nor what was still to come, nor the row that stays.
+    @Test(arguments: StoreKind.allCases) func aForgottenUserIsInNoWebhook(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(500, to: "ann")
+            for user in ["ann", "bob"] { try await store.signIn(user, token: user) }
+            _ = try await delivery.round()
+            #expect(try await store.count("delivery_retry") == 1)
+            guard case .forgotten(let failed) = try await store.forget("ann", evenIfAuthorized: true) else { return _ = Issue.record() }
+            #expect(failed.unsentWebhooks == ["hook": 1])
+            #expect(try await store.count("delivery_retry") == 0)
+
+            try await store.signIn("eve", token: "eve")
+            guard case .forgotten(let unsent) = try await store.forget("eve", evenIfAuthorized: true) else { return _ = Issue.record() }
+            #expect(unsent.unsentWebhooks == ["hook": 1])
+            let before = receiver.hooks.count
+            _ = try await delivery.round()
+            let position = try await store.ports.delivery("hook")
+            #expect(position.behind == 0 && position.waiting == 0 && receiver.hooks.count == before)
+            #expect(!receiver.hooks.contains { $0.body.contains("forgotten") || $0.body.contains("eve") })
+        }
+    }
+
     private func tries(of user: String) -> Int { receiver.hooks.count { $0.body.contains("\"\(user)\"") } }
 
     @Test(arguments: StoreKind.allCases) func anAbsentReceiverHearsSoonAfterItsReturn(_ kind: StoreKind) async throws {

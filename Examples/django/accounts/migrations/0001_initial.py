@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
             name="Receipt",
             fields=[
                 ("ticket", models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ("deletion", models.BigIntegerField()),
+                ("deletion", models.CharField(max_length=40)),
             ],
         ),
     ]

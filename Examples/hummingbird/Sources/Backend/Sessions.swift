@@ -38,17 +38,17 @@ actor Sessions {
     }
 }
 
-/// Secret links to the numbers of deletions, because anybody can guess a number.
+/// Secret links to the ids of deletions, because anybody can guess an id.
 actor Receipts {
-    private var deletions: [String: Int64] = [:]
+    private var deletions: [String: String] = [:]
 
-    func add(_ deletion: Int64) -> String {
+    func add(_ deletion: String) -> String {
         let ticket = String.secret
         deletions[ticket] = deletion
         return ticket
     }
 
-    func find(_ ticket: String) -> Int64? { deletions[ticket] }
+    func find(_ ticket: String) -> String? { deletions[ticket] }
 }
 
 extension String {
