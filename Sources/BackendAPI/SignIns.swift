@@ -36,8 +36,11 @@ struct SignIns: Sendable {
         var query = Query(of: request)
         let wait = query.integer("wait", 0...Self.longestWait) ?? 0
         try query.finish()
-        guard let outcome = try await outcome(of: row, waiting: wait) else { throw Problem(.notFound) }
-        return .json(SignInDocument(outcome))
+        var found = try await outcome(of: row, waiting: 0)
+        // Nobody waits for a row that is not there.
+        if wait > 0, found?.outcome == SignInOutcome.waiting { found = try await outcome(of: row, waiting: wait) }
+        guard let found else { throw Problem(.notFound) }
+        return .json(SignInDocument(found))
     }
 
     /// - Parameter seconds: how long to wait for the settlement.
