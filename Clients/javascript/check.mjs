@@ -92,7 +92,7 @@ async function main() {
   ends = await siwatch.endsSession(userId, signedInAt, { app });
   step("ends_session_after", ends === true, { ends_session: ends });
 
-  const gone = await thrown(ChangesGone, () => siwatch.changes({ after: "9007199254740991-mh6ev6r4", app }).next());
+  const gone = await thrown(ChangesGone, () => siwatch.changes({ after: "999999999999999-mh6ev6r4", app }).next());
   step("changes_gone", Boolean(gone.next), { next: gone.next });
   const unauthorized = await thrown(SiwatchError, () => new Siwatch(url, `${token}x`).position());
   step("unauthorized", unauthorized.status === 401, { status: unauthorized.status, type: unauthorized.type });

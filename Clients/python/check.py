@@ -22,7 +22,7 @@ from typing import Any
 from siwatch import Change, ChangesGone, SignInRejected, Siwatch, SiwatchError
 from siwatch.aio import AsyncSiwatch
 
-BEYOND = "9007199254740991-mh6ev6r4"
+BEYOND = "999999999999999-mh6ev6r4"
 
 
 class Awaited:

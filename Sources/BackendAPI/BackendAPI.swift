@@ -64,7 +64,7 @@ package struct BackendAPI: Sendable {
     /// Takes over what a reload may change.
     package func use(_ clients: [Client], requestsPerSecond: Int) {
         access.use(clients, requestsPerSecond: requestsPerSecond)
-        // Who follows changes has to show the token again.
+        // Who follows changes has to show the token again. A task, because a reload waits for nobody.
         Task { await changes.news.letGo() }
     }
 
@@ -135,8 +135,10 @@ package struct BackendAPI: Sendable {
             _ = try client(.read)
             return try await users.endsSession(userID, request)
         case .changes:
+            // Before the token is looked at, so that no reload comes in between.
+            let releases = await changes.news.releases
             _ = try client(.read)
-            return try await changes.show(request)
+            return try await changes.show(request, since: releases)
         }
     }
 }

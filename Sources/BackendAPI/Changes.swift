@@ -20,7 +20,8 @@ struct Changes: Sendable {
     /// How long a stream lasts. The server closes a connection that takes longer, and the client comes again by itself.
     private static let stream = Duration.seconds(25)
 
-    func show(_ request: Request) async throws(Problem) -> Response {
+    /// - Parameter releases: of `news`, before the request was admitted.
+    func show(_ request: Request, since releases: Int) async throws(Problem) -> Response {
         var query = Query(of: request)
         var after = query.text("after", .row).flatMap(RowReference.init)
         let limit = query.integer("limit", 1...Self.mostChanges) ?? Self.mostChanges
@@ -35,9 +36,10 @@ struct Changes: Sendable {
         guard let after else { return .json(Document(changes: [], next: try await read(after: .max, upTo: 0).newest)) }
         if request.headers[.accept]?.contains("text/event-stream") == true {
             // It begins at once, and lasts as long as it may.
-            return stream(try await page(after: after, of: app, upTo: Int(limit)), after: after, of: app, upTo: Int(limit))
+            let first = try await page(after: after, of: app, upTo: Int(limit), since: releases)
+            return stream(first, after: after, of: app, upTo: Int(limit), since: releases)
         }
-        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit))
+        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit), since: releases)
         return .json(Document(changes: page.told.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
     }
 
@@ -47,9 +49,13 @@ struct Changes: Sendable {
     }
 
     /// - Throws: `changesGone` if the follower has to begin anew.
-    private func page(after row: RowReference, waiting limit: Duration = .zero, of app: String?, upTo count: Int) async throws(Problem)
-        -> ChangePage
-    {
+    private func page(
+        after row: RowReference,
+        waiting limit: Duration = .zero,
+        of app: String?,
+        upTo count: Int,
+        since releases: Int
+    ) async throws(Problem) -> ChangePage {
         let deadline = ContinuousClock.now + limit
         var position = row
         while true {
@@ -61,7 +67,7 @@ struct Changes: Sendable {
             guard page.told.isEmpty, left > .zero else { return page }
             // What is there is of other apps, or of nobody.
             position = page.next(after: position, upTo: count)
-            guard await news.news(of: position.id, within: left) != nil else { return page }
+            guard await news.news(of: position.id, within: left, since: releases) != nil else { return page }
         }
     }
 
@@ -74,7 +80,7 @@ struct Changes: Sendable {
     }
 
     /// - Parameter count: of changes in a page at most. Those after them come in the next one.
-    private func stream(_ first: ChangePage, after row: RowReference, of app: String?, upTo count: Int) -> Response {
+    private func stream(_ first: ChangePage, after row: RowReference, of app: String?, upTo count: Int, since releases: Int) -> Response {
         let body = ResponseBody { writer in
             let end = ContinuousClock.now + Self.stream
             var (page, position) = (first, row)
@@ -83,10 +89,12 @@ struct Changes: Sendable {
             while true {
                 for change in page.told { try await writer.write(try Self.event(change)) }
                 position = page.next(after: position, upTo: count)
+                // Keeps the client's place without an event, beyond the changes of other apps.
+                if position != page.told.last?.row ?? row { try await writer.write(ByteBuffer(string: "id: \(position)\n\n")) }
                 let left = end - .now
                 guard left > .zero else { break }
                 do {
-                    page = try await self.page(after: position, waiting: left, of: app, upTo: count)
+                    page = try await self.page(after: position, waiting: left, of: app, upTo: count, since: releases)
                 } catch {
                     // The next request says why.
                     break

@@ -17,7 +17,7 @@ struct Deletions: Sendable {
         let requestedAt = body.integer("requested_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
         try body.finish()
         guard clients.contains(credential.clientID) else { throw Problem.unknownClient }
-        let parts = ["deletion", credential.clientID, credential.userID, requestedAt.map { "\($0.milliseconds)" }]
+        let parts = ["deletion", credential.clientID, credential.userID] + (requestedAt.map { ["\($0.milliseconds)"] } ?? [])
         let requestKey = key.map { RequestKey(client: client, key: $0, of: parts) }
         let row = try await queue.append(.deletion(credential, requestedAt: requestedAt, key: requestKey)).row()
         // The request is kept by now. If its outcome cannot be read, the caller asks again.

@@ -11,6 +11,8 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
     private var isPolling = false
     private var (isHinted, isLooking) = (false, false)
     private var isEnded = false
+    /// How often everybody was let go.
+    private(set) var releases = 0
 
     private struct Waiter {
         var deadline: ContinuousClock.Instant
@@ -26,9 +28,10 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         self.look = look
     }
 
+    /// - Parameter releases: as the caller has read it; `letGo` may have been called since.
     /// - Returns: nil if there is no news in time, or once `letGo` or `end` was called.
-    func news(of key: Key, within limit: Duration) async -> News? {
-        guard !isEnded, limit > .zero else { return nil }
+    func news(of key: Key, within limit: Duration, since releases: Int? = nil) async -> News? {
+        guard !isEnded, limit > .zero, releases ?? self.releases == self.releases else { return nil }
         return await withCheckedContinuation { answer in
             waiting[key, default: []].append(Waiter(deadline: .now + limit, answer: answer))
             guard !isPolling else { return }
@@ -54,6 +57,7 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
 
     /// Answers everybody who waits.
     func letGo() {
+        releases += 1
         let waiters = waiting.values.flatMap(\.self)
         waiting = [:]
         for waiter in waiters { waiter.answer.resume(returning: nil) }

@@ -58,7 +58,9 @@ struct SignIns: Sendable {
         } catch {
             throw Problem(.unavailable)
         }
-        return outcome?.row == row ? outcome : nil
+        guard var outcome, row.names(outcome.row, of: outcome.userID) else { return nil }
+        outcome.row = row
+        return outcome
     }
 }
 

@@ -81,12 +81,13 @@ package struct Delivery: Sendable {
 
     /// Tells where it is, and sends nothing.
     package func look() async throws {
-        note(.position(try await desk.delivery(name)))
+        if let position = try await desk.delivery(name) { note(.position(position)) }
     }
 
     /// Sends what is due.
     package func round() async throws -> Rest {
-        let position = try await desk.delivery(name)
+        // Nil if an operator has renamed it or let it go.
+        guard let position = try await desk.delivery(name) else { return .idle }
         note(.position(position))
         guard position.stoppedAt == nil else { return .idle }
         // No more than go out at a time: changes at which the receiver hangs hold up the new ones for one time-out at most.

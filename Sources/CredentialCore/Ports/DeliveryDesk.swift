@@ -6,8 +6,11 @@
 /// A delivery has one cursor over `credential_change`, and a row for each change that its receiver did not take. Where all is well, nothing
 /// is written for a change.
 package protocol DeliveryDesk: Sendable {
-    /// Where a delivery is. A new one begins at the newest change.
-    func delivery(_ name: String) async throws -> DeliveryPosition
+    /// Where a delivery is; nil if the database does not know it.
+    func delivery(_ name: String) async throws -> DeliveryPosition?
+
+    /// Begins a delivery at the newest change, unless the database knows it.
+    func beginDelivery(_ name: String) async throws
 
     /// Every delivery that the database knows, also those that have left the configuration.
     func deliveryNames() async throws -> [String]

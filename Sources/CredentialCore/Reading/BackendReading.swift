@@ -108,14 +108,14 @@ package struct ChangePage: Sendable, Equatable {
     package var oldest: Int64
     /// The newest change; `beforeAll` if there is none.
     package var newest: RowReference
-    /// When the change was recorded after which the page begins; nil if that is not there.
-    package var beganAfter: Timestamp?
+    /// The newest change up to the id after which the page begins; nil if there is none.
+    package var last: RowReference?
 
-    package init(changes: [PublishedChange], oldest: Int64, newest: RowReference, beganAfter: Timestamp?) {
+    package init(changes: [PublishedChange], oldest: Int64, newest: RowReference, last: RowReference?) {
         self.changes = changes
         self.oldest = oldest
         self.newest = newest
-        self.beganAfter = beganAfter
+        self.last = last
     }
 
     /// Whether changes after an id are gone: past their retention, or lost by a restore.
@@ -123,7 +123,10 @@ package struct ChangePage: Sendable, Equatable {
 
     /// Whether changes after one are gone, or that one is of another feed, before a restore. The follower has to begin anew.
     package func isGone(after change: RowReference) -> Bool {
-        isGone(after: change.id) || change.id >= oldest && change.time != beganAfter
+        guard !isGone(after: change.id) else { return true }
+        guard let last else { return false }
+        // If the change itself was erased, with its user, the one before it is older. After a restore it is newer, or there was none yet.
+        return last.id == change.id ? last.time != change.time : last.time > change.time
     }
 }
 

@@ -1,32 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Names a row over HTTP: by its number, and by its time, because after a restore another row gets the number.
+/// Names a row over HTTP: by its number, and by what stays the same of it, because after a restore another row gets the number.
 package struct RowReference: Sendable, Hashable {
     package var id: Int64
     /// The time that the row keeps for its life: of a sign-in its `granted_at`, of a deletion its `requested_at`, of a change its
     /// `recorded_at`.
     package var time: Timestamp
+    /// A checksum of the user that a backend told with the row. Backends give such rows their times, and those of two users may be the same.
+    package var user: UInt32?
 
-    package init(id: Int64, time: Timestamp) {
+    /// - Parameter userID: nil if Apple tells who it is, or if the row shows nothing of the user.
+    package init(id: Int64, time: Timestamp, userID: String? = nil) {
         self.id = id
         self.time = time
+        user = userID.map(Self.checksum)
     }
 
     /// Stands before every row.
     package static let beforeAll = RowReference(id: 0, time: Timestamp(milliseconds: 0))
+
+    /// Whether it names the row that has its number now.
+    package func names(_ row: RowReference, of userID: String?) -> Bool {
+        id == row.id && time == row.time && (user == nil || user == userID.map(Self.checksum))
+    }
+
+    /// 32-bit FNV-1a.
+    private static func checksum(_ text: String) -> UInt32 {
+        text.utf8.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
+    }
 }
 
-/// `17-mh6ev6r4`: the time in milliseconds, to the base of 36.
+/// `17-mh6ev6r4`, or `17-mh6ev6r4-1z141z3`: the time in milliseconds and the checksum, to the base of 36.
 extension RowReference: LosslessStringConvertible {
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 2, let id = Int64(parts[0]), let time = Int64(parts[1], radix: 36) else { return nil }
+        guard parts.count == 2 || parts.count == 3, parts[0].utf8.count <= 15, parts[1].utf8.count <= 9, let id = Int64(parts[0]),
+            let time = Int64(parts[1], radix: 36)
+        else { return nil }
         self.init(id: id, time: Timestamp(milliseconds: time))
-        guard description == text, id >= 0 else { return nil }
+        if parts.count == 3 {
+            guard let user = UInt32(parts[2], radix: 36) else { return nil }
+            self.user = user
+        }
+        guard description == text else { return nil }
     }
 
-    package var description: String { "\(id)-\(String(time.milliseconds, radix: 36))" }
+    package var description: String {
+        "\(id)-\(String(time.milliseconds, radix: 36))" + (user.map { "-" + String($0, radix: 36) } ?? "")
+    }
 }
 
 extension RowReference: Encodable {

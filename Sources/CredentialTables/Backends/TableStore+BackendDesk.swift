@@ -65,7 +65,10 @@ extension TableStore {
                 RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest)
             }
             let oldest = newest == nil ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
-            let before = try connection.fetchOne("SELECT recorded_at FROM credential_change WHERE id = $1", id)
+            let last = try connection.fetchOne(
+                "SELECT id, recorded_at FROM credential_change WHERE id <= $1 ORDER BY id DESC LIMIT 1",
+                id
+            ).map { RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest) }
             let changes: [PublishedChange] =
                 id >= newest?.id ?? 0
                 ? []
@@ -76,7 +79,7 @@ extension TableStore {
                     """,
                     [id.columnValue, limit.columnValue] + (app.map { [$0.columnValue] } ?? [])
                 ).map { try PublishedChange(from: RowDecoder(row: $0)) }
-            return ChangePage(changes: changes, oldest: Int64(oldest), newest: newest ?? .beforeAll, beganAfter: before?.time(at: 0))
+            return ChangePage(changes: changes, oldest: Int64(oldest), newest: newest ?? .beforeAll, last: last)
         }
     }
 
@@ -95,6 +98,13 @@ extension TableStore {
 /// Another replica has just used the key.
 struct KeyTaken: Error {}
 
+extension ToldSignIn {
+    /// Nil with a code, because the backend knows the user from Apple's answer only.
+    fileprivate var toldUser: String? {
+        if case .code = proof { nil } else { userID }
+    }
+}
+
 extension TableConnection {
     fileprivate func append(_ request: BackendRequest, at now: Timestamp) throws -> AppendedRequest {
         switch request {
@@ -103,11 +113,12 @@ extension TableConnection {
             return .row(RowReference(id: row, time: now))
         case .signIn(let signIn, let key):
             let time = signIn.signedInAt ?? now
-            return try append(under: key, at: now, seenBy: "granted_at FROM grant_outcome") {
-                RowReference(id: try insert(signIn, at: time), time: time)
+            return try append(under: key, at: now, of: signIn.toldUser, seenBy: "granted_at FROM grant_outcome") {
+                RowReference(id: try insert(signIn, at: time), time: time, userID: signIn.toldUser)
             }
         case .deletion(let credential, let requestedAt, let key):
-            let time = requestedAt ?? now
+            // Of a later time it would revoke a later sign-in.
+            let time = min(requestedAt ?? now, now)
             return try append(under: key, at: now, seenBy: "requested_at FROM revocation_outcome") {
                 let row = try insert(
                     "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",
@@ -120,10 +131,13 @@ extension TableConnection {
         }
     }
 
-    /// - Parameter view: SQL: the row's time and the view that has it, in its queue and later in its log.
+    /// - Parameters:
+    ///   - userID: as in the reference that `insert` returns.
+    ///   - view: SQL: the row's time and the view that has it, in its queue and later in its log.
     private func append(
         under key: RequestKey?,
         at now: Timestamp,
+        of userID: String? = nil,
         seenBy view: String,
         _ insert: () throws -> RowReference
     ) throws -> AppendedRequest {
@@ -132,7 +146,7 @@ extension TableConnection {
             guard known.bytes(at: 1) == key.digest else { return .keyUsed }
             let id = known.integer(at: 0)
             let time = try fetchOne("SELECT \(view) WHERE id = $1 LIMIT 1", id)?.time(at: 0)
-            return time.map { .row(RowReference(id: id, time: $0)) } ?? .erased
+            return time.map { .row(RowReference(id: id, time: $0, userID: userID)) } ?? .erased
         }
         let row = try insert()
         let isNew = try change(

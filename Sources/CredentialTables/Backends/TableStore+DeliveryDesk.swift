@@ -4,9 +4,12 @@
 package import CredentialCore
 
 extension TableStore {
-    package func delivery(_ name: String) async throws -> DeliveryPosition {
-        if let position = try await query({ try $0.position(of: name) }) { return position }
-        return try await transaction { connection in
+    package func delivery(_ name: String) async throws -> DeliveryPosition? {
+        try await query { try $0.position(of: name) }
+    }
+
+    package func beginDelivery(_ name: String) async throws {
+        try await transaction { connection in
             try connection.execute(
                 """
                 INSERT INTO delivery (name, cursor) VALUES ($1, (SELECT COALESCE(MAX(id), 0) FROM credential_change))
@@ -14,8 +17,6 @@ extension TableStore {
                 """,
                 name
             )
-            guard let position = try connection.position(of: name) else { preconditionFailure("the row was just made") }
-            return position
         }
     }
 

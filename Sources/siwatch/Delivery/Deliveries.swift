@@ -30,9 +30,9 @@ struct Deliveries: Service {
     /// - Throws: `StoreError`
     init(_ keys: Keys, _ context: DaemonContext) async throws {
         // Before anything is settled, so that a delivery that is new misses no change of this process.
-        for configured in context.configuration.deliveries { _ = try await context.store.delivery(configured.name) }
+        for configured in context.configuration.deliveries { try await context.store.beginDelivery(configured.name) }
         for name in try await context.store.deliveryNames() where !context.configuration.deliveries.contains(where: { $0.name == name }) {
-            let unsent = try await context.store.delivery(name).unsent
+            guard let unsent = try await context.store.delivery(name)?.unsent else { continue }
             let advice =
                 "if it has another name now, stop siwatch and run: siwatch delivery rename \(name) NEW; else: siwatch delivery drop \(name)"
             context.telemetry.deliveryUnconfigured(name, "\(unsent); \(advice)")

@@ -29,7 +29,11 @@ extension DeliveryCommand {
                 let isConfigured = configuration.deliveries.contains { $0.name == name }
                 return "\(name.printable): \(position.unsent)\(stopped)" + (isConfigured ? "" : ", not in the configuration")
             }
-            try output.print(positions, lines.isEmpty ? "There is no [[delivery]]." : lines.joined(separator: "\n"))
+            let new = configuration.deliveries.map(\.name).filter { positions[$0] == nil }.sorted().map {
+                "\($0.printable): begins with siwatch's next start"
+            }
+            let text = (lines + new).joined(separator: "\n")
+            try output.print(positions, text.isEmpty ? "There is no [[delivery]]." : text)
         }
     }
 
@@ -87,7 +91,10 @@ extension DeliveryCommand {
     struct Drop: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Forgets the dead changes of a delivery.",
-            discussion: "Of a delivery that has left the configuration, forgets all that it still had to send."
+            discussion: """
+                Of a delivery that has left the configuration, forgets all that it still had to send. siwatch must have been started again \
+                without it.
+                """
         )
 
         @OptionGroup var options: CommonOptions

@@ -126,6 +126,24 @@ import Testing
         }
     }
 
+    /// They have to show the token again, which may be gone.
+    @Test func aReloadLetsFollowersGo() async throws {
+        try await withSite { site in
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: site.folder)
+                let start = ContinuousClock.now
+                async let poll = door.get("/v1/changes?after=0-0&wait=25")
+                async let stream = door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
+                // Until both wait, a request of another client has been answered.
+                for _ in 1...20 { _ = try await door.get("/v1/changes") }
+                daemon.signal(SIGHUP)
+                #expect(try await poll.status == 200)
+                #expect(try await stream.status == 200)
+                #expect(ContinuousClock.now - start < .seconds(20))
+            }
+        }
+    }
+
     @Test func aUnixSocketHasItsMode() async throws {
         try await withSite(listen: "./door.sock", "socket_mode = \"600\"") { site in
             let path = site.folder.url.appending(path: "door.sock").path

@@ -22,11 +22,19 @@ import Testing
                 .signIn(ToldSignIn(clientID: "web", userID: "bob", signedInAt: .start), key: nil),
                 .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: nil, key: nil),
                 .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: .start, key: nil),
+                // Dated ahead, it would revoke the sign-in that comes next.
+                .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: .start + .hours(2), key: nil),
             ],
             at: .start + .hours(1)
         )
-        let times = [Timestamp](repeating: .start + .hours(1), count: 3) + [.start, .start + .hours(1), .start]
-        #expect(told == zip([1, 1, 2, 3, 1, 2], times).map { .row(RowReference(id: $0, time: $1)) })
+        let times = [Timestamp](repeating: .start + .hours(1), count: 3) + [.start, .start + .hours(1), .start, .start + .hours(1)]
+        let rows = zip([1, 1, 2, 3, 1, 2, 3], times).map { RowReference(id: $0, time: $1) }
+        // A backend may tell two users with one time. The user is part of the reference then.
+        let ofUsers = [1: "ann", 3: "bob"]
+        let expected = rows.indices.map { RowReference(id: rows[$0].id, time: rows[$0].time, userID: ofUsers[$0]) }
+        #expect(told == expected.map { .row($0) })
+        #expect(expected[1].names(rows[1], of: "ann") && !expected[1].names(rows[1], of: "bob") && rows[1].names(rows[1], of: "bob"))
+        #expect(expected.allSatisfy { RowReference("\($0)") == $0 })
         let columns = """
             client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at
             """
@@ -40,7 +48,7 @@ import Testing
         )
         #expect(
             try await store.rows("SELECT client_id, user_id, requested_at FROM revocation_queue ORDER BY id") == [
-                ["app", "eve", hour], ["app", "eve", .at(.start)],
+                ["app", "eve", hour], ["app", "eve", .at(.start)], ["app", "eve", hour],
             ]
         )
         #expect(
@@ -150,16 +158,22 @@ import Testing
     @Test(arguments: StoreKind.allCases) func theFeedHasItsBounds(_ kind: StoreKind) async throws {
         let store = try kind.make()
         let empty = try await store.ports.changes(after: 0, of: nil, upTo: 9)
-        #expect(empty == ChangePage(changes: [], oldest: 1, newest: .beforeAll, beganAfter: nil))
+        #expect(empty == ChangePage(changes: [], oldest: 1, newest: .beforeAll, last: nil))
         #expect(!empty.isGone(after: 0) && empty.isGone(after: 1) && !empty.isGone(after: .beforeAll))
         for user in ["a", "b", "c", "d"] { try await store.signIn(user, token: user) }
         let page = try await store.ports.changes(after: 1, of: "example", upTo: 2)
         #expect(page.changes.map(\.userID) == ["b", "c"] && page.changes.map(\.toState) == ["authorized", "authorized"])
         let first = try #require(try await store.ports.changes(after: 0, of: nil, upTo: 1).changes.first).row
-        #expect(page.oldest == 1 && page.newest.id == 4 && page.beganAfter == first.time)
+        #expect(page.oldest == 1 && page.newest.id == 4 && page.last == first)
         // After a restore another change has its number.
         #expect(!page.isGone(after: first) && page.isGone(after: RowReference(id: 1, time: first.time + .milliseconds(1))))
         #expect(try await store.ports.changes(after: 0, of: "other", upTo: 9).changes.isEmpty)
+        // A forgotten user's change is erased, which loses a follower nothing.
+        let second = try #require(page.changes.first).row
+        try await store.run("DELETE FROM credential_change WHERE id = 2")
+        let erased = try await store.ports.changes(after: 2, of: nil, upTo: 9)
+        #expect(erased.changes.map(\.id) == [3, 4] && !erased.isGone(after: second))
+        #expect(erased.isGone(after: RowReference(id: 2, time: first.time - .milliseconds(1))))
         try await store.run("DELETE FROM credential_change WHERE id < 3")
         let cut = try await store.ports.changes(after: 2, of: nil, upTo: 9)
         #expect(cut.changes.map(\.id) == [3, 4] && !cut.isGone(after: 2) && cut.isGone(after: 1) && cut.isGone(after: 5))
