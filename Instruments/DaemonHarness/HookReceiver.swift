@@ -24,6 +24,7 @@ package final class HookReceiver: Sendable {
         var hooks: [Hook] = []
         var status: @Sendable (Hook) -> Int = { _ in 200 }
         var retryAfter: String?
+        var delay: @Sendable () async -> Void = {}
         var tls: NIOSSLContext?
     }
 
@@ -55,6 +56,9 @@ package final class HookReceiver: Sendable {
             state.retryAfter = retryAfter
         }
     }
+
+    /// Waits before each answer from now on.
+    package func delay(_ delay: @escaping @Sendable () async -> Void) { state.withLockedValue { $0.delay = delay } }
 
     /// Shows another certificate to each connection from now on.
     package func show(_ tls: NIOSSLContext) { state.withLockedValue { $0.tls = tls } }
@@ -103,6 +107,7 @@ package final class HookReceiver: Sendable {
             signatures: header("webhook-signature"),
             body: body
         )
+        await state.withLockedValue(\.delay)()
         let (status, retryAfter, isTLS) = state.withLockedValue { state in
             let status = state.status(hook)
             state.hooks.append(hook)

@@ -192,39 +192,6 @@ struct DaemonWordsTests {
         }
     }
 
-    /// A change that a receiver refuses alone is sent again by itself. Operators hear of it once it is a day old.
-    @Test(arguments: SiteDatabase.allCases) func whatAReceiverHasNotTakenIsOnThePage(_ database: SiteDatabase) async throws {
-        let receiver = HookReceiver()
-        try await receiver.serve { port in
-            let folder = try WatchedFolder()
-            defer { folder.remove() }
-            let table = try Hook.table(in: folder, port: port, "types = [\"credential.authorized\"]")
-            try await Site.with(folder, on: database, listen: "127.0.0.1:0", table) { site in
-                receiver.answer { _ in 200 }
-                try await site.daemon { daemon in
-                    let pages = try await OperationsPages(of: daemon)
-                    try await site.settle(try await site.apple.signIn(2))
-                    let taken = try await pages.get("", accept: "text/html", within: .seconds(60)) {
-                        $0.contains("<code>hook</code> has taken all.")
-                    }
-                    #expect(taken.contains("<code>hook</code> has taken all."), "\(taken)")
-
-                    let people = try await site.apple.signIn(3)
-                    receiver.answer { [refused = people[0].userID] in $0.body.contains(refused) ? 400 : 200 }
-                    try await site.settle(people)
-                    let waiting = "hook did not take 1 webhook that siwatch sends again"
-                    let soon = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains(waiting) }
-                    #expect(soon.contains("<code>hook</code> has not taken 1 of the last changes."), "\(soon)")
-                    #expect(soon.contains("<h1 id=\"verdict\">All is well.</h1>") && !soon.contains("siwatchdeliverywaiting"), "\(soon)")
-
-                    try await site.backend.execute("UPDATE credential_change SET recorded_at = recorded_at - 90000000")
-                    let late = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains("siwatchdeliverywaiting") }
-                    #expect(late.contains("<h1 id=\"verdict\">\(waiting)"), "\(late)")
-                }
-            }
-        }
-    }
-
     private static func status(
         _ folder: WatchedFolder,
         until isMet: ((status: Int32, output: [String])) -> Bool
