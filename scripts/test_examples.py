@@ -298,7 +298,7 @@ def webhook(secret, event, at=None, id=None):
 
 
 def ending(user_id, before, kind="credential.revoked"):
-    data = {"app": "example", "change_id": 1, "client_id": CLIENT_ID, "ends_sessions_before": before, "occurred_at": before,
+    data = {"app": "example", "change_id": "1-mh6ev6r4", "client_id": CLIENT_ID, "ends_sessions_before": before, "occurred_at": before,
             "reason": "consent_revoked", "user_id": user_id}
     return {"data": data, "timestamp": "2026-11-26T17:33:50.012Z", "type": kind}
 

@@ -103,7 +103,7 @@ export interface WebhookEvent {
   timestamp: string;
   data: {
     app?: string;
-    change_id?: number;
+    change_id?: string;
     client_id?: string;
     user_id?: string;
     reason?: string;

@@ -108,7 +108,7 @@ export class SiwatchError extends Error {
 
 export class SignInRejected extends SiwatchError {
   readonly reason: string;
-  readonly id: number;
+  readonly id: string;
 }
 
 export class ChangesGone extends SiwatchError {

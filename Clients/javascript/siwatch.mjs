@@ -166,8 +166,9 @@ export class Siwatch {
         if (failures === 0) deadline = performance.now() + patience * 1000;
         // The first pause is none, because siwatch may just have closed an idle connection.
         const delay = 1000 * Math.max(error.retryAfter, ((2 ** Math.min(failures, 7) - 1) / 4) * (0.5 + Math.random() / 2));
-        if (performance.now() + delay > deadline) throw error;
-        await pause(delay, signal);
+        const left = deadline - performance.now();
+        if (left <= 0 || error.retryAfter * 1000 > left) throw error;
+        await pause(Math.min(delay, left), signal); // The last try is at the end.
       }
     }
   }

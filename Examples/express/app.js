@@ -47,7 +47,7 @@ class Sessions {
 }
 
 const sessions = new Sessions();
-const receipts = new Map(); // Secret links to the ids of deletions, because anybody can guess an id.
+const receipts = new Map(); // Secret links to the ids of deletions.
 
 const app = express();
 // Express 4 does not wait for a handler that is async. Express 5 does.

@@ -27,7 +27,7 @@ sign_in_threads = CapacityLimiter(40)
 
 
 sessions = Sessions()
-receipts: dict[str, str] = {}  # Secret links to the ids of deletions, because anybody can guess an id.
+receipts: dict[str, str] = {}  # Secret links to the ids of deletions.
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ type backend struct {
 	clientID string
 	secrets  []string
 	sessions *sessions
-	receipts sync.Map // Secret links to the ids of deletions, because anybody can guess an id.
+	receipts sync.Map // Secret links to the ids of deletions.
 }
 
 // signedIn ends the session of a request if the user has withdrawn consent since the sign-in.

@@ -37,7 +37,7 @@ class Backend < Sinatra::Base
   set :secrets, ENV.fetch("SIWATCH_WEBHOOK_SECRET", "").split
   set :client_id, ENV.fetch("CLIENT_ID")
   set :sessions_by_key, Sessions.new
-  set :receipts, {} # Secret links to the ids of deletions, because anybody can guess an id.
+  set :receipts, {} # Secret links to the ids of deletions.
 
   # What asks siwatch. by_sql.rb has the same by SQL.
   module OverHTTP

@@ -94,7 +94,7 @@ package struct BackendAPI: Sendable {
     }
 
     private func answer(_ request: Request, noting served: inout Served) async throws(Problem) -> Response {
-        guard let route = Route(request.uri.path) else { throw Problem(.notFound, "there is no such path") }
+        guard let route = Route(request.uri.path) else { throw Problem(.noSuchPath) }
         guard let operation = route.operation(request.method) else {
             var response = Problem(.methodNotAllowed).response
             response.headers[.allow] = route.methods
@@ -123,10 +123,12 @@ package struct BackendAPI: Sendable {
         case .signIns: return try await signIns.tell(request, by: client(.signIn))
         case .signIn(let row):
             _ = try client(.signIn, .read)
+            guard let row else { throw Problem.unknownID }
             return try await signIns.show(row, request)
         case .deletions: return try await deletions.tell(request, by: client(.delete))
         case .deletion(let row):
             _ = try client(.delete, .read)
+            guard let row else { throw Problem.unknownID }
             return try await deletions.show(row, request)
         case .user(let userID):
             _ = try client(.read)

@@ -67,7 +67,7 @@ struct Body {
         known.insert(name)
         guard let value = members[name] else { return nil }
         guard case .integer(let number) = value, range.contains(number) else {
-            note("\(name) has to be a whole number from \(range.lowerBound) to \(range.upperBound)")
+            note(TextForm.mistake(name, range))
             return nil
         }
         return number
@@ -88,9 +88,7 @@ struct Body {
     /// Ends the reading.
     func finish() throws(Problem) {
         let unknown = members.keys.filter { !known.contains($0) }.sorted()
-        let all =
-            mistakes
-            + (unknown.isEmpty ? [] : ["\(unknown.count) members are unknown; known are \(known.sorted().joined(separator: ", "))"])
+        let all = TextForm.mistake(unknown, known) + mistakes
         guard all.isEmpty else { throw Problem(.badRequest, all.joined(separator: "; ")) }
     }
 }

@@ -27,6 +27,8 @@ struct Problem: Error, Equatable {
     /// For a client that the configuration does not name.
     static let unknownClient = Problem(.unknownClient, "client_id stands in the client_ids of no [[app]]")
 
+    static let unknownID = Problem(.notFound, "the id in the path is none of an answer")
+
     /// `type` and status. The raw value never changes.
     enum Kind: String, CaseIterable {
         case badRequest = "bad-request"
@@ -36,6 +38,7 @@ struct Problem: Error, Equatable {
         case forged
         case forbidden
         case notFound = "not-found"
+        case noSuchPath = "no-such-path"
         case methodNotAllowed = "method-not-allowed"
         case changesGone = "changes-gone"
         case tooLarge = "too-large"
@@ -50,7 +53,7 @@ struct Problem: Error, Equatable {
             case .badRequest, .unknownClient, .appStoreNotification: .badRequest
             case .unauthorized, .forged: .unauthorized
             case .forbidden: .forbidden
-            case .notFound: .notFound
+            case .notFound, .noSuchPath: .notFound
             case .methodNotAllowed: .methodNotAllowed
             case .changesGone: .gone
             case .tooLarge: .contentTooLarge
@@ -70,6 +73,7 @@ struct Problem: Error, Equatable {
             case .forged: "Apple did not sign this"
             case .forbidden: "The token may not do this"
             case .notFound: "siwatch knows none"
+            case .noSuchPath: "There is no such path"
             case .methodNotAllowed: "Another method is needed"
             case .changesGone: "Changes are missing: begin anew"
             case .tooLarge: "The body is too long"

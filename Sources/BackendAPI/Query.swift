@@ -14,6 +14,8 @@ struct Query {
         parameters = request.uri.queryParameters.map { (String($0.key), String($0.value)) }
     }
 
+    func has(_ name: String) -> Bool { parameters.contains { $0.name == name } }
+
     mutating func text(_ name: String, _ form: TextForm) -> String? {
         guard let value = value(of: name) else { return nil }
         guard form.matches(value) else {
@@ -26,7 +28,7 @@ struct Query {
     mutating func integer(_ name: String, _ range: ClosedRange<Int64>) -> Int64? {
         guard let value = value(of: name) else { return nil }
         guard let number = Int64(decimal: value), range.contains(number) else {
-            mistakes.append("\(name) has to be a whole number from \(range.lowerBound) to \(range.upperBound)")
+            mistakes.append(TextForm.mistake(name, range))
             return nil
         }
         return number
@@ -36,8 +38,8 @@ struct Query {
 
     /// Ends the reading.
     func finish() throws(Problem) {
-        let unknown = parameters.contains { !known.contains($0.name) }
-        let all = mistakes + (unknown ? ["a parameter is unknown; known are \(known.sorted().joined(separator: ", "))"] : [])
+        let unknown = Set(parameters.map(\.name)).subtracting(known).sorted()
+        let all = TextForm.mistake(unknown, known) + mistakes
         guard all.isEmpty else { throw Problem(.badRequest, all.joined(separator: "; ")) }
     }
 

@@ -11,9 +11,10 @@ enum Route: Equatable {
     case appleNotifications
     case notifications
     case signIns
-    case signIn(RowReference)
+    /// Nil for an id that siwatch does not give.
+    case signIn(RowReference?)
     case deletions
-    case deletion(RowReference)
+    case deletion(RowReference?)
     case user(String)
     case sessionEnd(String)
     case changes
@@ -30,11 +31,9 @@ enum Route: Equatable {
         case ("v1", "deletions", 2): self = .deletions
         case ("v1", "changes", 2): self = .changes
         case ("v1", "sign-ins", 3):
-            guard let row = parts[2].flatMap(RowReference.init) else { return nil }
-            self = .signIn(row)
+            self = .signIn(parts[2].flatMap(RowReference.init))
         case ("v1", "deletions", 3):
-            guard let row = parts[2].flatMap(RowReference.init) else { return nil }
-            self = .deletion(row)
+            self = .deletion(parts[2].flatMap(RowReference.init))
         case ("v1", "users", 3):
             self = .user(parts[2] ?? "")
         case ("v1", "users", 4) where parts[3] == "ends-session":

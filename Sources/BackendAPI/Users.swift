@@ -23,7 +23,7 @@ struct Users: Sendable {
         let app = app(in: &query)
         let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
         check(userID, noting: &query)
-        if signedInAt == nil { query.note("signed_in_at is missing or wrong") }
+        if signedInAt == nil, !query.has("signed_in_at") { query.note("signed_in_at is missing") }
         try query.finish()
         let state = try await state(of: userID, in: app)
         let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false

@@ -44,10 +44,15 @@ extension SiwatchClient {
             } catch let error as SiwatchError where error.isTemporary {
                 // The first pause is none, because siwatch may just have closed an idle connection.
                 let seconds = Double((1 << min(failures, 7)) - 1) / 4 * Double.random(in: 0.5...1)
-                let pause = max(error.retryAfter, .seconds(seconds))
                 if failures == 0 { deadline = patience.map { .now + $0 } }
-                if let deadline, ContinuousClock.now + pause > deadline { throw error }
                 failures += 1
+                var pause = max(error.retryAfter, .seconds(seconds))
+                if let deadline {
+                    let left = deadline - .now
+                    guard left > .zero, error.retryAfter <= left else { throw error }
+                    // The last try is at the end.
+                    pause = min(pause, left)
+                }
                 try await Task.sleep(for: pause)
             }
         }

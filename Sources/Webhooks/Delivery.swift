@@ -86,8 +86,11 @@ package struct Delivery: Sendable {
 
     /// Sends what is due.
     package func round() async throws -> Rest {
-        // Nil if an operator has renamed it or let it go.
-        guard let position = try await desk.delivery(name) else { return .idle }
+        guard let position = try await desk.delivery(name) else {
+            try await desk.beginDelivery(name)
+            note(.begunAnew)
+            return .idle
+        }
         note(.position(position))
         guard position.stoppedAt == nil else { return .idle }
         // No more than go out at a time: changes at which the receiver hangs hold up the new ones for one time-out at most.

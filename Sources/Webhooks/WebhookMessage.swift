@@ -18,7 +18,7 @@ package struct WebhookMessage: Sendable {
     }
 
     private struct Content: Encodable {
-        var changeID: Int64
+        var changeID: RowReference
         var app: String
         var clientID: String
         var userID: String
@@ -62,7 +62,7 @@ package struct WebhookMessage: Sendable {
             type: WebhookType(change).rawValue,
             timestamp: change.recordedAt.iso8601,
             data: Content(
-                changeID: change.id,
+                changeID: change.row,
                 app: change.app,
                 clientID: change.clientID,
                 userID: change.userID,

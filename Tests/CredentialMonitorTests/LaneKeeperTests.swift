@@ -300,6 +300,8 @@ private final class ScriptedFleet: Fleet {
 
     func replicas() async throws -> [ReplicaStatus] { [] }
 
+    func replicas(for lane: FleetLane) async throws -> [Replica] { [] }
+
     var time: Timestamp {
         get async throws { clock.now.advanced(by: ahead) }
     }

@@ -32,7 +32,7 @@ struct WebhookMessageTests {
         let message = WebhookMessage(try change(), of: try user("revoked", "consent_revoked"), withAddress: false)
         #expect(
             text(message) == """
-                {"data":{"app":"example","change_id":7,"client_id":"app","ends_sessions_before":1700000000123,"occurred_at":1700000000123,\
+                {"data":{"app":"example","change_id":"7-loyw3vxf","client_id":"app","ends_sessions_before":1700000000123,"occurred_at":1700000000123,\
                 "reason":"consent_revoked","user_id":"ann"},"timestamp":"2023-11-14T22:13:21.123Z","type":"credential.revoked"}
                 """
         )

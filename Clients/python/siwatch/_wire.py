@@ -134,8 +134,8 @@ class Door:
         self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch http token made.')}"}
 
-    def _get(self, *path: str | int, patience: float = 2, **query: Any) -> Request:
-        target = "/".join([self._base, "v1", *(quote(str(name), safe="") for name in path)])
+    def _get(self, *path: str, patience: float = 2, **query: Any) -> Request:
+        target = "/".join([self._base, "v1", *(quote(name, safe="") for name in path)])
         given = urlencode(_given(query))
         return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
 
@@ -157,9 +157,10 @@ class Tries:
         pause: float = max(error.retry_after, (2 ** min(self._failures, 7) - 1) / 4 * random.uniform(0.5, 1))
         self._deadline = self._deadline or time.monotonic() + self._patience
         self._failures += 1
-        if not error.is_temporary or time.monotonic() + pause > self._deadline:
+        left = self._deadline - time.monotonic()
+        if not error.is_temporary or left <= 0 or error.retry_after > left:
             raise error
-        return pause
+        return min(pause, left)  # The last try is at the end.
 
 
 def no_answer(error: Exception) -> SiwatchError:

@@ -5,17 +5,34 @@
 package enum FleetLane: Hashable, Sendable {
     /// Asks Apple for an app, because Apple's limits hold for the whole fleet.
     case app(String)
+    /// Sends the webhooks of a delivery.
+    case delivery(String)
     /// Does the housekeeping: deletes old rows, and counts what is counted once.
     case maintenance
 
-    /// The text in tables: the name of the app, or empty for `maintenance`.
+    /// The text in tables: the name of the app, of the delivery after a mark that no app's name has, or empty for `maintenance`.
     package init(_ text: String) {
-        self = text.isEmpty ? .maintenance : .app(text)
+        self =
+            if text.isEmpty {
+                .maintenance
+            } else if text.hasPrefix(Self.mark) {
+                .delivery(String(text.dropFirst(Self.mark.count)))
+            } else {
+                .app(text)
+            }
+    }
+
+    private static let mark = "webhooks\t"
+
+    /// Nil if it is of no app.
+    package var app: String? {
+        if case .app(let name) = self { name } else { nil }
     }
 
     package var text: String {
         switch self {
         case .app(let name): name
+        case .delivery(let name): Self.mark + name
         case .maintenance: ""
         }
     }
@@ -26,6 +43,7 @@ extension FleetLane: CustomStringConvertible {
     package var description: String {
         switch self {
         case .app(let name): name
+        case .delivery(let name): "webhooks \(name)"
         case .maintenance: "maintenance"
         }
     }

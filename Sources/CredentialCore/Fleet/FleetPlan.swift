@@ -21,7 +21,7 @@ package struct FleetPlan: Sendable {
     package func kept(by name: String) -> Set<FleetLane> {
         let owned = (replicas[name] ?? []).filter { owners[$0] == name }
         let surplus = owned.sorted().last { lane in
-            lane != .maintenance && hasRival(of: name, for: lane) { $0 + 2 <= apps(of: name) }
+            lane.app != nil && hasRival(of: name, for: lane) { $0 + 2 <= apps(of: name) }
         }
         return owned.subtracting([surplus].compactMap(\.self))
     }
@@ -31,7 +31,7 @@ package struct FleetPlan: Sendable {
         var count = apps(of: name)
         var taken: Set<FleetLane> = []
         for lane in (replicas[name] ?? []).sorted() where owners[lane] == nil {
-            if lane != .maintenance {
+            if lane.app != nil {
                 if hasRival(of: name, for: lane, { $0 < count }) { continue }
                 count += 1
             }
@@ -46,6 +46,6 @@ package struct FleetPlan: Sendable {
     }
 
     private func apps(of name: String) -> Int {
-        owners.count { $0.key != .maintenance && $0.value == name }
+        owners.count { $0.key.app != nil && $0.value == name }
     }
 }

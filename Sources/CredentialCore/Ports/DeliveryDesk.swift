@@ -115,6 +115,8 @@ package enum DeliveryNews: Sendable, Equatable {
     case stopped
     /// Changes before the cursor are gone, or those after it: retention, or a restore.
     case skipped(from: Int64, to: Int64)
+    /// The database did not know it any more: an operator has dropped or renamed it, or somebody has deleted its row.
+    case begunAnew
     /// So many changes that the receiver did not take are gone.
     case forgotten(Int)
     case position(DeliveryPosition)

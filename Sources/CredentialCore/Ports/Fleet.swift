@@ -16,6 +16,9 @@ package protocol Fleet: Sendable {
     /// The replicas that were seen within an hour, in the order in which they came.
     func replicas() async throws -> [ReplicaStatus]
 
+    /// The living replicas that could own a lane.
+    func replicas(for lane: FleetLane) async throws -> [Replica]
+
     /// The database's clock.
     var time: Timestamp { get async throws }
 }

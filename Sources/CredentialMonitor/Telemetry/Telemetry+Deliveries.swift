@@ -71,6 +71,9 @@ extension Telemetry {
         case .stopped: logger.log(.deliveryStopped, ["delivery": "\(name)"])
         case .skipped(let from, let to):
             logger.log(.deliverySkipped, ["delivery": "\(name)", "reason": "it goes on after change \(to), and was at \(from)"])
+        case .begunAnew:
+            let reason = "the database does not know it any more, so it begins with the next change"
+            logger.log(.deliverySkipped, ["delivery": "\(name)", "reason": "\(reason)"])
         case .forgotten(let count):
             let reason = "\(count) that its receiver did not take are past retention.changes, or of users that siwatch has forgotten"
             logger.log(.deliverySkipped, ["delivery": "\(name)", "reason": "\(reason)"])

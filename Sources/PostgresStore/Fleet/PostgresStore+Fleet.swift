@@ -131,9 +131,19 @@ extension PostgresStore: Fleet {
                     replica: replica,
                     startedAt: Timestamp(milliseconds: row.integer(at: 2)),
                     seenAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    apps: lanes.filter { $0 != .maintenance }.map(\.text),
+                    apps: lanes.compactMap(\.app),
                     keepsHouse: lanes.contains(.maintenance)
                 )
+            }
+        }
+    }
+
+    package func replicas(for lane: FleetLane) async throws -> [Replica] {
+        try await reader.run { connection in
+            try connection.rows("SELECT replica, lanes FROM replica WHERE seen_at > \(Schema.now) - $1", ReplicaStatus.presence).compactMap
+            {
+                let lanes = JSONText.decode($0.text(at: 1) ?? "", as: [String].self) ?? []
+                return lanes.contains(lane.text) ? JSONText.decode($0.text(at: 0) ?? "", as: Replica.self) : nil
             }
         }
     }

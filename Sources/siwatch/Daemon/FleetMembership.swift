@@ -23,7 +23,8 @@ struct FleetMembership: Sendable {
         self.uptime = uptime
         self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
-        let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
+        let lanes =
+            configuration.apps.map { FleetLane.app($0.name) } + configuration.deliveries.map { .delivery($0.name) } + [.maintenance]
         guard let fleet = store.fleet else {
             clock = .system
             leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
@@ -57,6 +58,9 @@ struct FleetMembership: Sendable {
 
     /// Whether this process does the housekeeping for all.
     var keepsHouse: Bool { lease(of: .maintenance).holds }
+
+    /// Whether this process sends the webhooks of a delivery.
+    func delivers(_ name: String) -> Bool { lease(of: .delivery(name)).holds }
 
     /// Whether this process may ask Apple for an app, at the moment of asking. Nil if no other replica can be there.
     func mayAsk(for app: String) -> (@Sendable () -> Bool)? {

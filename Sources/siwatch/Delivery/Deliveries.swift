@@ -7,10 +7,10 @@ import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Webhooks
 
-/// Pushes news to the backends that the configuration names. Of several siwatch on a server, the one that keeps house does.
+/// Pushes news to the backends that the configuration names. Of several siwatch on a server, one that names the delivery does.
 struct Deliveries: Service {
     private let loops: [Loop]
-    private let mayDeliver: @Sendable () -> Bool
+    private let membership: FleetMembership
     private let reloads = NIOLockedValueBox(0)
 
     private struct Loop {
@@ -31,13 +31,12 @@ struct Deliveries: Service {
     init(_ keys: Keys, _ context: DaemonContext) async throws {
         // Before anything is settled, so that a delivery that is new misses no change of this process.
         for configured in context.configuration.deliveries { try await context.store.beginDelivery(configured.name) }
-        for name in try await context.store.deliveryNames() where !context.configuration.deliveries.contains(where: { $0.name == name }) {
-            guard let unsent = try await context.store.delivery(name)?.unsent else { continue }
+        for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
             let advice =
-                "if it has another name now, stop siwatch and run: siwatch delivery rename \(name) NEW; else: siwatch delivery drop \(name)"
-            context.telemetry.deliveryUnconfigured(name, "\(unsent); \(advice)")
+                "stop siwatch, and run siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name)"
+            context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(advice)")
         }
-        mayDeliver = { [membership = context.membership] in membership.keepsHouse }
+        membership = context.membership
         loops = context.configuration.deliveries.map { configured in
             let source = ReceiverSource(configured, keys.deliveries[configured.name] ?? DeliveryKeys())
             let telemetry = context.telemetry
@@ -77,7 +76,7 @@ struct Deliveries: Service {
         while !Task.isCancelled {
             var pause = Self.interval
             let reload = reloads.withLockedValue(\.self)
-            if !mayDeliver() {
+            if !membership.delivers(loop.name) {
                 loop.telemetry.deliveryLeft(loop.name)
             } else {
                 do {
@@ -112,7 +111,7 @@ struct Deliveries: Service {
         var nextLook = ContinuousClock.now + Self.oldest
         while !Task.isCancelled, reloads.withLockedValue(\.self) == reload, case let left = end - .now, left > .zero {
             try? await Task.sleep(for: min(left, .seconds(1)))
-            guard mayDeliver() else { return }
+            guard membership.delivers(loop.name) else { return }
             if nextLook <= .now {
                 try? await loop.delivery.look()
                 nextLook = .now + Self.oldest

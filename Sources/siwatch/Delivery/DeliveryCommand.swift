@@ -92,8 +92,8 @@ extension DeliveryCommand {
         static let configuration = CommandConfiguration(
             abstract: "Forgets the dead changes of a delivery.",
             discussion: """
-                Of a delivery that has left the configuration, forgets all that it still had to send. siwatch must have been started again \
-                without it.
+                Of a delivery that has left the configuration, forgets all that it still had to send. On a file, siwatch has to be stopped; on \
+                a server, every siwatch that has the delivery.
                 """
         )
 
@@ -105,7 +105,7 @@ extension DeliveryCommand {
             if !configuration.deliveries.contains(where: { $0.name == name }),
                 let position = try await configuration.deliveryPositions()[name]
             {
-                try await configuration.onStore { try await $0.forgetDelivery(name) }
+                try await configuration.alone(with: [name]) { try await $0.forgetDelivery(name) }
                 return try printOutput("\(name.printable) is forgotten: \(position.unsent).")
             }
             let dropped = try await options.change(name) { store, name in try await store.dropDead(of: name) }
@@ -117,7 +117,7 @@ extension DeliveryCommand {
         static let configuration = CommandConfiguration(
             abstract: "Gives a delivery another name, in the database.",
             discussion: """
-                siwatch has to be stopped. Give the delivery the same name in the configuration, so that it goes on with what it still has to \
+                siwatch has to be stopped, on a server every siwatch that has one of the two. Give the delivery the same name in the configuration, so that it goes on with what it still has to \
                 send.
                 """
         )
@@ -132,15 +132,7 @@ extension DeliveryCommand {
             guard !configuration.deliveries.contains(where: { $0.name == old }) else {
                 throw CommandFailure.failed("\(old.printable) is in the configuration still")
             }
-            let isKnown: Bool
-            do {
-                let database = try configuration.existingDatabase()
-                let lock = try database.lock()
-                defer { lock?.release() }
-                isKnown = try await database.open(retention: configuration.retention).closing { try await $0.renameDelivery(old, to: new) }
-            } catch {
-                throw CommandFailure(database: error)
-            }
+            let isKnown = try await configuration.alone(with: [old, new]) { try await $0.renameDelivery(old, to: new) }
             guard isKnown else { throw CommandFailure.failed("the database knows no delivery \"\(old.printable)\"") }
             try printOutput("\(new.printable) goes on where \(old.printable) was.")
         }
@@ -182,6 +174,32 @@ extension Configuration {
         }
     }
 
+    /// Works on deliveries that no siwatch is sending.
+    fileprivate func alone<Value: Sendable>(
+        with deliveries: [String],
+        _ body: @Sendable @escaping (any CredentialStore) async throws -> Value
+    ) async throws -> Value {
+        do {
+            let database = try existingDatabase()
+            let lock = try database.lock()
+            defer { lock?.release() }
+            return try await database.open(retention: retention).closing { store in
+                for name in deliveries {
+                    guard let replica = try await store.fleet?.replicas(for: .delivery(name)).first else { continue }
+                    throw CommandFailure.unavailable(
+                        """
+                        the siwatch \(replica.processID) on \(replica.host.printable) has the delivery \(name.printable): stop it, or start it \
+                        again without the delivery
+                        """
+                    )
+                }
+                return try await body(store)
+            }
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+
     fileprivate func delivery(named name: String) throws(CommandFailure) -> Delivery {
         if let delivery = deliveries.first(where: { $0.name == name }) { return delivery }
         let names = deliveries.map(\.name.printable).joined(separator: ", ")
@@ -196,11 +214,28 @@ extension CommonOptions {
     ) async throws -> Int {
         let configuration = try readConfiguration()
         _ = try configuration.delivery(named: name)
-        return try await configuration.onStore { try await body($0, name) }
+        return try await configuration.onStore { store in
+            guard try await store.delivery(name) != nil else {
+                throw CommandFailure.failed("the database does not know \(name.printable) yet: it begins when siwatch starts")
+            }
+            return try await body(store, name)
+        }
     }
 }
 
 extension DeliveryPosition {
     /// What it still has to send.
     var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
+}
+
+extension CredentialStore {
+    /// The deliveries that the database knows, and neither the configuration nor another siwatch at work, by name.
+    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
+        var positions: [String: DeliveryPosition] = [:]
+        for name in Set(try await deliveryNames()).subtracting(configuration.deliveries.map(\.name)) {
+            guard try await fleet?.replicas(for: .delivery(name)).isEmpty ?? true else { continue }
+            positions[name] = try await delivery(name)
+        }
+        return positions
+    }
 }

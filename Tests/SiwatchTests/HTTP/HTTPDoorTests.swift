@@ -113,14 +113,14 @@ import Testing
         try await withDoor(on: .file) { site, _, door in
             let cases: [(body: [String: any Sendable], words: String)] = [
                 ([:], "client_id is missing; user_id is missing, and only a code does without"),
-                (["client_id": Self.client, "user": "secret", "code": "c"], "1 members are unknown"),
+                (["client_id": Self.client, "user": "secret", "code": "c"], "unknown: user; known are client_id, code"),
                 (["client_id": Self.client, "code": "a secret"], "code has to be 1 to 8192 printable characters"),
                 (["client_id": Self.client, "code": "c", "refresh_token": "secret"], "refresh_token stands beside code"),
                 (["client_id": Self.client, "user_id": "u", "nonce": "secret"], "nonce stands without code"),
                 (["client_id": Self.client, "user_id": "u", "wait": 11], "wait has to be a whole number from 0 to 10"),
                 (
                     ["client_id": Self.client, "user_id": "u", "signed_in_at": 1_700_000_000],
-                    "signed_in_at has to be a whole number from 15463"
+                    "signed_in_at has to be a whole number of milliseconds since 1970, from 15463"
                 ),
                 (["client_id": 5, "user_id": "u"], "client_id has to be 1 to 255"),
             ]

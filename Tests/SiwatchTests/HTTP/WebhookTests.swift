@@ -150,12 +150,10 @@ import Testing
                 #expect(list.first == "hook: 6 changes behind, 0 wait for another try, 0 are dead, not in the configuration", "\(list)")
                 try await site.settle(try await site.apple.signIn(1))
                 _ = try await receiver.hooks(count: 4)
-                #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == (site.schema == nil ? 69 : 0))
+                #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 69)
             }
-            if site.schema == nil {
-                #expect(taken.withLockedValue(\.count) == 1)
-                try await site.folder.complete("delivery", "rename", "hook", "renamed")
-            }
+            #expect(taken.withLockedValue(\.count) == 1)
+            try await site.folder.complete("delivery", "rename", "hook", "renamed")
             #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 1)
             try await site.daemon { daemon in
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
@@ -163,6 +161,35 @@ import Testing
                 // The fourth came twice at least, under one id.
                 #expect(taken.withLockedValue { Set($0).count } == 4 && taken.withLockedValue(\.count) >= 5)
                 #expect(!daemon.output.joined().contains("delivery_unconfigured"))
+            }
+        }
+    }
+
+    /// The one that keeps house has no such delivery.
+    @Test func ofSeveralSiwatchOneThatHasTheDeliverySends() async throws {
+        let receiver = HookReceiver()
+        try await receiver.serve { port in
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            let table = try Hook.table(in: folder, port: port, "types = [\"credential.authorized\"]")
+            try await Site.with(folder, on: .server(nil), table) { site in
+                let other = try folder.copy()
+                defer { other.remove() }
+                for (name, text) in table { try other.edit("[\(name)]\n\(text)\n", "") }
+                try await other.withDaemon { _ in
+                    try await site.daemon { daemon in
+                        try await site.settle(try await site.apple.signIn(1))
+                        _ = try await receiver.hooks(count: 1)
+                        let (status, output) = try await other.run("delivery", "drop", "hook")
+                        #expect(status == 69 && output.joined().contains("has the delivery hook"), "\(output)")
+                        // What somebody deletes by hand is not missed in silence.
+                        try await site.backend.execute("DELETE FROM delivery")
+                        #expect(await daemon.line(containing: "\"event\":\"delivery_skipped\"") != nil)
+                        try await site.settle(try await site.apple.signIn(1))
+                        _ = try await receiver.hooks(count: 2)
+                    }
+                    try await other.complete("delivery", "drop", "hook")
+                }
             }
         }
     }

@@ -54,7 +54,7 @@ struct ReceiverProcess: Sendable {
     static func hooks(in file: URL) throws -> [Hook] {
         try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { line in
             let parts = try JSONDecoder().decode([String].self, from: Data(line.utf8))
-            guard parts.count == 2, let change = parts[1].firstMatch(of: /"change_id":([0-9]+)/).flatMap({ Int($0.output.1) }) else {
+            guard parts.count == 2, let change = parts[1].firstMatch(of: /"change_id":"([0-9]+)-/).flatMap({ Int($0.output.1) }) else {
                 throw HarnessError("not a webhook of a change: \(line)")
             }
             return Hook(id: parts[0], change: change, body: parts[1].replacing(/"ends_sessions_before":(?:null|[0-9]+),/, with: ""))

@@ -38,7 +38,7 @@ actor Sessions {
     }
 }
 
-/// Secret links to the ids of deletions, because anybody can guess an id.
+/// Secret links to the ids of deletions.
 actor Receipts {
     private var deletions: [String: String] = [:]
 
