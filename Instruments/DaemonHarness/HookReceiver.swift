@@ -84,14 +84,27 @@ package final class HookReceiver: Sendable {
             onServerRunning: { channel in continuation.yield(channel.localAddress?.port ?? 0) },
             logger: Logger(label: "hooks", factory: { _ in SwiftLogNoOpLogHandler() })
         )
+        let server = ServiceGroup(services: [application], logger: application.logger)
         return try await withThrowingTaskGroup { group in
             group.addTask {
                 // A receiver that cannot listen must not leave its user waiting.
                 defer { continuation.finish() }
-                try await application.run()
+                try await server.run()
             }
-            defer { group.cancelAll() }
-            for await port in ports { return try await body(port) }
+            for await port in ports {
+                let result: Swift.Result<Result, any Error>
+                do {
+                    result = .success(try await body(port))
+                } catch {
+                    result = .failure(error)
+                }
+                // A cancelled server traps on a connection that comes at that moment.
+                await server.triggerGracefulShutdown()
+                group.addTask { try await Task.sleep(for: .seconds(5)) }
+                _ = try? await group.next()
+                group.cancelAll()
+                return try result.get()
+            }
             try await group.waitForAll()
             throw CancellationError()
         }

@@ -21,7 +21,9 @@ struct Deletions: Sendable {
         let requestKey = key.map { RequestKey(client: client, key: $0, of: parts) }
         let row = try await queue.append(.deletion(credential, requestedAt: requestedAt, key: requestKey)).row()
         // The request is kept by now. If its outcome cannot be read, the caller asks again.
-        let outcome = (try? await outcome(of: row)) ?? DeletionOutcome(row: row, isWaiting: true, isHeld: false, receipts: [])
+        let outcome =
+            (try? await outcome(of: row))
+            ?? DeletionOutcome(row: row, userID: credential.userID, isWaiting: true, isHeld: false, receipts: [])
         var response = Response.json(DeletionDocument(outcome), .accepted)
         response.headers[.location] = "/v1/deletions/\(row)"
         return response
@@ -36,8 +38,9 @@ struct Deletions: Sendable {
     /// - Returns: nil if the receipt is past its retention, or the row was lost in a restore and another one has its number.
     private func outcome(of row: RowReference) async throws(Problem) -> DeletionOutcome? {
         do {
-            let outcome = try await desk.deletionOutcome(row.id)
-            return outcome?.row == row ? outcome : nil
+            guard var outcome = try await desk.deletionOutcome(row.id), row.names(outcome.row, of: outcome.userID) else { return nil }
+            outcome.row = row
+            return outcome
         } catch {
             throw Problem(.unavailable)
         }

@@ -67,7 +67,11 @@ package struct DeliveryPosition: Sendable, Equatable, Codable {
     package var oldestWaiting: Timestamp?
 
     /// At most how many changes it has not sent yet. After a restore the cursor may be ahead of all changes until the next round.
-    package var behind: Int64 { max(newest - cursor, 0) }
+    package var behind: Int64 {
+        // Somebody may have written any cursor.
+        let (difference, isBeyond) = newest.subtractingReportingOverflow(cursor)
+        return isBeyond ? .max : max(difference, 0)
+    }
 
     package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, oldestWaiting: Timestamp?, dead: Int) {
         self.cursor = cursor

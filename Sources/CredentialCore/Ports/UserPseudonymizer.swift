@@ -16,6 +16,8 @@ package struct ForgottenUser: Sendable, Equatable {
     /// Every pseudonym begins so, and no `sub` of Apple's does.
     package static let prefix = "forgotten:"
 
+    package static func isName(_ userID: String) -> Bool { userID.hasPrefix(prefix) }
+
     package init(pseudonym: String, until: Timestamp) {
         self.pseudonym = pseudonym
         self.until = until

@@ -73,6 +73,7 @@ package struct UserState: Sendable, Equatable, Codable {
 package struct DeletionOutcome: Sendable, Equatable {
     /// Its time is when the deletion was asked for.
     package var row: RowReference
+    package var userID: String
     /// Whether it is in its queue, and whether an operator has to confirm it.
     package var isWaiting: Bool
     package var isHeld: Bool
@@ -93,8 +94,9 @@ package struct DeletionOutcome: Sendable, Equatable {
         }
     }
 
-    package init(row: RowReference, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
+    package init(row: RowReference, userID: String, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
         self.row = row
+        self.userID = userID
         self.isWaiting = isWaiting
         self.isHeld = isHeld
         self.receipts = receipts
@@ -119,7 +121,7 @@ package struct ChangePage: Sendable, Equatable {
     }
 
     /// Whether changes after an id are gone: past their retention, or lost by a restore.
-    package func isGone(after id: Int64) -> Bool { id > newest.id || id < oldest - 1 }
+    package func isGone(after id: Int64) -> Bool { id > newest.id || oldest > 0 && id < oldest - 1 }
 
     /// Whether changes after one are gone, or that one is of another feed, before a restore. The follower has to begin anew.
     package func isGone(after change: RowReference) -> Bool {
@@ -149,5 +151,5 @@ package struct PublishedChange: Sendable, Equatable, Codable {
     package var row: RowReference { RowReference(id: id, time: recordedAt) }
 
     /// Whether its user was forgotten, or its import undone. It tells nobody anything: it stays because it was the newest.
-    package var isOfNobody: Bool { userID.hasPrefix(ForgottenUser.prefix) || userID == ImportUndo.nobody }
+    package var isOfNobody: Bool { ForgottenUser.isName(userID) || userID == ImportUndo.nobody }
 }

@@ -20,9 +20,10 @@ package struct RowReference: Sendable, Hashable {
     /// Stands before every row.
     package static let beforeAll = RowReference(id: 0, time: Timestamp(milliseconds: 0))
 
-    /// Whether it names the row that has its number now.
+    /// Whether it names the row that has its number now. The receipt of a forgotten user stays, and nobody can tell whose it is.
     package func names(_ row: RowReference, of userID: String?) -> Bool {
-        id == row.id && time == row.time && (user == nil || user == userID.map(Self.checksum))
+        let isOfUser = user == nil || user == userID.map(Self.checksum) || userID.map(ForgottenUser.isName) ?? false
+        return id == row.id && time == row.time && isOfUser
     }
 
     /// 32-bit FNV-1a.

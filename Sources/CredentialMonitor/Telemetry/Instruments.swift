@@ -37,10 +37,12 @@ final class Instruments: Sendable {
     }
 
     /// Leaves gauges out of the metrics until they are set again.
-    func forgetGauges(of metrics: [Metric]) {
+    ///
+    /// - Parameter labels: nil for all series.
+    func forgetGauges(of metrics: [Metric], with labels: [String: String]? = nil) {
         let metrics = Set(metrics)
         let forgotten = state.withLockedValue { state in
-            let forgotten = state.gauges.filter { metrics.contains($0.key.metric) }
+            let forgotten = state.gauges.filter { metrics.contains($0.key.metric) && (labels == nil || $0.key.labels == labels) }
             for series in forgotten.keys { state.gauges[series] = nil }
             return forgotten.values
         }

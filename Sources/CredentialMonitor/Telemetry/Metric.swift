@@ -178,21 +178,25 @@ extension Metric {
             )
         case .backupLastSuccess:
             Definition(.gauge, isOfTables: true, "When siwatch backup last wrote a copy; 0 if it never has, and on a server.")
-        case .laneOwned: Definition(.gauge, by: ["lane"], "1 while this siwatch asks Apple for an app, or keeps house, and no other does.")
+        case .laneOwned:
+            Definition(
+                .gauge,
+                by: ["lane"],
+                "1 while this siwatch asks Apple for an app, sends a delivery's webhooks, or keeps house, and no other does."
+            )
         case .seals: Definition(.counter, "Tokens sealed.")
         case .deliveries: Definition(.counter, by: ["delivery", "outcome"], "Webhooks sent, by what became of them.")
-        case .deliveryBehind: Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver has not been sent yet.")
+        case .deliveryBehind: Definition(.gauge, by: ["delivery"], "Changes that a receiver has not been sent yet.")
         case .deliveryOldest:
             Definition(
                 .gauge,
                 by: ["delivery"],
-                isOfTables: true,
                 "When the oldest change was recorded that waits for its next try; 0 if none does."
             )
         case .deliveryWaiting:
-            Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver did not take and is sent again.")
+            Definition(.gauge, by: ["delivery"], "Changes that a receiver did not take and is sent again.")
         case .deliveryDead:
-            Definition(.gauge, by: ["delivery"], isOfTables: true, "Changes that a receiver did not take and is sent no more.")
+            Definition(.gauge, by: ["delivery"], "Changes that a receiver did not take and is sent no more.")
         case .httpRequests:
             Definition(
                 .counter,

@@ -33,7 +33,9 @@ final class DeliveryStates: Sendable {
     }
 
     /// Forgets a delivery that another replica keeps.
-    func forget(_ name: String) { states.withLockedValue { $0[name] = nil } }
+    ///
+    /// - Returns: whether there was one.
+    func forget(_ name: String) -> Bool { states.withLockedValue { $0.removeValue(forKey: name) != nil } }
 }
 
 /// How one delivery of webhooks is.
@@ -59,7 +61,6 @@ extension Telemetry {
         for outcome in DeliveryNews.Outcome.allCases {
             _ = instruments.counter(.deliveries, ["delivery": name, "outcome": outcome.rawValue])
         }
-        for metric in [Metric.deliveryBehind, .deliveryWaiting, .deliveryOldest, .deliveryDead] { gauge(metric, 0, ["delivery": name]) }
     }
 
     package func delivered(_ name: String, _ news: DeliveryNews) {
@@ -96,5 +97,8 @@ extension Telemetry {
     }
 
     /// Forgets a delivery that another replica keeps.
-    package func deliveryLeft(_ name: String) { deliveryStates.forget(name) }
+    package func deliveryLeft(_ name: String) {
+        guard deliveryStates.forget(name) else { return }
+        instruments.forgetGauges(of: [.deliveryBehind, .deliveryWaiting, .deliveryOldest, .deliveryDead], with: ["delivery": name])
+    }
 }

@@ -32,7 +32,7 @@ extension TableStore {
         try await query { connection -> DeletionOutcome? in
             let rows = try connection.fetchAll(
                 """
-                SELECT requested_at, outcome, client_id, reason, settled_at FROM revocation_outcome WHERE id = $1
+                SELECT requested_at, outcome, client_id, reason, settled_at, user_id FROM revocation_outcome WHERE id = $1
                  ORDER BY settled_at, client_id
                 """,
                 id
@@ -48,6 +48,7 @@ extension TableStore {
             }
             return DeletionOutcome(
                 row: RowReference(id: id, time: first.time(at: 0) ?? .earliest),
+                userID: first.text(at: 5) ?? "",
                 isWaiting: receipts.count < rows.count,
                 isHeld: rows.contains { $0.text(at: 1) == "held" },
                 receipts: receipts
@@ -119,14 +120,14 @@ extension TableConnection {
         case .deletion(let credential, let requestedAt, let key):
             // Of a later time it would revoke a later sign-in.
             let time = min(requestedAt ?? now, now)
-            return try append(under: key, at: now, seenBy: "requested_at FROM revocation_outcome") {
+            return try append(under: key, at: now, of: credential.userID, seenBy: "requested_at FROM revocation_outcome") {
                 let row = try insert(
                     "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",
                     credential.clientID.columnValue,
                     credential.userID.columnValue,
                     time.columnValue
                 )
-                return RowReference(id: row, time: time)
+                return RowReference(id: row, time: time, userID: credential.userID)
             }
         }
     }

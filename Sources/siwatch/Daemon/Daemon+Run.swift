@@ -58,7 +58,8 @@ extension Daemon {
         if let orphans = FirstProcess.orphans { services.append(orphans) }
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
-            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,
+            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, overdueCount, databaseWatch,
+            health.backendWatch.service,
             desk.service, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.

@@ -24,9 +24,10 @@ struct Daemon {
         _ keys: Keys,
         _ database: OpenedDatabase,
         _ client: HTTPClient,
-        log output: LogOutput
+        log output: LogOutput,
+        delivers: Bool = true
     ) async throws {
-        let context = try await DaemonContext(configuration, database, log: output)
+        let context = try await DaemonContext(configuration, database, log: output, delivers: delivers)
         let apple = try await AppleAccess(client, context)
         let signInRush = SignInRush()
         queueWakeups = QueueWakeups(every: configuration.queues.pollInterval)

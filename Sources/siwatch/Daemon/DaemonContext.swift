@@ -26,14 +26,14 @@ struct DaemonContext {
     let telemetry: Telemetry
 
     /// - Throws: `StoreError`
-    init(_ configuration: Configuration, _ database: OpenedDatabase, log output: LogOutput) async throws {
+    init(_ configuration: Configuration, _ database: OpenedDatabase, log output: LogOutput, delivers: Bool) async throws {
         self.configuration = configuration
         store = database.store
         doorStore = database.doorStore ?? database.store
         self.database = database.location
         sealer = database.sealer
         intakeTest = database.intakeTest
-        membership = try await FleetMembership(in: store, as: database.replica, configuration)
+        membership = try await FleetMembership(in: store, as: database.replica, configuration, delivers: delivers)
         clock = membership.clock
         self.output = output
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }

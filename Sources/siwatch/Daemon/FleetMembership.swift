@@ -16,15 +16,18 @@ struct FleetMembership: Sendable {
     private let clients: [FleetLane: Set<String>]
     private let shared: (fleet: any Fleet, clock: FleetClock)?
 
+    /// - Parameter delivers: whether this process sends webhooks.
     /// - Throws: `StoreError`
-    init(in store: any CredentialStore, as replica: Replica, _ configuration: Configuration) async throws {
+    init(in store: any CredentialStore, as replica: Replica, _ configuration: Configuration, delivers: Bool) async throws {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
         self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
         let lanes =
-            configuration.apps.map { FleetLane.app($0.name) } + configuration.deliveries.map { .delivery($0.name) } + [.maintenance]
+            configuration.apps.map { FleetLane.app($0.name) } + (delivers ? configuration.deliveries.map { .delivery($0.name) } : []) + [
+                .maintenance
+            ]
         guard let fleet = store.fleet else {
             clock = .system
             leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
@@ -60,7 +63,7 @@ struct FleetMembership: Sendable {
     var keepsHouse: Bool { lease(of: .maintenance).holds }
 
     /// Whether this process sends the webhooks of a delivery.
-    func delivers(_ name: String) -> Bool { lease(of: .delivery(name)).holds }
+    func delivers(_ name: String) -> Bool { leases[.delivery(name)]?.holds ?? false }
 
     /// Whether this process may ask Apple for an app, at the moment of asking. Nil if no other replica can be there.
     func mayAsk(for app: String) -> (@Sendable () -> Bool)? {

@@ -33,7 +33,7 @@ struct Run: AsyncParsableCommand {
             try await HTTPClient.withHTTPClient(configuration: .bounded) { client in
                 let daemon: Daemon
                 do {
-                    daemon = try await Daemon(configuration, keys, database, client, log: output)
+                    daemon = try await Daemon(configuration, keys, database, client, log: output, delivers: !once)
                 } catch {
                     await database.leave()
                     throw error

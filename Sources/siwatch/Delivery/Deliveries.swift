@@ -31,11 +31,6 @@ struct Deliveries: Service {
     init(_ keys: Keys, _ context: DaemonContext) async throws {
         // Before anything is settled, so that a delivery that is new misses no change of this process.
         for configured in context.configuration.deliveries { try await context.store.beginDelivery(configured.name) }
-        for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
-            let advice =
-                "stop siwatch, and run siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name)"
-            context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(advice)")
-        }
         membership = context.membership
         loops = context.configuration.deliveries.map { configured in
             let source = ReceiverSource(configured, keys.deliveries[configured.name] ?? DeliveryKeys())

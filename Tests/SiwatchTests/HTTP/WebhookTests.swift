@@ -172,7 +172,7 @@ import Testing
             let folder = try WatchedFolder()
             defer { folder.remove() }
             let table = try Hook.table(in: folder, port: port, "types = [\"credential.authorized\"]")
-            try await Site.with(folder, on: .server(nil), table) { site in
+            try await Site.with(folder, on: .server(nil), listen: "127.0.0.1:0", table) { site in
                 let other = try folder.copy()
                 defer { other.remove() }
                 for (name, text) in table { try other.edit("[\(name)]\n\(text)\n", "") }
@@ -180,6 +180,12 @@ import Testing
                     try await site.daemon { daemon in
                         try await site.settle(try await site.apple.signIn(1))
                         _ = try await receiver.hooks(count: 1)
+                        let behind = #"siwatch_delivery_behind{delivery="hook"} 0"#
+                        #expect(
+                            try await OperationsPages(of: daemon).get("metrics", within: .seconds(60)) { $0.contains(behind) }.contains(
+                                behind
+                            )
+                        )
                         let (status, output) = try await other.run("delivery", "drop", "hook")
                         #expect(status == 69 && output.joined().contains("has the delivery hook"), "\(output)")
                         // What somebody deletes by hand is not missed in silence.

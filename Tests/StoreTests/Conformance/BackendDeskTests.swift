@@ -30,7 +30,7 @@ import Testing
         let times = [Timestamp](repeating: .start + .hours(1), count: 3) + [.start, .start + .hours(1), .start, .start + .hours(1)]
         let rows = zip([1, 1, 2, 3, 1, 2, 3], times).map { RowReference(id: $0, time: $1) }
         // A backend may tell two users with one time. The user is part of the reference then.
-        let ofUsers = [1: "ann", 3: "bob"]
+        let ofUsers = [1: "ann", 3: "bob", 4: "eve", 5: "eve", 6: "eve"]
         let expected = rows.indices.map { RowReference(id: rows[$0].id, time: rows[$0].time, userID: ofUsers[$0]) }
         #expect(told == expected.map { .row($0) })
         #expect(expected[1].names(rows[1], of: "ann") && !expected[1].names(rows[1], of: "bob") && rows[1].names(rows[1], of: "bob"))
@@ -73,13 +73,14 @@ import Testing
                 at: time
             )[0]
         }
-        func row(_ id: Int64, at time: Timestamp = .start) -> AppendedRequest { .row(RowReference(id: id, time: time)) }
+        func row(_ id: Int64, at time: Timestamp = .start) -> AppendedRequest { .row(RowReference(id: id, time: time, userID: "ann")) }
         #expect(try await tell(Self.key("é")) == row(1))
         #expect(try await tell(Self.key("é"), at: .start + .hours(1)) == row(1))
         #expect(try await tell(Self.key("é", 2)) == .keyUsed)
         #expect(try await tell(Self.key("é", client: "other")) == row(2))
         #expect(try await tell(nil) == row(3))
         #expect(try await store.count("revocation_queue") == 3)
+        #expect(try await store.ports.deletionOutcome(1)?.userID == "ann")
         // The row may have left its queue, and may be erased.
         try await store.run(
             """
