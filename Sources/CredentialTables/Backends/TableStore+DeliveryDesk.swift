@@ -148,13 +148,15 @@ extension TableConnection {
     /// - Returns: how many of them were still to be sent at most, by delivery. Which of them it wants, the configuration says.
     func forgetWebhooks(of changes: some Collection<Int64>) throws -> [String: Int] {
         let list = try JSONText.encode(changes.sorted())
-        let failed = try fetchAll(
-            "DELETE FROM delivery_retry WHERE \(dialect.isOne("change_id", ofIntegers: "$1")) RETURNING delivery",
-            list
-        )
-        var counts: [String: Int] = failed.reduce(into: [:]) { $0[$1.text(at: 0) ?? "", default: 0] += 1 }
+        var counts: [String: Int] = [:]
         for delivery in try fetchAll("SELECT name, cursor FROM delivery") {
-            counts[delivery.text(at: 0) ?? "", default: 0] += changes.count { $0 > delivery.integer(at: 1) }
+            let name = delivery.text(at: 0) ?? ""
+            let failed = try change(
+                "DELETE FROM delivery_retry WHERE delivery = $1 AND \(dialect.isOne("change_id", ofIntegers: "$2"))",
+                name,
+                list
+            )
+            counts[name] = failed + changes.count { $0 > delivery.integer(at: 1) }
         }
         return counts.filter { $0.value > 0 }
     }
