@@ -75,7 +75,7 @@ CREATE TABLE revocation_queue (
   opened_at    INTEGER,
   held_at      INTEGER,
   confirmed_at INTEGER
-) STRICT;
+, effective_at INTEGER) STRICT;
 
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL AND held_at IS NULL;
 

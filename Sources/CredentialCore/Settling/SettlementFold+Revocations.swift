@@ -9,24 +9,28 @@ extension SettlementFold {
         guard basis.heldRevocationRequests[work.id] == work.claim else { return .superseded }
         switch verdict {
         case .rejected(let reason): return close(work, .rejected, reason)
-        case .accepted: return open(work)
+        case .accepted(let time): return open(work, lookedAt: time)
         }
     }
 
-    private mutating func open(_ work: ClaimedRevocationRequest) -> Settled {
+    private mutating func open(_ work: ClaimedRevocationRequest, lookedAt: Timestamp) -> Settled {
         guard let credential = work.credential else { return close(work, .rejected, .malformed) }
         // The request's client is configured, so the store is about to learn of it.
         guard let app = apps[credential.clientID] else { return postpone(work, for: SettlementRules.unknownClientRetry) }
         let id = AppUserID(app: app, userID: credential.userID)
         let waiting = waitingGrants(of: id, includingAhead: true)
         let holdings = basis.users[id]?.holdings ?? []
-        let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
+        let signIns = holdings.compactMap(\.record.credential.grantedAt)
+        let wantedAt = work.effectiveAt ?? effectiveTime(of: work, lookedAt: lookedAt, knowing: signIns + waiting.map(\.grantedAt))
+        var work = work
+        work.effectiveAt = wantedAt
+        let hasSignedIn = signIns.contains { $0 > wantedAt }
         if hasSignedIn { return close(work, .superseded) }
         // A newer row may turn out to be no sign-in: Apple may refuse its code, its token may have been told before, or siwatch may reject
         // it. The request has no deadline, so it waits until the row is settled. An older row may bring one more token to revoke.
-        let mayHaveSignedIn = waiting.contains { $0.grantedAt > work.requestedAt }
-        if mayHaveSignedIn || isWorthWaiting(for: waiting, since: work.requestedAt) {
-            return postpone(work, for: rules.requestRetry(requestedAt: work.requestedAt, at: now))
+        let mayHaveSignedIn = waiting.contains { $0.grantedAt > wantedAt }
+        if mayHaveSignedIn || isWorthWaiting(for: waiting, since: wantedAt) {
+            return postpone(work, for: rules.requestRetry(requestedAt: wantedAt, at: now))
         }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential
@@ -39,15 +43,21 @@ extension SettlementFold {
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
         // If two requests name a token, one proof is enough. A request that a sign-in has overtaken proves nothing any more.
-        let signedInAt = holdings.compactMap(\.record.credential.grantedAt).max()
-        let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signedInAt, than: $0.value) }
+        let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signIns.max(), than: $0.value) }
         let newTokens = tokens.filter { atWork[$0.key] == nil }
         guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
         if !work.isConfirmed, let settled = hold(work, of: app) { return settled }
-        for token in newTokens { basis.tokensBeingRevoked[id, default: [:]][token.key] = work.requestedAt }
+        for token in newTokens { basis.tokensBeingRevoked[id, default: [:]][token.key] = wantedAt }
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
+    }
+
+    /// From when a request counts. A backend may have dated it ahead, and a sign-in after siwatch's first look is a new one. A sign-in that is
+    /// known then, and that the request's own date follows, is one that the request names: its date may be from the same clock.
+    private func effectiveTime(of work: ClaimedRevocationRequest, lookedAt: Timestamp, knowing signIns: [Timestamp]) -> Timestamp {
+        let lookedAt = lookedAt.advanced(by: SettlementRules.longestLead)
+        return min(work.requestedAt, signIns.filter { $0 <= work.requestedAt }.reduce(lookedAt, max))
     }
 
     /// - Returns: nil if the brake lets the request through.

@@ -76,7 +76,7 @@ package struct SettlementScope: Sendable {
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
             case .revocationRequest(let work, let verdict):
                 revocationRequests.append((work.id, work.claim))
-                guard verdict == .accepted, let credential = work.credential, let app = apps[credential.clientID] else { continue }
+                guard case .accepted = verdict, let credential = work.credential, let app = apps[credential.clientID] else { continue }
                 touch(credential.userID, at: credential.clientID, waitingGrantsCount: true)
                 leaving.insert(AppUserID(app: app, userID: credential.userID))
                 brakedApps.insert(app)

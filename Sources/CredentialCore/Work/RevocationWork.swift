@@ -8,16 +8,27 @@ package struct ClaimedRevocationRequest: Sendable {
     /// The app of the client; nil if the store does not know the client.
     package var app: String?
     package var requestedAt: Timestamp
+    /// From when the request counts; nil before siwatch has looked at it. Not later than `requestedAt`.
+    package var effectiveAt: Timestamp?
     /// The user and client; nil if they are not UTF-8 or too long to be meant.
     package var credential: CredentialID?
     /// Whether an operator has confirmed the request, so that the brake does not hold it.
     package var isConfirmed: Bool
 
-    package init(id: Int64, claim: Claim, app: String?, requestedAt: Timestamp, credential: CredentialID?, isConfirmed: Bool = false) {
+    package init(
+        id: Int64,
+        claim: Claim,
+        app: String?,
+        requestedAt: Timestamp,
+        effectiveAt: Timestamp? = nil,
+        credential: CredentialID?,
+        isConfirmed: Bool = false
+    ) {
         self.id = id
         self.claim = claim
         self.app = app
         self.requestedAt = requestedAt
+        self.effectiveAt = effectiveAt
         self.credential = credential
         self.isConfirmed = isConfirmed
     }
@@ -28,6 +39,7 @@ package struct ClaimedRevocationRequest: Sendable {
 package struct DueRevocation: Sendable {
     /// The id of the row in `revocation_queue`.
     package var request: Int64
+    /// From when the request counts.
     package var requestedAt: Timestamp
     package var id: CredentialID
     package var app: String
@@ -116,8 +128,8 @@ package enum NewerSignIn: Sendable, Equatable {
 }
 
 package enum RevocationRequestVerdict: Sendable, Equatable {
-    /// siwatch may revoke the tokens of the request, if there are any.
-    case accepted
+    /// siwatch may revoke the tokens of the request, if there are any. It looked at the request at `time`, by Apple's clock.
+    case accepted(at: Timestamp)
     case rejected(RevocationRejection)
 }
 

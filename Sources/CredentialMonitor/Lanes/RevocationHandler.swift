@@ -19,6 +19,7 @@ package struct RevocationHandler: WorkHandler {
     private let policy: RefreshPolicy
     private let breakers: Breakers
     private let clock: WallClock
+    private let clockGuard: ClockGuard?
     private let telemetry: Telemetry
 
     package let lane = Lane.revocations
@@ -32,6 +33,7 @@ package struct RevocationHandler: WorkHandler {
         policy: RefreshPolicy,
         breakers: Breakers,
         clock: WallClock,
+        clockGuard: ClockGuard? = nil,
         telemetry: Telemetry
     ) {
         self.apps = Dictionary(
@@ -54,6 +56,7 @@ package struct RevocationHandler: WorkHandler {
         self.policy = policy
         self.breakers = breakers
         self.clock = clock
+        self.clockGuard = clockGuard
         self.telemetry = telemetry
     }
 
@@ -117,7 +120,7 @@ package struct RevocationHandler: WorkHandler {
         guard let (app, _) = apps.values.first(where: { $0.app.clientIDs.contains(credential.clientID) }) else {
             return .rejected(.unknownClient)
         }
-        return app.mayRevoke ? .accepted : .rejected(.revocationsDisabled)
+        return app.mayRevoke ? .accepted(at: clockGuard?.appleTime ?? clock.now) : .rejected(.revocationsDisabled)
     }
 
     // MARK: A token

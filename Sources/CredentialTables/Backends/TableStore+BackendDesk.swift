@@ -118,8 +118,7 @@ extension TableConnection {
                 RowReference(id: try insert(signIn, at: time), time: time, userID: signIn.toldUser)
             }
         case .deletion(let credential, let requestedAt, let key):
-            // Of a later time it would revoke a later sign-in.
-            let time = min(requestedAt ?? now, now)
+            let time = requestedAt ?? now
             return try append(under: key, at: now, of: credential.userID, seenBy: "requested_at FROM revocation_outcome") {
                 let row = try insert(
                     "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",

@@ -13,9 +13,10 @@ extension TableStore {
             // A known sign-in or event ends an older request, and leaves a newer one.
             try connection.fetchOne(
                 """
-                SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
-                 WHERE q.user_id = $1 AND q.opened_at IS NULL AND q.requested_at >= $3 AND client.app = $2
-                   AND q.requested_at > COALESCE(
+                SELECT MIN(COALESCE(q.effective_at, q.requested_at))
+                  FROM revocation_queue q JOIN client ON client.client_id = q.client_id
+                 WHERE q.user_id = $1 AND q.opened_at IS NULL AND client.app = $2 AND COALESCE(q.effective_at, q.requested_at) >= $3
+                   AND COALESCE(q.effective_at, q.requested_at) > COALESCE(
                          (SELECT MAX(at) FROM (SELECT MAX(granted_at) AS at FROM credential WHERE user_id = $1 AND app = $2
                                                UNION ALL SELECT MAX(consent_revoked_at) FROM user_event WHERE user_id = $1 AND app = $2
                                                UNION ALL SELECT MAX(deleted_at) FROM user_event WHERE user_id = $1 AND app = $2) AS found), 0)

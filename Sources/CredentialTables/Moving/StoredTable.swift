@@ -139,7 +139,7 @@ extension StoredTable {
             "revocation_queue",
             .users,
             remembersGreatestID: true,
-            .integers("id", "requested_at", "due_at", "opened_at", "held_at", "confirmed_at"),
+            .integers("id", "requested_at", "effective_at", "due_at", "opened_at", "held_at", "confirmed_at"),
             .texts("client_id", "user_id", "claimed_by"),
             .integers("attempts", bytes: 4)
         ),

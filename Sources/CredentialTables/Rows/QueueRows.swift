@@ -66,7 +66,7 @@ extension ClaimedCode.Content {
 
 extension ClaimedRevocationRequest {
     /// - Parameters:
-    ///   - row: `requested_at, client_id, user_id`, from the given index on.
+    ///   - row: `requested_at, client_id, user_id, confirmed_at, effective_at`, from the given index on.
     ///   - apps: the app of each known client.
     package init(_ row: some TableRow, from start: Int, id: Int64, claim: Claim, apps: [String: String]) {
         let clientID = row.text(at: start + 1, upTo: Longest.identifier)
@@ -76,6 +76,7 @@ extension ClaimedRevocationRequest {
             claim: claim,
             app: clientID.flatMap { apps[$0] },
             requestedAt: Timestamp(milliseconds: row.integer(at: start)),
+            effectiveAt: row.time(at: start + 4),
             credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } },
             isConfirmed: !row.isNull(at: start + 3)
         )

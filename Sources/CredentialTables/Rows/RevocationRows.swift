@@ -23,17 +23,24 @@ package struct RevocationRows<Connection: TableConnection> {
         case .open(let work, let credential, let tokens):
             for token in tokens { try insert(token, for: work, of: credential) }
             try connection.execute(
-                "UPDATE revocation_queue SET opened_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2",
+                "UPDATE revocation_queue SET effective_at = $1, opened_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
+                work.effectiveAt,
                 now,
                 work.id
             )
             return false
         case .postpone(let work, let until):
-            try connection.execute("UPDATE revocation_queue SET due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2", until, work.id)
+            try connection.execute(
+                "UPDATE revocation_queue SET effective_at = $1, due_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
+                work.effectiveAt,
+                until,
+                work.id
+            )
             return false
         case .hold(let work):
             try connection.execute(
-                "UPDATE revocation_queue SET held_at = $1, due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2",
+                "UPDATE revocation_queue SET effective_at = $1, held_at = $2, due_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
+                work.effectiveAt,
                 now,
                 work.id
             )
@@ -78,7 +85,7 @@ package struct RevocationRows<Connection: TableConnection> {
             client.id,
             client.app.id,
             credential.userID,
-            work.requestedAt,
+            work.effectiveAt,
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
@@ -121,7 +128,8 @@ package struct RevocationRows<Connection: TableConnection> {
             INSERT INTO revocation_log (key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer,
                                         after_at, after_date, after_answer, request, app, client_id, user_id, requested_at,
                                         token_granted_at, settled_at, outcome, reason)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+                    COALESCE((SELECT requested_at FROM revocation_queue WHERE id = $11), $15), $16, $17, $18, $19)
             """,
             proof.answers + [
                 work.request.columnValue,

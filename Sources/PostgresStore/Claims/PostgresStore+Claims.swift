@@ -65,7 +65,11 @@ extension PostgresStore {
         lease: Duration
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
-        let claim = QueueClaim(queue: .revocation, lane: Schema.unopened, returning: "requested_at, client_id, user_id, confirmed_at")
+        let claim = QueueClaim(
+            queue: .revocation,
+            lane: Schema.unopened,
+            returning: "requested_at, client_id, user_id, confirmed_at, effective_at"
+        )
         return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
                 ClaimedRevocationRequest(

@@ -19,6 +19,12 @@ enum Schema {
             summary: "what Apple said of a sign-in by code, the keys of requests over HTTP, and deliveries",
             sql: doors
         ),
+        SchemaStep(
+            version: 3,
+            compatibleFrom: 1,
+            summary: "from when a request to revoke counts",
+            sql: "ALTER TABLE revocation_queue ADD COLUMN effective_at BIGINT;"
+        ),
     ]
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers

@@ -44,7 +44,7 @@ extension SQLiteStore {
                 UPDATE revocation_queue
                    SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                  WHERE id = ?
-                RETURNING attempts, requested_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), confirmed_at
+                RETURNING attempts, requested_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), confirmed_at, effective_at
                 """,
                 in: db
             )

@@ -24,6 +24,12 @@ enum Schema {
             summary: "what Apple said of a sign-in by code, the keys of requests over HTTP, and deliveries",
             sql: doors
         ),
+        SchemaStep(
+            version: 3,
+            compatibleFrom: 1,
+            summary: "from when a request to revoke counts",
+            sql: "ALTER TABLE revocation_queue ADD COLUMN effective_at INTEGER;"
+        ),
     ]
 
     /// SQL: whether a column holds one of some words. Does not use IN, because SQLite builds a table of more than two words with every row

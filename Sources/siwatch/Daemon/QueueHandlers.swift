@@ -55,6 +55,7 @@ struct QueueHandlers {
             policy: configuration.refreshPolicy,
             breakers: writer.breakers,
             clock: clock,
+            clockGuard: context.clockGuard,
             telemetry: telemetry
         )
     }

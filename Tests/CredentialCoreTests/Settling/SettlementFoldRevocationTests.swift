@@ -93,7 +93,7 @@ import Testing
     }
 
     private static func accepted(_ request: ClaimedRevocationRequest = request()) -> Settlement {
-        .revocationRequest(request, .accepted)
+        .revocationRequest(request, .accepted(at: now))
     }
 
     private static func opened(_ changes: SettlementChanges) -> [String] {
@@ -135,6 +135,26 @@ import Testing
         var world = Self.world(("app", 1))
         world.signIn(client, at: Self.asked.advanced(by: .milliseconds(1)), hasToken: false)
         #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
+    }
+
+    /// From siwatch's first look, however far ahead the backend has dated it, and from no later look.
+    @Test func aRequestThatIsDatedAheadCountsFromTheFirstLook() {
+        let far = Self.now.advanced(by: .seconds(3600))
+        let look = Self.now.advanced(by: SettlementRules.longestLead)
+        #expect(Self.effectiveAt(Self.world(("app", 1)), Self.request(at: far)) == look)
+        #expect(Self.effectiveAt(Self.world(("app", 1)), Self.request(at: Self.asked)) == Self.asked)
+        var seen = Self.request(at: far)
+        seen.effectiveAt = Self.asked
+        #expect(Self.effectiveAt(Self.world(("app", 1)), seen) == Self.asked)
+        // A clock that is ahead has dated the sign-in, too.
+        var world = Self.world(("app", 1))
+        world.signIn("web", at: far.advanced(by: .seconds(-60)))
+        #expect(Self.effectiveAt(world, Self.request(at: far)) == far.advanced(by: .seconds(-60)))
+    }
+
+    private static func effectiveAt(_ world: World, _ request: ClaimedRevocationRequest) -> Timestamp? {
+        guard case .revocation(.open(let work, _, _)) = world.fold(accepted(request)).queueRows.last else { return nil }
+        return work.effectiveAt
     }
 
     /// The waiting sign-in may bring an old token, or siwatch may reject it. Then the request must not be lost.

@@ -146,7 +146,7 @@ import Testing
         try await store.signIn(user, token: "r-\(user)")
         try await store.requestRevocation(user, at: now)
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
-            #expect(try await store.settle(.revocationRequest(request, .accepted), at: now) == .postponed)
+            #expect(try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now) == .postponed)
         }
     }
 

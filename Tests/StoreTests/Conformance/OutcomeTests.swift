@@ -55,7 +55,7 @@ import Testing
                 == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil]]
         )
         let requests = try await store.ports.claimRevocationRequests(upTo: 10, at: asked, lease: .minutes(1))
-        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted) }, at: asked)
+        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: asked)) }, at: asked)
         #expect(
             try await outcomes(of: "revocation", in: store)
                 == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "no_token", nil]]

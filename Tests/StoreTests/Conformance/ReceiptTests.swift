@@ -13,7 +13,7 @@ import Testing
 
     private func open(_ store: StoreUnderTest, at now: Timestamp = asked) async throws {
         let requests = try await store.ports.claimRevocationRequests(upTo: 10, at: now, lease: .minutes(1))
-        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted) }, at: now)
+        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now)
     }
 
     /// Apple's answers to the next questions, one second apart.

@@ -50,7 +50,7 @@ struct FullFile {
     private func revoke(_ user: String, at now: Timestamp) async throws {
         try await store.requestRevocation(user, at: now)
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
-            _ = try await store.settle(.revocationRequest(request, .accepted), at: now)
+            _ = try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now)
         }
         for word in [RevocationProof.Answer.Word.accepted, .revoked, .rejected] {
             let permits = ["example": 10]
@@ -74,7 +74,7 @@ struct FullFile {
         try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
         try await store.requestRevocation("person 6", at: .start + .hours(7))
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .hours(8), lease: StoreUnderTest.lease) {
-            _ = try await store.settle(.revocationRequest(request, .accepted), at: .start + .hours(8))
+            _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .hours(8))), at: .start + .hours(8))
         }
         try await store.requestRevocation("nobody", client: "elsewhere", at: .start + .hours(7))
         try await store.run(

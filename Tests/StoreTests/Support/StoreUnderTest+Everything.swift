@@ -70,7 +70,7 @@ extension StoreUnderTest {
         _ = try await ports.firstRequestToRevoke(CredentialID(clientID: "app", userID: "leaving"), since: now)
         _ = try await ports.isSignedIn(CredentialID(clientID: "app", userID: "leaving"), besides: 1)
         for request in try await ports.claimRevocationRequests(upTo: 10, at: now + .seconds(1), lease: Self.lease) {
-            _ = try await settle(.revocationRequest(request, .accepted), at: now + .seconds(1))
+            _ = try await settle(.revocationRequest(request, .accepted(at: now + .seconds(1))), at: now + .seconds(1))
         }
         _ = try await ports.dueRevocations(upTo: 10, at: now + .seconds(2))
         for work in try await ports.claimRevocations(permits: permits, at: now + .seconds(2), policy: Self.policy) {

@@ -9,6 +9,8 @@ extension ReferenceModel {
     struct RequestRow {
         var credential: CredentialID
         var requestedAt: Timestamp
+        /// Not later than siwatch's first look, unless the backend dates a known sign-in between the two.
+        var effectiveAt: Timestamp?
         var held: Held?
         /// Whether siwatch is revoking its tokens.
         var isOpen = false
@@ -103,10 +105,11 @@ extension ReferenceModel {
 
     /// The first request after this time that has not begun, for the sign-in that will follow.
     mutating func lookForRequest(of credential: CredentialID, since time: Timestamp) {
-        let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
+        let rows = requestRows.values.filter { !$0.isOpen && isSameUser($0.credential, credential) }
         let events = [userFacts[credential.userID]?.consentRevoked.max(), userFacts[credential.userID]?.deleted.max()]
         let newest = (clients(beside: credential).map { facts[$0]?.grants.max() } + events).compactMap(\.self).max()
-        requestsSeen[SignIn(credential: credential, at: time)] = rows.map(\.requestedAt).filter { $0 > newest ?? .earliest }.min()
+        requestsSeen[SignIn(credential: credential, at: time)] = rows.map { $0.effectiveAt ?? $0.requestedAt }
+            .filter { $0 >= time && $0 > newest ?? .earliest }.min()
     }
 
     private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
@@ -119,7 +122,8 @@ extension ReferenceModel {
 
     // MARK: Requests
 
-    mutating func settle(_ work: ClaimedRevocationRequest, at now: Timestamp) -> Settled {
+    /// - Parameter lookedAt: by Apple's clock, as the process knows it.
+    mutating func settle(_ work: ClaimedRevocationRequest, lookedAt: Timestamp, at now: Timestamp) -> Settled {
         guard let row = requestRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
             return .superseded
         }
@@ -127,11 +131,13 @@ extension ReferenceModel {
         requestRows[work.id]!.held = nil
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
-        if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
-        // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)
-        if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return .postponed }
-        if isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
+        let wantedAt = row.effectiveAt ?? effectiveTime(of: row, lookedAt: lookedAt, waiting)
+        requestRows[work.id]!.effectiveAt = wantedAt
+        if hasSignedIn(credential, after: wantedAt) { return close(work.id, credential, .superseded) }
+        // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
+        if waiting.contains(where: { $0.grantedAt > wantedAt }) { return .postponed }
+        if isWorthWaiting(for: waiting, since: wantedAt, at: now) { return .postponed }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
         // Revocations that a sign-in has overtaken prove nothing any more.
@@ -151,12 +157,18 @@ extension ReferenceModel {
                 text: text,
                 standing: standing,
                 told: Set(facts[id]!.texts.values),
-                requestedAt: row.requestedAt,
+                requestedAt: wantedAt,
                 openedAt: now,
                 verifiedTeam: standing == .neverAccepted ? nil : team(of: token, at: id)
             )
         }
         return .postponed
+    }
+
+    private func effectiveTime(of row: RequestRow, lookedAt: Timestamp, _ waiting: [GrantRow]) -> Timestamp {
+        let signIns = clients(beside: row.credential).compactMap { facts[$0]?.grants.max() } + waiting.map(\.grantedAt)
+        let known = signIns.filter { $0 <= row.requestedAt }.max() ?? .earliest
+        return min(row.requestedAt, max(known, lookedAt.advanced(by: .seconds(3))))
     }
 
     // MARK: The brake

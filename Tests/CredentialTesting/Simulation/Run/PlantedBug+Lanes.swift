@@ -45,6 +45,8 @@ extension PlantedBug {
         case (.revocationDatedByItsProof, .revocation(var work, let verdict)):
             work.requestedAt = now
             return .revocation(work, verdict)
+        case (.requestDatedAheadTrusted, .revocationRequest(let work, .accepted)):
+            return .revocationRequest(work, .accepted(at: work.requestedAt))
         case (.revocationGivenUp, .revocation(let work, .failed)):
             return .revocation(work, .poison)
         default:

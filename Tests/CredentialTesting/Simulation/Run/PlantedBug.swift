@@ -57,6 +57,8 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case requestDuringOutageOverlooked
     /// siwatch dates a revocation by its proof, not by the request.
     case revocationDatedByItsProof
+    /// siwatch takes the date of a request to revoke for true, although it lies ahead.
+    case requestDatedAheadTrusted
     /// siwatch gives up a revocation that Apple does not answer.
     case revocationGivenUp
     /// An undo leaves the last batch of its import.

@@ -118,6 +118,7 @@ struct SimulatedProcess {
             policy: Self.policy,
             breakers: breakers,
             clock: clock,
+            clockGuard: clockGuard,
             telemetry: telemetry
         )
         refreshes = atWork.map { app in

@@ -26,7 +26,7 @@ import Testing
         _ = try await store.settle(.notification(work[0], .rejected(.malformed, detail: "")), at: Self.ended)
         try await store.requestRevocation(Self.user, at: Self.ended + .seconds(1))
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: Self.now, lease: StoreUnderTest.lease) {
-            #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .revocation(.noToken))
+            #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .revocation(.noToken))
         }
         return store
     }

@@ -209,7 +209,7 @@ import Testing
         let store = try await imported(kind, "waits", "opened", "none")
         try await store.requestRevocation("opened", at: Self.later)
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: Self.later, lease: StoreUnderTest.lease) {
-            _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.later)
+            _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.later)), at: Self.later)
         }
         try await store.requestRevocation("waits", at: Self.later)
         let result = try await undo(of: store)

@@ -111,7 +111,7 @@ import Testing
         #expect(try await store.ports.tokens(of: "other", fromTeamsBesides: "NEWTEAM001", upTo: 10).isEmpty)
         try await store.requestRevocation("user", at: .start + .days(4))
         let request = try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .days(4), lease: .seconds(60))[0]
-        _ = try await store.settle(.revocationRequest(request, .accepted), at: .start + .days(4))
+        _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .days(4))), at: .start + .days(4))
         let token = try await store.ports.claimRevocations(permits: ["example": 1], at: .start + .days(4), policy: StoreUnderTest.policy)[0]
         #expect(token.verifiedTeam == "OLDTEAM001")
         // A new token has no known owner yet.

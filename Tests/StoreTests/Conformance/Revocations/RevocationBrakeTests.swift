@@ -26,7 +26,7 @@ import Testing
 
     private func settle(_ store: StoreUnderTest, at now: Timestamp = now) async throws -> [Settled] {
         let requests = try await store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
-        return try await store.settle(requests.map { .revocationRequest($0, .accepted) }, at: now, brake: Self.rules).results
+        return try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now, brake: Self.rules).results
     }
 
     private func held(_ store: StoreUnderTest) async throws -> Int {

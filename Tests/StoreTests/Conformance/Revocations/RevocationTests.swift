@@ -26,7 +26,7 @@ import Testing
         for client in clients { try await store.signIn(user, client: client, token: "r-\(client)-\(user)") }
         try await store.requestRevocation(user, at: Self.asked)
         for request in try await claimRequests(store, at: now) {
-            #expect(try await store.settle(.revocationRequest(request, .accepted), at: now) == .postponed)
+            #expect(try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now) == .postponed)
         }
     }
 
@@ -264,13 +264,13 @@ import Testing
         let store = try kind.make()
         try await store.requestRevocation(client: "new", at: Self.asked)
         let request = try await claimRequests(store)[0]
-        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation_queue") == 1)
         #expect(try await store.count("revocation_log") == 0)
         try store.register("example", ["app", "web", "new"])
         let later = Self.now + SettlementRules.unknownClientRetry
         let again = try await store.ports.claimRevocationRequests(upTo: 10, at: later, lease: StoreUnderTest.lease)[0]
-        #expect(try await store.settle(.revocationRequest(again, .accepted), at: later) == .revocation(.noToken))
+        #expect(try await store.settle(.revocationRequest(again, .accepted(at: later)), at: later) == .revocation(.noToken))
     }
 
     /// Without a token siwatch has nothing to wait for and changes no state.
@@ -282,7 +282,7 @@ import Testing
         let requests = try await claimRequests(store)
         #expect(requests.map(\.app) == ["example", nil])
         let settled = try await store.settle(
-            [.revocationRequest(requests[0], .accepted), .revocationRequest(requests[1], .rejected(.unknownClient))],
+            [.revocationRequest(requests[0], .accepted(at: Self.now)), .revocationRequest(requests[1], .rejected(.unknownClient))],
             at: Self.now
         )
         #expect(settled.results == [.revocation(.noToken), .revocation(.rejected)])
@@ -349,7 +349,9 @@ import Testing
         for user in ["a", "b", "c"] { try await open(store, user, clients: "app") }
         try await store.signIn("d", client: "elsewhere", token: "r")
         try await store.requestRevocation("d", client: "elsewhere", at: Self.asked)
-        for request in try await claimRequests(store) { _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now) }
+        for request in try await claimRequests(store) {
+            _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
+        }
         #expect(try await store.ports.dueRevocations(upTo: 2, at: Self.now) == ["example": 2, "other": 1])
         #expect(try await claimTokens(store, permits: ["example": 2]).count == 2)
         #expect(try await claimTokens(store, permits: ["example": 2]).count == 1)
@@ -447,7 +449,7 @@ import Testing
         #expect(try await store.claimGrants(at: Self.now).count == 1)
         let late = Self.now + .minutes(7)
         let waiting = try await claimRequests(store, at: late)[0]
-        #expect(try await store.settle(.revocationRequest(waiting, .accepted), at: late) == .postponed)
+        #expect(try await store.settle(.revocationRequest(waiting, .accepted(at: late)), at: late) == .postponed)
         #expect(try await store.rows("SELECT opened_at, due_at FROM revocation_queue") == [[nil, .at(late + .minutes(1))]])
         #expect(try await store.count("revocation_log") == 0)
 
@@ -458,7 +460,7 @@ import Testing
         #expect(outcomes.first == expected[what])
         let next = late + .minutes(1)
         let request = try await claimRequests(store, at: next)[0]
-        let settled = try await store.settle(.revocationRequest(request, .accepted), at: next)
+        let settled = try await store.settle(.revocationRequest(request, .accepted(at: next)), at: next)
         let isSignIn = what == "sign-in"
         #expect(settled == (isSignIn ? Settled.revocation(.superseded) : .postponed))
         #expect(try await store.count("revocation") == (isSignIn ? 0 : 1), "the deletion goes on")
@@ -475,13 +477,47 @@ import Testing
         #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: ahead, lookedAt: Self.now) } == [.postponed])
         try await store.requestRevocation(at: Self.now)
         let request = try await claimRequests(store, at: Self.now)[0]
-        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 0)
         // It does not hold an event back.
         #expect(try await store.notify(.consentRevoked, at: Self.asked, now: Self.now) == .notification(.applied))
         #expect(try await store.settleGrants(at: ahead) == [.grant(.applied, nil)])
         let again = try await claimRequests(store, at: ahead)[0]
-        #expect(try await store.settle(.revocationRequest(again, .accepted), at: ahead) == .revocation(.superseded))
+        #expect(try await store.settle(.revocationRequest(again, .accepted(at: ahead)), at: ahead) == .revocation(.superseded))
+    }
+
+    /// The backend's clock is an hour ahead, and siwatch holds the request while the user signs in again. The user named by the request is
+    /// the one of before.
+    @Test(arguments: StoreKind.allCases)
+    func aDeletionThatIsDatedAheadEndsNoLaterSignIn(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.requestRevocation(at: Self.now + .hours(1))
+        let request = try await claimRequests(store)[0]
+        let brake = RevocationBrakeRules(maxRequests: 0)
+        let held = try await store.settle([.revocationRequest(request, .accepted(at: Self.now))], at: Self.now, brake: brake)
+        #expect(held.results == [.heldBack(setsBrake: true)])
+        try await store.signIn(token: "again", at: Self.now + .minutes(10), now: Self.now + .minutes(11))
+        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: Self.now) == .revocationsReleased(count: 1, left: 0))
+        let later = Self.now + .hours(2)
+        let confirmed = try await claimRequests(store, at: later)[0]
+        #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: later)), at: later) == .revocation(.superseded))
+        let receipts = try await store.column("SELECT requested_at FROM revocation_log")
+        #expect(receipts == [.at(Self.now + .hours(1))], "as the backend told it")
+    }
+
+    /// The request waits for a code of before. Then the user signs in again, by a code too.
+    @Test(arguments: StoreKind.allCases)
+    func aCodeOfAfterADeletionThatIsDatedAheadIsNoPartOfIt(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.grant(code: "c", at: Self.now - .seconds(30))
+        try await store.requestRevocation(at: Self.now + .hours(1))
+        let request = try await claimRequests(store)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
+        let user = CredentialID(clientID: "app", userID: "user")
+        #expect(try await store.ports.firstRequestToRevoke(user, since: Self.now - .seconds(30)) == Self.now + .seconds(3))
+        #expect(try await store.ports.firstRequestToRevoke(user, since: Self.now + .minutes(1)) == nil)
     }
 
     /// By our clock its time has come, but our clock is ten minutes ahead of Apple's.
@@ -494,7 +530,7 @@ import Testing
         #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: due, lookedAt: nil) } == [.postponed])
         try await store.requestRevocation(at: Self.asked)
         let request = try await claimRequests(store, at: Self.now)[0]
-        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 0)
     }
 
@@ -527,7 +563,9 @@ import Testing
         #expect(try await asked() == Self.asked + .seconds(1))
         #expect(try await asked(since: Self.asked + .seconds(2)) == Self.asked + .seconds(2))
         #expect(try await asked(since: Self.asked + .seconds(3)) == nil)
-        for request in try await claimRequests(store) { _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now) }
+        for request in try await claimRequests(store) {
+            _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
+        }
         #expect(try await asked() == Self.asked + .seconds(1), "the other is begun")
     }
 
@@ -558,14 +596,14 @@ import Testing
         try await store.signIn(client: "web", token: "new", at: Self.asked + .seconds(5))
         try await store.requestRevocation(at: Self.asked + .seconds(10))
         let request = try await claimRequests(store)[0]
-        _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now)
+        _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
         let tokens = try await claimTokens(store)
         #expect(tokens.map(\.id.clientID).sorted() == ["app", "app", "web"])
         #expect(tokens.filter { $0.request == request.id }.map(\.id.clientID).sorted() == ["app", "web"])
         // A third request finds all tokens under way.
         try await store.requestRevocation(at: Self.asked + .seconds(11))
         let again = try await claimRequests(store)[0]
-        #expect(try await store.settle(.revocationRequest(again, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.settle(.revocationRequest(again, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 3)
     }
 
@@ -577,7 +615,7 @@ import Testing
         let first = try await claimTokens(store)[0]
         try await store.requestRevocation(at: Self.asked + .seconds(10))
         let request = try await claimRequests(store)[0]
-        _ = try await store.settle([.revocation(first, .unnamedUser), .revocationRequest(request, .accepted)], at: Self.now)
+        _ = try await store.settle([.revocation(first, .unnamedUser), .revocationRequest(request, .accepted(at: Self.now))], at: Self.now)
         #expect(try await store.count("revocation WHERE request = \(request.id)") == 1)
     }
 
@@ -587,7 +625,7 @@ import Testing
         let store = try kind.make()
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked + .hours(1))
-        _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted), at: Self.now)
+        _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted(at: Self.now)), at: Self.now)
         _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
         try await store.signIn(client: "web", at: Self.now + .minutes(10))
         #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].newerSignIn == .known)
