@@ -62,7 +62,6 @@ package struct TokenBeingRevoked: Sendable, Equatable {
     package var request: Int64
     package var app: String
     package var clientID: String
-    package var requestedAt: Timestamp
     /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
     package var proof: RevocationProof
@@ -74,7 +73,6 @@ package struct TokenBeingRevoked: Sendable, Equatable {
         request: Int64,
         app: String,
         clientID: String,
-        requestedAt: Timestamp,
         tokenGrantedAt: Timestamp,
         proof: RevocationProof,
         dueAt: Timestamp,
@@ -83,7 +81,6 @@ package struct TokenBeingRevoked: Sendable, Equatable {
         self.request = request
         self.app = app
         self.clientID = clientID
-        self.requestedAt = requestedAt
         self.tokenGrantedAt = tokenGrantedAt
         self.proof = proof
         self.dueAt = dueAt

@@ -53,11 +53,11 @@ extension SettlementFold {
         return .postponed
     }
 
-    /// From when a request counts. A backend may have dated it ahead, and a sign-in after siwatch's first look is a new one. A sign-in that is
-    /// known then, and that the request's own date follows, is one that the request names: its date may be from the same clock.
+    /// From when a request counts. A backend may have dated it ahead, and a sign-in after siwatch's first look is a new one. It counts from
+    /// after the sign-ins that are known then and not later than its own date, which may be from the same clock as theirs.
     private func effectiveTime(of work: ClaimedRevocationRequest, lookedAt: Timestamp, knowing signIns: [Timestamp]) -> Timestamp {
-        let lookedAt = lookedAt.advanced(by: SettlementRules.longestLead)
-        return min(work.requestedAt, signIns.filter { $0 <= work.requestedAt }.reduce(lookedAt, max))
+        let named = signIns.filter { $0 <= work.requestedAt }.map { $0.advanced(by: .milliseconds(1)) }
+        return min(work.requestedAt, named.reduce(lookedAt.advanced(by: SettlementRules.longestLead), max))
     }
 
     /// - Returns: nil if the brake lets the request through.

@@ -41,7 +41,7 @@ package struct SettlementRules: Sendable {
     ///
     /// Events have no such rule, because new events go before waiting ones.
     ///
-    /// - Parameter requestedAt: by a backend, which may have dated the request ahead. Far ahead it is looked at as rarely as long after.
+    /// - Parameter requestedAt: from when the request counts. Far ahead it is looked at as rarely as long after.
     func requestRetry(requestedAt: Timestamp, at now: Timestamp) -> Duration {
         let waited = requestedAt > now ? now.duration(to: requestedAt) : requestedAt.duration(to: now)
         guard waited < Self.longestWaitForGrant else { return Self.longestSignInRetry }

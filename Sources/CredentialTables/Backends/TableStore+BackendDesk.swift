@@ -118,7 +118,8 @@ extension TableConnection {
                 RowReference(id: try insert(signIn, at: time), time: time, userID: signIn.toldUser)
             }
         case .deletion(let credential, let requestedAt, let key):
-            let time = requestedAt ?? now
+            // Dated ahead, it would name sign-ins between now and siwatch's first look at it.
+            let time = min(requestedAt ?? now, now)
             return try append(under: key, at: now, of: credential.userID, seenBy: "requested_at FROM revocation_outcome") {
                 let row = try insert(
                     "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",

@@ -140,7 +140,7 @@ extension TableConnection {
         )
         revocations.tokens = try fetchAll(
             """
-            SELECT r.request, app.name, client.client_id, r.requested_at, r.token_granted_at, r.due_at, r.claimed_by IS NOT NULL,
+            SELECT r.request, app.name, client.client_id, r.token_granted_at, r.due_at, r.claimed_by IS NOT NULL,
                    \(RevocationProof.columns)
               FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
              WHERE r.user_id = $1 ORDER BY r.request, client.client_id
@@ -151,11 +151,10 @@ extension TableConnection {
                 request: row.integer(at: 0),
                 app: row.text(at: 1) ?? "",
                 clientID: row.text(at: 2) ?? "",
-                requestedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                tokenGrantedAt: Timestamp(milliseconds: row.integer(at: 4)),
-                proof: RevocationProof(row, from: 7),
-                dueAt: Timestamp(milliseconds: row.integer(at: 5)),
-                isClaimed: row.bool(at: 6)
+                tokenGrantedAt: Timestamp(milliseconds: row.integer(at: 3)),
+                proof: RevocationProof(row, from: 6),
+                dueAt: Timestamp(milliseconds: row.integer(at: 4)),
+                isClaimed: row.bool(at: 5)
             )
         }
         return revocations

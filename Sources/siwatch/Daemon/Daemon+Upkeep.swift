@@ -40,17 +40,6 @@ extension Daemon {
         }
     }
 
-    /// Looks every hour whether the database has a delivery that nobody sends.
-    var deliveryWatch: Recurring {
-        Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
-            for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
-                let rename = "siwatch delivery rename \(name) NEW"
-                let advice = "stop siwatch, and run \(rename) if it has another name now, else siwatch delivery drop \(name)"
-                context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(advice)")
-            }
-        }
-    }
-
     func maintain() async throws {
         let (store, clock, clockGuard) = (context.store, context.clock, context.clockGuard)
         if let now = clockGuard.trusted { try await store.forget(at: now, naming: context.sealer) }

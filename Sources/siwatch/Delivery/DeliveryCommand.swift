@@ -222,20 +222,3 @@ extension CommonOptions {
         }
     }
 }
-
-extension DeliveryPosition {
-    /// What it still has to send.
-    var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
-}
-
-extension CredentialStore {
-    /// The deliveries that the database knows, and neither the configuration nor another siwatch at work, by name.
-    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
-        var positions: [String: DeliveryPosition] = [:]
-        for name in Set(try await deliveryNames()).subtracting(configuration.deliveries.map(\.name)) {
-            guard try await fleet?.replicas(for: .delivery(name)).isEmpty ?? true else { continue }
-            positions[name] = try await delivery(name)
-        }
-        return positions
-    }
-}

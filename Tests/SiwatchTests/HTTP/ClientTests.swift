@@ -90,6 +90,9 @@ import Testing
             }
             #expect(try await siwatch.state(of: user.userID)?.state == .authorized)
             #expect(try await siwatch.state(of: "nobody") == nil)
+            // A path that is not siwatch's knows of nobody, either.
+            let elsewhere = try SiwatchClient(url: "\(door.url)/elsewhere", token: door.token ?? "")
+            await #expect(throws: SiwatchError.self) { try await elsewhere.state(of: user.userID) }
             #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == false)
 
             let deletion = try await siwatch.delete(clientID: SimulatedApple.clientIDs[0], userID: user.userID)

@@ -112,36 +112,28 @@ import Testing
     @Test func aStopAnswersWhoWaits() async throws {
         try await withSite { site in
             let daemon = try await site.folder.startDaemon()
-            let door = try await Door(of: daemon, in: site.folder)
-            let start = ContinuousClock.now
-            async let poll = door.get("/v1/changes?after=0-0&wait=25")
-            async let stream = door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
-            // Until both wait, a request of another client has been answered.
-            for _ in 1...20 { _ = try await door.get("/v1/changes") }
-            daemon.signal(SIGTERM)
-            #expect(try await poll.status == 200)
-            #expect(try await stream.status == 200)
+            try await letsFollowersGo(daemon, Door(of: daemon, in: site.folder), at: SIGTERM)
             #expect(await daemon.exit() == 0)
-            #expect(ContinuousClock.now - start < .seconds(20))
         }
     }
 
     /// They have to show the token again, which may be gone.
     @Test func aReloadLetsFollowersGo() async throws {
         try await withSite { site in
-            try await site.daemon { daemon in
-                let door = try await Door(of: daemon, in: site.folder)
-                let start = ContinuousClock.now
-                async let poll = door.get("/v1/changes?after=0-0&wait=25")
-                async let stream = door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
-                // Until both wait, a request of another client has been answered.
-                for _ in 1...20 { _ = try await door.get("/v1/changes") }
-                daemon.signal(SIGHUP)
-                #expect(try await poll.status == 200)
-                #expect(try await stream.status == 200)
-                #expect(ContinuousClock.now - start < .seconds(20))
-            }
+            try await site.daemon { daemon in try await letsFollowersGo(daemon, Door(of: daemon, in: site.folder), at: SIGHUP) }
         }
+    }
+
+    private func letsFollowersGo(_ daemon: ChildProcess, _ door: Door, at signal: Int32) async throws {
+        let start = ContinuousClock.now
+        async let poll = door.get("/v1/changes?after=0-0&wait=25")
+        async let stream = door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
+        // Until both wait, a request of another client has been answered.
+        for _ in 1...20 { _ = try await door.get("/v1/changes") }
+        daemon.signal(signal)
+        #expect(try await poll.status == 200)
+        #expect(try await stream.status == 200)
+        #expect(ContinuousClock.now - start < .seconds(20))
     }
 
     @Test func aUnixSocketHasItsMode() async throws {

@@ -151,6 +151,8 @@ import Testing
                 try await site.settle(try await site.apple.signIn(1))
                 _ = try await receiver.hooks(count: 4)
                 #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 69)
+                // On a file, the siwatch at work may have any delivery.
+                if database == .file { #expect(try await site.folder.run("delivery", "drop", "hook").status == 69) }
             }
             #expect(taken.withLockedValue(\.count) == 1)
             try await site.folder.complete("delivery", "rename", "hook", "renamed")
@@ -197,6 +199,32 @@ import Testing
                     try await other.complete("delivery", "drop", "hook")
                 }
             }
+        }
+    }
+
+    /// Who no longer sends a delivery reports nothing of it, and what it knew last is soon wrong.
+    @Test func whoLosesADeliveryReportsItNoMore() async throws {
+        try await withReceiver(on: .server, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                _ = try await receiver.hooks(count: 1)
+                let pages = try await OperationsPages(of: daemon)
+                let gauge = #"siwatch_delivery_behind{delivery="hook"}"#
+                #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(gauge) }.contains(gauge))
+                try await site.backend.execute("UPDATE lane SET owner = 'another', until = until + 600000 WHERE app LIKE 'webhooks%'")
+                #expect(try await pages.get("metrics", within: .seconds(60)) { !$0.contains(gauge) }.contains(gauge) == false)
+            }
+        }
+    }
+
+    /// It sends no webhooks, so it keeps nobody else from sending them.
+    @Test func aRunOnceTakesNoDelivery() async throws {
+        try await withReceiver(on: .server) { site, _ in
+            let run = try site.folder.start("run", "--once")
+            // Of the app and of the maintenance.
+            try await site.backend.until("SELECT COUNT(*) FROM lane WHERE owner <> ''", is: 2)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM lane WHERE app LIKE 'webhooks%'") == 0)
+            #expect(await run.exit() == 0)
         }
     }
 

@@ -22,13 +22,15 @@ import Testing
                 .signIn(ToldSignIn(clientID: "web", userID: "bob", signedInAt: .start), key: nil),
                 .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: nil, key: nil),
                 .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: .start, key: nil),
+                // Dated ahead, it would revoke the sign-in that comes next.
+                .deletion(CredentialID(clientID: "app", userID: "eve"), requestedAt: .start + .hours(2), key: nil),
             ],
             at: .start + .hours(1)
         )
-        let times = [Timestamp](repeating: .start + .hours(1), count: 3) + [.start, .start + .hours(1), .start]
-        let rows = zip([1, 1, 2, 3, 1, 2], times).map { RowReference(id: $0, time: $1) }
+        let times = [Timestamp](repeating: .start + .hours(1), count: 3) + [.start, .start + .hours(1), .start, .start + .hours(1)]
+        let rows = zip([1, 1, 2, 3, 1, 2, 3], times).map { RowReference(id: $0, time: $1) }
         // A backend may tell two users with one time. The user is part of the reference then.
-        let ofUsers = [1: "ann", 3: "bob", 4: "eve", 5: "eve"]
+        let ofUsers = [1: "ann", 3: "bob", 4: "eve", 5: "eve", 6: "eve"]
         let expected = rows.indices.map { RowReference(id: rows[$0].id, time: rows[$0].time, userID: ofUsers[$0]) }
         #expect(told == expected.map { .row($0) })
         #expect(expected[1].names(rows[1], of: "ann") && !expected[1].names(rows[1], of: "bob") && rows[1].names(rows[1], of: "bob"))
@@ -46,7 +48,7 @@ import Testing
         )
         #expect(
             try await store.rows("SELECT client_id, user_id, requested_at FROM revocation_queue ORDER BY id") == [
-                ["app", "eve", hour], ["app", "eve", .at(.start)],
+                ["app", "eve", hour], ["app", "eve", .at(.start)], ["app", "eve", hour],
             ]
         )
         #expect(

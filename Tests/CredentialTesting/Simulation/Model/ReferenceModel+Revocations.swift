@@ -168,7 +168,7 @@ extension ReferenceModel {
     private func effectiveTime(of row: RequestRow, lookedAt: Timestamp, _ waiting: [GrantRow]) -> Timestamp {
         let signIns = clients(beside: row.credential).compactMap { facts[$0]?.grants.max() } + waiting.map(\.grantedAt)
         let known = signIns.filter { $0 <= row.requestedAt }.max() ?? .earliest
-        return min(row.requestedAt, max(known, lookedAt.advanced(by: .seconds(3))))
+        return min(row.requestedAt, max(known.advanced(by: .milliseconds(1)), lookedAt.advanced(by: .seconds(3))))
     }
 
     // MARK: The brake

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+extension Daemon {
+    /// Looks every hour whether the database has a delivery that nobody sends.
+    var deliveryWatch: Recurring {
+        Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
+            for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
+                let rename = "siwatch delivery rename \(name) NEW"
+                let advice = "stop siwatch, and run \(rename) if it has another name now, else siwatch delivery drop \(name)"
+                context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(advice)")
+            }
+        }
+    }
+}
+
+extension DeliveryPosition {
+    /// What it still has to send.
+    var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
+}
+
+extension CredentialStore {
+    /// The deliveries that the database knows, and neither the configuration nor another siwatch at work, by name.
+    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
+        var positions: [String: DeliveryPosition] = [:]
+        for name in Set(try await deliveryNames()).subtracting(configuration.deliveries.map(\.name)) {
+            guard try await fleet?.replicas(for: .delivery(name)).isEmpty ?? true else { continue }
+            positions[name] = try await delivery(name)
+        }
+        return positions
+    }
+}
