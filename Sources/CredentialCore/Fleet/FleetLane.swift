@@ -29,6 +29,11 @@ package enum FleetLane: Hashable, Sendable {
         if case .app(let name) = self { name } else { nil }
     }
 
+    /// Nil if it is of no delivery.
+    var delivery: String? {
+        if case .delivery(let name) = self { name } else { nil }
+    }
+
     package var text: String {
         switch self {
         case .app(let name): name

@@ -76,14 +76,18 @@ package struct ReplicaStatus: Sendable, Equatable, Codable {
     package var seenAt: Timestamp
     /// The apps for which the replica asks Apple.
     package var apps: [String]
+    /// The deliveries whose webhooks the replica sends.
+    package var deliveries: [String]
     package var keepsHouse: Bool
 
-    package init(name: String, replica: Replica, startedAt: Timestamp, seenAt: Timestamp, apps: [String], keepsHouse: Bool) {
+    /// - Parameter lanes: those that the replica owns.
+    package init(name: String, replica: Replica, startedAt: Timestamp, seenAt: Timestamp, lanes: [FleetLane]) {
         self.name = name
         self.replica = replica
         self.startedAt = startedAt
         self.seenAt = seenAt
-        self.apps = apps
-        self.keepsHouse = keepsHouse
+        apps = lanes.compactMap(\.app)
+        deliveries = lanes.compactMap(\.delivery)
+        keepsHouse = lanes.contains(.maintenance)
     }
 }

@@ -131,8 +131,7 @@ extension PostgresStore: Fleet {
                     replica: replica,
                     startedAt: Timestamp(milliseconds: row.integer(at: 2)),
                     seenAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    apps: lanes.compactMap(\.app),
-                    keepsHouse: lanes.contains(.maintenance)
+                    lanes: lanes
                 )
             }
         }

@@ -59,7 +59,7 @@ extension PageSections {
 
     private func replicas(_ replicas: [ReplicaStatus]) -> HTML {
         let rows = replicas.map { status -> [HTML] in
-            let lanes = status.apps + (status.keepsHouse ? ["housekeeping"] : [])
+            let lanes = status.apps + status.deliveries.map { "webhooks \($0)" } + (status.keepsHouse ? ["housekeeping"] : [])
             let replica = status.replica
             return [
                 "\(replica.host)", "\(Int(replica.processID))", "\(replica.version)", ago(status.seenAt),

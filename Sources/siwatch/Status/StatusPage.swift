@@ -48,6 +48,7 @@ struct StatusPage {
             let replica = status.replica
             var line = "replica \(replica.host.printable) \(replica.processID), \(replica.version.printable), seen \(ago(status.seenAt))"
             if !status.apps.isEmpty { line += ", asks Apple for \(status.apps.map(\.printable).joined(separator: ", "))" }
+            if !status.deliveries.isEmpty { line += ", sends webhooks to \(status.deliveries.map(\.printable).joined(separator: ", "))" }
             if status.keepsHouse { line += ", keeps house" }
             return line + ", its clock \(replica.clockSkew.milliseconds) ms off"
         }

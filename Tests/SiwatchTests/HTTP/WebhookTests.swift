@@ -167,6 +167,13 @@ import Testing
         }
     }
 
+    /// The lines of `siwatch status` about those that send the webhooks of a delivery.
+    private func senders(of delivery: String, at site: Site) async throws -> [String] {
+        let lines = try await site.folder.run("status").output.filter { $0.contains(", sends webhooks to \(delivery), ") }
+        #expect(lines.count == 1, "\(lines)")
+        return lines
+    }
+
     /// The one that keeps house has no such delivery.
     @Test func ofSeveralSiwatchOneThatHasTheDeliverySends() async throws {
         let receiver = HookReceiver()
@@ -188,6 +195,7 @@ import Testing
                                 behind
                             )
                         )
+                        #expect(try await senders(of: "hook", at: site).allSatisfy { $0.contains(" \(daemon.identifier), ") })
                         let (status, output) = try await other.run("delivery", "drop", "hook")
                         #expect(status == 69 && output.joined().contains("has the delivery hook"), "\(output)")
                         // What somebody deletes by hand is not missed in silence.
