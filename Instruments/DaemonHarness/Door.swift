@@ -120,7 +120,7 @@ package enum Hook {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
         let table = """
             name = "hook"
-            url = "\(scheme)://\(host):\(port)/hook"
+            url = "\(scheme)://\(host):\(port)/hook?from=siwatch"
             secret_files = ["hook.whsec"]
             \(more)
             """

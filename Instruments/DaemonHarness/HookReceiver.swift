@@ -115,7 +115,7 @@ package final class HookReceiver: Sendable {
         let body = (try? await request.body.collect(upTo: 1 << 20)).map { String(buffer: $0) } ?? ""
         let hook = Hook(
             id: header("webhook-id"),
-            path: request.uri.path,
+            path: request.uri.string,
             timestamp: header("webhook-timestamp"),
             signatures: header("webhook-signature"),
             body: body

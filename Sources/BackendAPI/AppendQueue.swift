@@ -36,8 +36,7 @@ actor AppendQueue {
         } catch StoreError.refused {
             throw Problem(.badRequest, "the tables refuse it")
         } catch {
-            // The words of the error may name hosts and files, and anybody can ask here. /readyz says what is wrong.
-            throw Problem(.unavailable)
+            throw .unavailable(because: error)
         }
     }
 

@@ -25,6 +25,8 @@ package struct BackendAPI: Sendable {
         /// As in openapi.json; nil if the path is none.
         package var operation: String?
         package var status: Int
+        /// Why the database could not answer; nil if it could, or was not asked.
+        package var failure: String?
     }
 
     /// - Parameters:
@@ -87,6 +89,7 @@ package struct BackendAPI: Sendable {
             response = try await answer(request, noting: &served)
         } catch {
             response = error.response
+            served.failure = error.cause
         }
         served.status = response.status.code
         note(served)

@@ -75,7 +75,7 @@ struct Changes: Sendable {
         do {
             return try await desk.changes(after: id, of: app, upTo: count)
         } catch {
-            throw Problem(.unavailable)
+            throw .unavailable(because: error)
         }
     }
 

@@ -42,7 +42,7 @@ struct Deletions: Sendable {
             outcome.row = row
             return outcome
         } catch {
-            throw Problem(.unavailable)
+            throw .unavailable(because: error)
         }
     }
 }

@@ -15,6 +15,8 @@ struct Problem: Error, Equatable {
     var id: RowReference?
     /// Where to begin anew.
     var next: RowReference?
+    /// Why the database could not answer. Not for the client: it may name hosts and files.
+    var cause: String?
 
     init(_ kind: Kind, _ detail: String? = nil, reason: String? = nil, id: RowReference? = nil, next: RowReference? = nil) {
         self.kind = kind
@@ -22,6 +24,14 @@ struct Problem: Error, Equatable {
         self.reason = reason
         self.id = id
         self.next = next
+    }
+
+    /// The database could not answer.
+    static func unavailable(because error: any Error) -> Problem {
+        var problem = Problem(.unavailable)
+        // A request that is cancelled says nothing of the database.
+        if !(error is CancellationError) { problem.cause = "\(error)" }
+        return problem
     }
 
     /// For a client that the configuration does not name.

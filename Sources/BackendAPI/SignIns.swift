@@ -56,7 +56,7 @@ struct SignIns: Sendable {
                     try await desk.signInOutcomes([row.id])[row.id]
                 }
         } catch {
-            throw Problem(.unavailable)
+            throw .unavailable(because: error)
         }
         guard var outcome, row.names(outcome.row, of: outcome.userID) else { return nil }
         outcome.row = row

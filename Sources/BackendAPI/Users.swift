@@ -55,7 +55,7 @@ struct Users: Sendable {
         do {
             return try await desk.userState(of: userID, in: app)
         } catch {
-            throw Problem(.unavailable)
+            throw .unavailable(because: error)
         }
     }
 }

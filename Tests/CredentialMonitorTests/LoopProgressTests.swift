@@ -34,6 +34,17 @@ struct LoopProgressTests {
         #expect(progress.stalled == ["codes"] && progress.hung == [])
     }
 
+    /// A start that the database holds up says why, before any loop has turned.
+    @Test func aLoopThatHasNeverTurnedSaysWhy() {
+        let progress = progress(longestSilence: .zero)
+        progress.turn(.grants)
+        #expect(progress.refusal == nil)
+        progress.refused(.codes, because: StoreError.full)
+        #expect(progress.refusal == "the disk has no space for the database")
+        progress.turn(.codes)
+        #expect(progress.refusal == nil)
+    }
+
     /// The reader of `/readyz` learns the cause, and not only who suffers from it.
     @Test func theCauseComesFirst() {
         let progress = progress(longestSilence: .zero)

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import HTTPTypes
 import HummingbirdCore
 import Logging
 import NIOCore
@@ -26,6 +27,10 @@ struct LimitedHTTP1Channel: ServerChildChannel {
             responder: { request, writer, channel in
                 connections.asked(on: channel)
                 defer { connections.answered(on: channel) }
+                // A client that asks first sends its body after this, or after a second of silence.
+                if request.head.headerFields[.expect]?.lowercased() == "100-continue" {
+                    try await writer.writeInformationalHead(HTTPResponse(status: .continue))
+                }
                 try await responder(request, writer, channel)
             },
             configuration: configuration

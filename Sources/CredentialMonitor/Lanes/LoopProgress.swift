@@ -66,6 +66,11 @@ package final class LoopProgress: Sendable {
         silent(in: turns.withLockedValue { $0 }) + hungWriter
     }
 
+    /// The last cause for which a loop cannot work; nil if all can.
+    package var refusal: String? {
+        refusals.withLockedValue { refusals in refusals.values.filter { $0.cause != nil }.max { $0.at < $1.at }?.cause }
+    }
+
     /// Why nothing turns, and which loops do not; nil if all turn.
     package var trouble: String? {
         let (turns, refusals) = (turns.withLockedValue { $0 }, refusals.withLockedValue { $0 })

@@ -12,6 +12,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case starting
     case listening
     case doorOpen = "door_open"
+    case doorFailed = "door_failed"
+    case doorRecovered = "door_recovered"
     case deliveryFailed = "delivery_failed"
     case deliveryRecovered = "delivery_recovered"
     case deliveryStopped = "delivery_stopped"
@@ -100,6 +102,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .starting: (.notice, "siwatch starts")
         case .listening: (.info, "Metrics and health are served")
         case .doorOpen: (.info, "Backends are served over HTTP")
+        case .doorFailed: (.error, "A backend asked over HTTP, and the database could not answer")
+        case .doorRecovered: (.notice, "The database answers backends over HTTP again")
         case .deliveryFailed: (.warning, "A receiver of webhooks does not take them; nothing is lost, and siwatch tries again")
         case .deliveryRecovered: (.notice, "A receiver of webhooks takes them again")
         case .deliveryStopped: (.error, "A receiver of webhooks said that it is gone, and nothing more is sent to it")

@@ -140,6 +140,12 @@ extension Telemetry {
         count(Metric.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
     }
 
+    package func doorFailed(_ operation: String, _ error: String) {
+        logger.log(.doorFailed, ["operation": "\(operation)", "error": "\(error)"])
+    }
+
+    package func doorRecovered(_ operation: String) { logger.log(.doorRecovered, ["operation": "\(operation)"]) }
+
     package func createSeries(apps: [String]) {
         func create(_ metric: Metric, _ labels: [String: String]) {
             switch metric.kind {

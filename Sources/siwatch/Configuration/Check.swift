@@ -93,7 +93,7 @@ struct Check: AsyncParsableCommand {
         }
         for delivery in configuration.deliveries {
             let authority = delivery.caFile.map { "; certified by an authority in \($0.printable)" } ?? ""
-            try printOutput("  delivery \(delivery.name.printable): \(delivery.url.absoluteString.printable)\(authority)")
+            try printOutput("  delivery \(delivery.name.printable): \(delivery.shownURL)\(authority)")
         }
         let holder = database.lockHolder.map { ", and \($0) works on it" } ?? ""
         try printOutput("  database \(database.name): \(isThere ? "usable\(holder)" : database.absence)")
@@ -118,14 +118,7 @@ struct Check: AsyncParsableCommand {
     ) async throws -> ([UnknownCanary], [AppRound], [OtherTeam], insertObstacle: String?) {
         try await database.openForReading().closing { store in
             try store.check(configuration.clientsOfApps)
-            if let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
-                guard let ring = keys.ring else { throw CommandFailure.missingKey(of: configuration) }
-                do {
-                    _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
-                } catch let error as SealingError {
-                    throw CommandFailure.wrongKey(of: configuration, error)
-                }
-            }
+            try keys?.check(store, of: configuration)
             return (
                 try await store.unknownCanaries(of: configuration),
                 try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name)),

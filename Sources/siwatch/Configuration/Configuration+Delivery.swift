@@ -23,6 +23,9 @@ extension Configuration {
         var email = false
         /// Whether the URL may lead to a link-local address.
         var allowAnyAddress = false
+
+        /// For people: without the query, which may hold a token.
+        var shownURL: String { (url.absoluteString.split(separator: "?", maxSplits: 1).first.map(String.init) ?? "").printable }
     }
 
     var deliverySecretFiles: [(place: String, path: String)] {
@@ -92,7 +95,7 @@ extension Configuration {
 extension Configuration.Delivery {
     mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
-        table.require("url", .endpoint, into: &url)
+        table.require("url", .endpoint(mayHaveQuery: true), into: &url)
         table.require("secret_files", .texts(.fileName), into: &secretFiles)
         table.read("ca_file", .optional(.fileName), into: &caFile)
         table.read("apps", .texts(.name, mayBeEmpty: true), into: &apps)

@@ -121,9 +121,9 @@ extension Configuration {
             table.read("format", .choice(), into: &log.format)
         }
         root.table("apple") { table in
-            table.read("token_endpoint", .endpoint, into: &apple.tokenEndpoint)
-            table.read("revocation_endpoint", .endpoint, into: &apple.revocationEndpoint)
-            table.read("keys_endpoint", .endpoint, into: &apple.keysEndpoint)
+            table.read("token_endpoint", .endpoint(), into: &apple.tokenEndpoint)
+            table.read("revocation_endpoint", .endpoint(), into: &apple.revocationEndpoint)
+            table.read("keys_endpoint", .endpoint(), into: &apple.keysEndpoint)
             table.read("issuers", .texts(.text), into: &apple.issuers)
         }
         noteRepetitions(in: &root)

@@ -108,3 +108,16 @@ extension String {
         return body.1.count > 100
     }
 }
+
+extension Keys {
+    /// Checks that the sealing key is there and opens what a database holds.
+    func check(_ store: any CredentialStore, of configuration: Configuration) throws {
+        guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return }
+        guard let ring else { throw CommandFailure.missingKey(of: configuration) }
+        do {
+            _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+        } catch {
+            throw CommandFailure.wrongKey(of: configuration, error)
+        }
+    }
+}

@@ -198,11 +198,13 @@ extension ValueRule<ListenAddress?> {
 }
 
 extension ValueRule<URL> {
-    static var endpoint: ValueRule {
-        .string("must be an https:// URL; http:// is for loopback addresses only") { text in
+    /// - Parameter mayHaveQuery: whether siwatch asks this very URL, and not paths below it.
+    static func endpoint(mayHaveQuery: Bool = false) -> ValueRule {
+        let others = mayHaveQuery ? "user, password or fragment" : "user, password, query or fragment"
+        return .string("must be an https:// URL without \(others); http:// is for loopback addresses only") { text in
             guard
                 let url = URL(string: text, encodingInvalidCharacters: false), let host = url.host, !host.isEmpty,
-                url.user == nil, url.password == nil, url.query == nil, url.fragment == nil,
+                url.user == nil, url.password == nil, mayHaveQuery || url.query == nil, url.fragment == nil,
                 url.scheme == "https" || url.scheme == "http" && Host.isLoopback(host)
             else { return nil }
             return url

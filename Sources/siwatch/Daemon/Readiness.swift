@@ -39,16 +39,22 @@ final class Readiness: Service {
 
     /// Good while every loop turns, from the first turn of every loop until a stop begins.
     var condition: ServedPages.Condition {
-        let condition = state.withLockedValue(\.condition)
-        guard case .good = condition else { return condition }
+        if let reason = unready { return .bad(reason) }
         let reasons = [trouble() ?? backendTrouble(), progress.trouble].compactMap(\.self)
         return reasons.isEmpty ? .good : .bad(reasons.joined(separator: "; "))
     }
 
     /// Why this process does not work, one sentence each.
     var troubles: [String] {
-        if case .bad(let reason) = state.withLockedValue(\.condition) { return [reason] }
+        if let reason = unready { return [reason] }
         return [trouble(), progress.trouble].compactMap(\.self)
+    }
+
+    /// That siwatch starts or stops, and what holds up a start.
+    private var unready: String? {
+        guard case .bad(let phase) = state.withLockedValue(\.condition) else { return nil }
+        guard stoppingSince == nil, let cause = trouble() ?? progress.refusal else { return phase }
+        return "\(phase): \(cause)"
     }
 
     /// Whether every loop has turned, and no stop is under way.

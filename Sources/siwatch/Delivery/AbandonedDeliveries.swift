@@ -9,9 +9,7 @@ extension Daemon {
     var deliveryWatch: Recurring {
         Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
             for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
-                let rename = "siwatch delivery rename \(name) NEW"
-                let advice = "stop siwatch, and run \(rename) if it has another name now, else siwatch delivery drop \(name)"
-                context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(advice)")
+                context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(DeliveryPosition.abandonedAdvice(name))")
             }
         }
     }
@@ -20,6 +18,12 @@ extension Daemon {
 extension DeliveryPosition {
     /// What it still has to send.
     var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
+
+    /// What to do about a delivery that the configuration no longer has.
+    static func abandonedAdvice(_ name: String) -> String {
+        let name = name.shellQuoted.printable
+        return "stop siwatch, and run siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name)"
+    }
 }
 
 extension CredentialStore {

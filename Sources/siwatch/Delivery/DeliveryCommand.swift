@@ -56,16 +56,16 @@ extension DeliveryCommand {
                 answer = try await source.receiver().send(message, at: WallClock.system.now)
             } catch {
                 await source.close()
-                throw CommandFailure.failed("\(delivery.url.absoluteString.printable) was not asked: \(error)")
+                throw CommandFailure.failed("\(delivery.shownURL) was not asked: \(error)")
             }
             await source.close()
             switch answer {
-            case .taken: try printOutput("\(delivery.url.absoluteString.printable) has taken \(message.id).")
-            case .gone: throw CommandFailure.failed("\(delivery.url.absoluteString.printable) answers 410: it is gone")
+            case .taken: try printOutput("\(delivery.shownURL) has taken \(message.id).")
+            case .gone: throw CommandFailure.failed("\(delivery.shownURL) answers 410: it is gone")
             case .busy(_, let reason), .refused(let reason):
                 let question = "is it the URL of the receiver, and does the receiver have this secret?"
-                throw CommandFailure.failed("\(delivery.url.absoluteString.printable) did not take the event: \(reason): \(question)")
-            case .silent(let reason): throw CommandFailure.failed("\(delivery.url.absoluteString.printable) did not answer: \(reason)")
+                throw CommandFailure.failed("\(delivery.shownURL) did not take the event: \(reason): \(question)")
+            case .silent(let reason): throw CommandFailure.failed("\(delivery.shownURL) did not answer: \(reason)")
             }
         }
     }

@@ -36,20 +36,23 @@ struct Doctor: AsyncParsableCommand {
             let mistakes = error.messages.map { Symptom(.wrong, $0) }
             return mistakes + (await ofDaemon()).filter { !error.messages.contains($0.sentence) }
         }
-        var symptoms = ofConfiguration(configuration)
+        var symptoms = await ofConfiguration(configuration)
         if let backend { symptoms += ofBackend(backend, configuration) }
         symptoms += await ofDaemon()
         if let user { symptoms += await ofUser(user, configuration) }
         return symptoms
     }
 
-    private func ofConfiguration(_ configuration: Configuration) -> [Symptom] {
+    private func ofConfiguration(_ configuration: Configuration) async -> [Symptom] {
         var symptoms = configuration.warnings.map { Symptom(.warning, "\(configuration.source): \($0)") }
         do {
-            _ = try Keys(configuration)
+            let keys = try Keys(configuration)
+            // What is wrong with the database stands below.
+            let store = try? configuration.namedDatabase().openForReading()
+            try await store?.closing { try keys.check($0, of: configuration) }
             symptoms.append(Symptom(.ok, "\(configuration.source) and the keys that it names are good"))
         } catch {
-            symptoms += error.messages.map { Symptom(.wrong, $0) }
+            symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }
         }
         do {
             let database = try configuration.namedDatabase()

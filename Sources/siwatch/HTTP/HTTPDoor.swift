@@ -17,6 +17,7 @@ struct HTTPDoor: Service {
     let listen: Configuration.HTTP.Listen
     let socketMode: mode_t
     let api: BackendAPI
+    let watch: DoorWatch
     let certificate: ServerCertificate?
     let logger: Logger
     let onListening: @Sendable (_ address: String) -> Void
@@ -81,6 +82,7 @@ extension Daemon {
         let http = context.configuration.http
         guard let listen = http.listen else { return nil }
         let telemetry = context.telemetry
+        let watch = DoorWatch()
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
         return HTTPDoor(
@@ -97,7 +99,14 @@ extension Daemon {
                 onAppended: onAppended
             ) { served in
                 telemetry.served(client: served.client, operation: served.operation, status: served.status)
+                guard let operation = served.operation else { return }
+                switch watch.note(operation, status: served.status, failure: served.failure) {
+                case .failed: telemetry.doorFailed(operation, served.failure ?? "")
+                case .recovered: telemetry.doorRecovered(operation)
+                case nil: break
+                }
             },
+            watch: watch,
             certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
             logger: quiet
         ) { [logger = context.logger] address in

@@ -254,7 +254,7 @@ extension InitAnswers {
     private static func url(_ text: String) throws(CommandFailure) -> String {
         if text == "none" || text.isEmpty { return "" }
         var mistakes: [ConfigurationMistake] = []
-        let rule: ValueRule<URL> = .endpoint
+        let rule: ValueRule<URL> = .endpoint(mayHaveQuery: true)
         _ = rule.read(.string(text), "url", &mistakes)
         if let mistake = mistakes.first { throw .wrongUsage(mistake.problem) }
         return text

@@ -128,6 +128,7 @@ struct StatusReport: Encodable {
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
         otherTeams = try await store.otherTeams(than: configuration)
+        abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
         let keys = try await store.signingKeys()
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
@@ -156,6 +157,8 @@ struct StatusReport: Encodable {
         (waitingRevocations, quarantined, signingKeys, idleClients) = (WaitingRevocationCounts(), [:], 0, [])
     }
 
+    /// What deliveries of the database still have to send that nobody has in the configuration, by name. It is not in the document.
+    private(set) var abandonedDeliveries: [String: DeliveryPosition] = [:]
     /// When Apple last accepted a token or a code, by client. It is not in the document.
     private(set) var acceptedAt: [String: Timestamp] = [:]
 

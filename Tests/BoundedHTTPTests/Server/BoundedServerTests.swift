@@ -81,6 +81,26 @@ struct BoundedServerTests {
         }
     }
 
+    /// RFC 9110, 10.1.1. Otherwise curl waits a second for it, and a strict client for ever.
+    @Test func aClientThatAsksFirstIsToldToGoOn() async throws {
+        try await withServer(
+            respond: { request in
+                let body = (try? await request.body.collect(upTo: 10)).map { String(buffer: $0) }
+                return Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "got \(body ?? "nothing")")))
+            }
+        ) { base in
+            let connection = try await Connection(to: base)
+            try await connection.write(
+                "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-Continue\r\nConnection: close\r\n\r\n"
+            )
+            #expect(await connection.next() == "HTTP/1.1 100 Continue\r\n\r\n")
+            try await connection.write("body")
+            var text = ""
+            while let part = await connection.next() { text += part }
+            #expect(text.hasPrefix("HTTP/1.1 200") && text.hasSuffix("got body"), "\(text)")
+        }
+    }
+
     @Test func longHeadersAreRefused() async throws {
         try await withServer { base in
             let long = String(repeating: "x", count: 10_000)

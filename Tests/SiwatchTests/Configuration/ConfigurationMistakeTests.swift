@@ -31,7 +31,7 @@ struct ConfigurationMistakeTests {
     }
 
     static let duration = "must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms"
-    static let endpoint = "must be an https:// URL; http:// is for loopback addresses only"
+    static let endpoint = "must be an https:// URL without user, password, query or fragment; http:// is for loopback addresses only"
     static let listen = "must be host:port, such as \"127.0.0.1:9464\", or \"\" for none"
     static let file = "must name a file; a key itself never stands here"
     static let appleID = "must be the 10 capital letters and digits that Apple shows"

@@ -132,20 +132,44 @@ import Testing
         }
     }
 
+    /// A closed connection frees its place a little later than it seems.
+    private func take(_ count: Int, from site: Site) async throws -> [Backend] {
+        var taken: [Backend] = []
+        while taken.count < count {
+            try Task.checkCancellation()
+            if let backend = try? site.anotherBackend() { taken.append(backend) } else { await Task.yield() }
+        }
+        return taken
+    }
+
+    /// siwatch gets four of its five connections. The fifth is that of the lanes, and without it nothing is settled.
+    @Test func aStartWithTooFewConnectionsSaysWhy() async throws {
+        let room = 12
+        let server = try PostgresServer(settings: ["max_connections=\(room)", "superuser_reserved_connections=0"])
+        defer { server.stop() }
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
+            let others = try await take(room - 1 - 4, from: site)
+            let daemon = try site.folder.start("run")
+            let pages = try await OperationsPages(of: daemon)
+            let page = try await pages.get("readyz", within: .seconds(60)) { $0.contains("too many clients already") }
+            #expect(page.hasPrefix("starting: ") && page.contains("too many clients already"), "\(page)")
+            // A command finds no connection, either.
+            let (status, output) = try await site.folder.run("health")
+            #expect(status == 2 && output.joined().contains("too many clients already"), "\(output)")
+            for backend in others { try backend.close() }
+            #expect(await daemon.line(containing: "siwatch is ready") != nil)
+            daemon.signal(SIGTERM)
+            #expect(await daemon.exit() == 0)
+        }
+    }
+
     @Test func aServerWithoutRoomIsWaitedFor() async throws {
         let room = 12
         let server = try PostgresServer(settings: ["max_connections=\(room)", "superuser_reserved_connections=0"])
         defer { server.stop() }
         try await Site.with(on: .server(server)) { site in
-            /// Other clients take all connections but the backend's. A closed connection frees its place a little later than it seems.
-            func fill() async throws -> [Backend] {
-                var taken: [Backend] = []
-                while taken.count < room - 1 {
-                    try Task.checkCancellation()
-                    if let backend = try? site.anotherBackend() { taken.append(backend) } else { await Task.yield() }
-                }
-                return taken
-            }
+            /// Other clients take all connections but the backend's.
+            func fill() async throws -> [Backend] { try await take(room - 1, from: site) }
             let activity = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name"
             var others = try await fill()
             try await expect("too many clients already", from: site.folder)

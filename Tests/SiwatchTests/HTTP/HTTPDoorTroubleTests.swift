@@ -97,10 +97,12 @@ import Testing
                     #expect(try await door.get(path).status == 503, "\(path)")
                 }
                 #expect(try await door.post("/v1/sign-ins", request, key).status == 503)
+                #expect(await daemon.line(containing: "\"event\":\"door_failed\"")?.contains("\"operation\":\"getUser\"") == true)
                 try server.bringUp()
                 var answer = try await door.post("/v1/sign-ins", request, key)
                 while answer.status == 503 { answer = try await door.post("/v1/sign-ins", request, key) }
                 #expect(answer.status == 200, "\(answer.text)")
+                #expect(await daemon.line(containing: "\"event\":\"door_recovered\"")?.contains("\"operation\":\"signIn\"") == true)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
                 let page = try await poll
                 #expect(page.status == 200 && page["changes.0.user_id"] == "ann", "\(page.text)")

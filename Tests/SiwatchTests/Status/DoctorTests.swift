@@ -30,6 +30,16 @@ struct DoctorTests {
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func itSaysThatTheKeyIsGone(_ database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+            let (status, output) = try await site.folder.run("doctor")
+            #expect(status == 2 && output.contains { $0.hasPrefix("wrong    encryption.key_file: ") && $0.contains(" is missing") })
+            #expect(!output.contains { $0.contains("the keys that it names are good") }, "\(output)")
+        }
+    }
+
     /// `nobody` is in no group of ours. The mode bits of the site's files are those of `migrate`.
     @Test func itSaysWhetherABackendCanWrite() async throws {
         try await Site.with { site in

@@ -76,6 +76,8 @@ extension PlantedBug {
         case .repetitionIgnored:
             plan.weathers = [.massRejection(1)]
             if plan.isTouchy { plan.breaker = BreakerRules() }
+        case .requestDatedAheadTrusted:
+            (plan.datesWrongly, plan.revocations) = (true, max(plan.revocations, 100))
         case .lastBatchNotUndone, .undoneWithoutSearch, .undoOnlyRehearsed:
             (plan.importsFiles, plan.tellsAgain) = (true, true)
         default: break

@@ -12,6 +12,9 @@ extension Simulation {
         if plan.datesWrongly, chance(200) {
             row.requestedAt = truth.advanced(by: .seconds(Int.random(in: -7_200...3_600, using: &generator)))
             world.with { _ = $0.misdated.insert(person.user) }
+            let lead = truth.duration(to: row.requestedAt)
+            // The person comes back before that time.
+            if lead > .zero, chance(700) { agenda.append((truth.advanced(by: lead * 3 / 4), .signIn(credential))) }
         }
         world.with { $0.note("the app is to revoke what \(person.user) has granted") }
         let delay: Duration = chance(200) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
