@@ -274,8 +274,8 @@ let package = Package(
             name: "SiwatchTests",
             dependencies: [
                 // The programs that they run are built with them.
-                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
-                "PostgresStore", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
+                "AppleSimulatorKit", "BackendAPI", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting",
+                "DaemonHarness", "PostgresStore", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
                 ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
                 serviceLifecycle,
             ],

@@ -36,6 +36,7 @@ NOT_WALKED = {
 # Words in italics that no walk compares, and why.
 NOT_COMPARED = {
     "SiwatchAppPaused": {text: "a question about a key pauses nothing: see KeyTrialTests" for text in ("Apple does not accept", "with the key")},
+    "SiwatchNotReady": {"The HTTP door finds no database": "HTTPDoorTroubleTests has it; other words of the page come first"},
     "SiwatchStoreErrors": {
         "busy": "SQLite's word for a lock, which siwatch mostly puts as locked", "I/O": "needs a disk that fails",
         "malformed": "a damaged file may say anything, or nothing",

@@ -25,8 +25,15 @@ package struct BackendAPI: Sendable {
         /// As in openapi.json; nil if the path is none.
         package var operation: String?
         package var status: Int
-        /// Why the database could not answer; nil if it could, or was not asked.
+        /// What the database was asked for; nil if it was not, or may not have been.
+        package var use: DatabaseUse?
+        /// Why the database could not answer.
         package var failure: String?
+    }
+
+    /// Each has a connection of its own.
+    package enum DatabaseUse: String, Sendable {
+        case reading, writing
     }
 
     /// - Parameters:
@@ -92,6 +99,9 @@ package struct BackendAPI: Sendable {
             served.failure = error.cause
         }
         served.status = response.status.code
+        // Other refusals may come before the database is asked.
+        let asks = served.failure != nil || [.ok, .accepted, .gone, .unprocessableContent].contains(response.status)
+        if asks, served.operation != Route.description.operation(.get) { served.use = request.method == .get ? .reading : .writing }
         note(served)
         return response
     }

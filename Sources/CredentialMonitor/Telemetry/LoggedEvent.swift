@@ -102,7 +102,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .starting: (.notice, "siwatch starts")
         case .listening: (.info, "Metrics and health are served")
         case .doorOpen: (.info, "Backends are served over HTTP")
-        case .doorFailed: (.error, "A backend asked over HTTP, and the database could not answer")
+        case .doorFailed: (.error, "Backends ask over HTTP, and the database does not answer")
         case .doorRecovered: (.notice, "The database answers backends over HTTP again")
         case .deliveryFailed: (.warning, "A receiver of webhooks does not take them; nothing is lost, and siwatch tries again")
         case .deliveryRecovered: (.notice, "A receiver of webhooks takes them again")

@@ -140,11 +140,10 @@ extension Telemetry {
         count(Metric.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
     }
 
-    package func doorFailed(_ operation: String, _ error: String) {
-        logger.log(.doorFailed, ["operation": "\(operation)", "error": "\(error)"])
-    }
+    /// - Parameter use: `reading` or `writing`.
+    package func doorFailed(_ use: String, _ error: String) { logger.log(.doorFailed, ["use": "\(use)", "error": "\(error)"]) }
 
-    package func doorRecovered(_ operation: String) { logger.log(.doorRecovered, ["operation": "\(operation)"]) }
+    package func doorRecovered(_ use: String) { logger.log(.doorRecovered, ["use": "\(use)"]) }
 
     package func createSeries(apps: [String]) {
         func create(_ metric: Metric, _ labels: [String: String]) {

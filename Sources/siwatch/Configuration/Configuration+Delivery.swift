@@ -25,7 +25,7 @@ extension Configuration {
         var allowAnyAddress = false
 
         /// For people: without the query, which may hold a token.
-        var shownURL: String { (url.absoluteString.split(separator: "?", maxSplits: 1).first.map(String.init) ?? "").printable }
+        var shownURL: String { url.absoluteString.withoutQuery.printable }
     }
 
     var deliverySecretFiles: [(place: String, path: String)] {
@@ -118,4 +118,9 @@ extension ValueRule<String> {
             WebhookType(rawValue: $0) == nil ? nil : $0
         }
     }
+}
+
+extension String {
+    /// A URL up to its query.
+    var withoutQuery: String { String(prefix { $0 != "?" }) }
 }

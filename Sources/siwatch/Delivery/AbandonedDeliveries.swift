@@ -22,7 +22,7 @@ extension DeliveryPosition {
     /// What to do about a delivery that the configuration no longer has.
     static func abandonedAdvice(_ name: String) -> String {
         let name = name.shellQuoted.printable
-        return "stop siwatch, and run siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name)"
+        return "siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name); stop siwatch before"
     }
 }
 

@@ -47,9 +47,11 @@ struct Doctor: AsyncParsableCommand {
         var symptoms = configuration.warnings.map { Symptom(.warning, "\(configuration.source): \($0)") }
         do {
             let keys = try Keys(configuration)
-            // What is wrong with the database stands below.
-            let store = try? configuration.namedDatabase().openForReading()
-            try await store?.closing { try keys.check($0, of: configuration) }
+            let database = try configuration.namedDatabase()
+            // What is wrong with the database stands below, and what only its user may look at.
+            if (try? options.refuseRoot(on: database)) != nil, let store = try? database.openForReading() {
+                try await store.closing { try keys.check($0, of: configuration) }
+            }
             symptoms.append(Symptom(.ok, "\(configuration.source) and the keys that it names are good"))
         } catch {
             symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }

@@ -99,10 +99,10 @@ extension Daemon {
                 onAppended: onAppended
             ) { served in
                 telemetry.served(client: served.client, operation: served.operation, status: served.status)
-                guard let operation = served.operation else { return }
-                switch watch.note(operation, status: served.status, failure: served.failure) {
-                case .failed: telemetry.doorFailed(operation, served.failure ?? "")
-                case .recovered: telemetry.doorRecovered(operation)
+                guard let use = served.use else { return }
+                switch watch.note(use, failure: served.failure) {
+                case .failed: telemetry.doorFailed(use.rawValue, served.failure ?? "")
+                case .recovered: telemetry.doorRecovered(use.rawValue)
                 case nil: break
                 }
             },

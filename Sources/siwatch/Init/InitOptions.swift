@@ -69,7 +69,9 @@ struct InitOptions: ParsableArguments {
     func differences(from existing: InitAnswers) -> [String] {
         func differs(_ option: String, _ given: String?, _ found: String) -> String? {
             guard let given, given != found else { return nil }
-            return "\(option): \(configurationPath) has \(found.isEmpty ? "none" : found.printable), and not \(given.printable)"
+            // The query of a URL may hold a token.
+            func shown(_ text: String) -> String { text.isEmpty ? "none" : text.withoutQuery.printable }
+            return "\(option): \(configurationPath) has \(shown(found)), and not \(shown(given))"
         }
         // As the answers are taken.
         func path(_ text: String?) -> String? { text.map { DatabaseLocation.isAddress($0) ? $0 : $0.asPastedPath } }

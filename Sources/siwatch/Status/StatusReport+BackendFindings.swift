@@ -42,7 +42,9 @@ extension StatusReport {
     }
 
     var ofDeliveries: [Finding] {
-        let abandoned = abandonedDeliveries.sorted { $0.key < $1.key }.map { name, position in
+        // A daemon that does not answer may have another configuration.
+        let known = isRunning && daemon == nil ? [:] : abandonedDeliveries
+        let abandoned = known.sorted { $0.key < $1.key }.map { name, position in
             let sentence = "nobody sends the webhooks of \(name.printable), which is not in the configuration: \(position.unsent)"
             return Finding(.degraded, sentence, remedy: DeliveryPosition.abandonedAdvice(name), runbook: nil)
         }

@@ -119,16 +119,16 @@ struct StatusReport: Encodable {
         refusedClients = try await store.refusedClients(of: configuration, at: now)
         if let known {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
-            quarantined = known.quarantined
+            (quarantined, abandonedDeliveries) = (known.quarantined, known.abandonedDeliveries)
         } else {
             rounds = try await (counted ?? CheckRounds(store)).rounds(configuration.refresh, of: configuration.apps.map(\.name))
             waitingGrants = WaitingGrants(try await store.waitingGrants(at: now, upTo: WaitingGrants.mostCounted), configured: watched)
             waitingRevocations = try await store.waitingRevocations()
             quarantined = try await store.quarantineCounts()
+            abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
         otherTeams = try await store.otherTeams(than: configuration)
-        abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
         let keys = try await store.signingKeys()
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()

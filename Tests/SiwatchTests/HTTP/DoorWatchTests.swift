@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BackendAPI
 import NIOConcurrencyHelpers
 import Testing
 
@@ -19,26 +20,26 @@ struct DoorWatchTests {
         now.withLockedValue { $0 += time }
     }
 
-    @Test func anOperationThatFailsForSecondsIsATrouble() {
-        #expect(watch.note("getUser", status: 503, failure: "no room") == .failed)
-        #expect(watch.trouble == nil, "a lock may take a moment")
+    @Test func whatFailsForSecondsIsATrouble() {
+        #expect(watch.note(.reading, failure: "no room") == nil)
         pass(.seconds(5))
-        #expect(watch.note("getUser", status: 503, failure: "no room at all") == nil)
-        #expect(watch.note("signIn", status: 200, failure: nil) == nil)
-        #expect(watch.trouble == "the HTTP door finds no database for getUser: no room at all")
-        // Refused before the database was asked.
-        #expect(watch.note("getUser", status: 401, failure: nil) == nil && watch.trouble != nil)
-        #expect(watch.note("getUser", status: 200, failure: nil) == .recovered && watch.trouble == nil)
+        #expect(watch.trouble == nil, "one failure is none")
+        #expect(watch.note(.reading, failure: "no room at all") == .failed)
+        #expect(watch.note(.reading, failure: "no room at all") == nil, "it is told once")
+        #expect(watch.note(.writing, failure: nil) == nil)
+        #expect(watch.trouble == "the HTTP door finds no database for reading: no room at all")
+        #expect(watch.note(.reading, failure: nil) == .recovered && watch.trouble == nil)
     }
 
     /// Nobody may ask again for hours.
-    @Test func aFailureIsForgottenAfterAMinute() {
-        _ = watch.note("endsSession", status: 503, failure: "no room")
+    @Test func aTroubleIsForgottenAfterAMinute() {
+        _ = watch.note(.writing, failure: "no room")
+        pass(.seconds(59))
+        #expect(watch.note(.writing, failure: "no room") == .failed)
         pass(.seconds(59))
         #expect(watch.trouble != nil)
         pass(.seconds(1))
         #expect(watch.trouble == nil)
-        #expect(watch.note("endsSession", status: 503, failure: "no room") == .failed)
-        #expect(watch.trouble == nil, "it begins anew")
+        #expect(watch.note(.writing, failure: "no room") == nil, "it begins anew")
     }
 }
