@@ -7,8 +7,8 @@ import CredentialMonitor
 /// Backends ask for revocations. Apple answers 200 to all of them.
 extension Simulation {
     mutating func requestRevocation(_ person: Person, _ credential: CredentialID) {
-        let credential = chance(30) ? CredentialID(clientID: "stranger", userID: person.user) : credential
-        var row = ReferenceModel.RequestRow(credential: credential, requestedAt: truth)
+        let named = chance(30) ? CredentialID(clientID: "stranger", userID: person.user) : credential
+        var row = ReferenceModel.RequestRow(credential: named, requestedAt: truth)
         if plan.datesWrongly, chance(200) {
             row.requestedAt = truth.advanced(by: .seconds(Int.random(in: -7_200...3_600, using: &generator)))
             world.with { _ = $0.misdated.insert(person.user) }
