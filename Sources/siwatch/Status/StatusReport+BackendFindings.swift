@@ -41,41 +41,43 @@ extension StatusReport {
         return findings + ofRevocations
     }
 
-    var ofDeliveries: [Finding] {
-        // A daemon that does not answer may have another configuration.
-        let known = isRunning && daemon == nil ? [:] : abandonedDeliveries
-        let abandoned = known.sorted { $0.key < $1.key }.map { name, position in
+    /// A daemon that does not answer may have another configuration.
+    var ofAbandonedDeliveries: [Finding] {
+        guard !isRunning || daemon != nil else { return [] }
+        return abandonedDeliveries.sorted { $0.key < $1.key }.map { name, position in
             let sentence = "nobody sends the webhooks of \(name.printable), which is not in the configuration: \(position.unsent)"
-            return Finding(.degraded, sentence, remedy: DeliveryPosition.abandonedAdvice(name), runbook: nil)
+            return Finding(.degraded, sentence, remedy: DeliveryPosition.abandonedAdvice(name))
         }
-        return abandoned
-            + (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
-                let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
-                var findings: [Finding] = []
-                if let outage = delivery.outage {
-                    // A receiver that is restarted is no trouble.
-                    let isLong = outage.since < at.advanced(by: .minutes(-15))
-                    let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
-                    let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
-                    let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
-                    findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
-                }
-                if let since = delivery.position?.stoppedAt {
-                    let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
-                    findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
-                }
-                if let waiting = delivery.position?.waiting, waiting > 0 {
-                    let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
-                    let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-24)) } ?? false
-                    let runbook = isOld ? "siwatchdeliverywaiting" : nil
-                    findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
-                }
-                if let dead = delivery.position?.dead, dead > 0 {
-                    let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
-                    findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
-                }
-                return findings
+    }
+
+    var ofDeliveries: [Finding] {
+        (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
+            let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
+            var findings: [Finding] = []
+            if let outage = delivery.outage {
+                // A receiver that is restarted is no trouble.
+                let isLong = outage.since < at.advanced(by: .minutes(-15))
+                let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
+                let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
+                let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
+                findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
             }
+            if let since = delivery.position?.stoppedAt {
+                let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
+                findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
+            }
+            if let waiting = delivery.position?.waiting, waiting > 0 {
+                let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
+                let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-24)) } ?? false
+                let runbook = isOld ? "siwatchdeliverywaiting" : nil
+                findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
+            }
+            if let dead = delivery.position?.dead, dead > 0 {
+                let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
+                findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
+            }
+            return findings
+        }
     }
 
     private var ofRevocations: [Finding] {

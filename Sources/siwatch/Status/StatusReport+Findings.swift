@@ -8,7 +8,8 @@ import SQLiteStore
 extension StatusReport {
     /// All that an operator should know, the worst first.
     var findings: [Finding] {
-        let all = ofBackends + ofProcess + ofApple + ofQueues + ofDeliveries + ofRejections + ofConfiguration + ofHost
+        let all =
+            ofBackends + ofProcess + ofApple + ofQueues + ofDeliveries + ofAbandonedDeliveries + ofRejections + ofConfiguration + ofHost
         return all.enumerated().sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }.map(\.element)
     }
 
