@@ -101,7 +101,7 @@ package struct BackendAPI: Sendable {
         served.status = response.status.code
         // Other refusals may come before the database is asked.
         let asks = served.failure != nil || [.ok, .accepted, .gone, .unprocessableContent].contains(response.status)
-        if asks, served.operation != Route.description.operation(.get) { served.use = request.method == .get ? .reading : .writing }
+        if !asks { served.use = nil }
         note(served)
         return response
     }
@@ -113,7 +113,7 @@ package struct BackendAPI: Sendable {
             response.headers[.allow] = route.methods
             return response
         }
-        served.operation = operation
+        (served.operation, served.use) = (operation, route.use)
         func client(_ rights: Right...) throws(Problem) -> String {
             let name = try access.client(of: request, mayDo: rights)
             served.client = name

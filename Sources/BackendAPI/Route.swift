@@ -53,6 +53,9 @@ enum Route: Equatable {
         }
     }
 
+    /// What it asks the database for; nil if it asks nothing.
+    var use: BackendAPI.DatabaseUse? { self == .description ? nil : isPosted ? .writing : .reading }
+
     /// The `Allow` header.
     var methods: String { isPosted ? "POST" : "GET" }
 
