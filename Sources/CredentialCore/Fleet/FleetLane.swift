@@ -52,6 +52,9 @@ extension FleetLane: CustomStringConvertible {
         case .maintenance: "maintenance"
         }
     }
+
+    /// Whether an app's name would stand for a lane of another kind in logs and metrics.
+    package static func isTaken(_ app: String) -> Bool { app == "\(maintenance)" || app.hasPrefix("\(delivery(""))") }
 }
 
 extension FleetLane: Comparable {

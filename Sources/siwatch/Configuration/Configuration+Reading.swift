@@ -149,6 +149,7 @@ extension Configuration {
         var clients = FirstPlaces()
         for (index, app) in apps.enumerated() {
             names.enter(app.name, at: "app[\(index)].name", in: &root)
+            if FleetLane.isTaken(app.name) { root.note(.at("app[\(index)].name", "has another meaning in the metrics")) }
             for (position, client) in app.clientIDs.enumerated() {
                 clients.enter(client, at: "app[\(index)].client_ids[\(position)]", in: &root)
             }

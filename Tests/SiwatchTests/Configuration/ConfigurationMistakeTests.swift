@@ -184,6 +184,8 @@ struct ConfigurationMistakeTests {
     ]
 
     static let repetitions = [
+        Case(("name = \"example\"", "name = \"maintenance\""), "app[0].name", "has another meaning in the metrics"),
+        Case(("name = \"example\"", "name = \"webhooks example\""), "app[0].name", "has another meaning in the metrics"),
         Case(("com.example.web", "com.example.app"), "app[0].client_ids[1]", "is the same as app[0].client_ids[0]"),
         Case(
             ("[[app.key]]", "[[app.key]]\nid = \"ABC123DEFG\"\nfile = \"x\"\n[[app.key]]"),
