@@ -88,8 +88,9 @@ struct InitTests {
         #expect(same.status == 0, "\(same.output)")
         let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
         #expect(other.status == 1 && other.output.contains { $0.contains("has A1B2C3D4E5, and not ZZZZZZZZZZ") }, "\(other.output)")
-        let webhook = try await newcomer.run(["--yes", "--offline", "--webhook", "https://example.com/siwatch"])
+        let webhook = try await newcomer.run(["--yes", "--offline", "--webhook", "https://example.com/siwatch?token=abc"])
         #expect(webhook.status == 1 && webhook.output.joined().contains("a [[delivery]] table"), "\(webhook.output)")
+        #expect(!webhook.output.joined().contains("abc"), "the query may hold a token: \(webhook.output)")
         #expect(try Data(contentsOf: newcomer.configuration) == before)
     }
 
