@@ -34,7 +34,6 @@ struct LaneKeeperTests {
                 as: Replica(host: "h", processID: 1, version: "1"),
                 leases: [LaneKeeperTests.lane: monitor.lease],
                 clients: [LaneKeeperTests.lane: [Monitor.clients[0]]],
-                refusedApps: { [budget = monitor.budget] in budget.isAnyBlamed ? [Monitor.app] : [] },
                 clock: fleetClock,
                 uptime: { clock.uptime },
                 breakers: monitor.writer.breakers,
@@ -62,21 +61,6 @@ struct LaneKeeperTests {
             await site.renew(after: .seconds(1))
             #expect(!monitor.lease.holds, "another one may have it")
             #expect(site.log.events == ["lane_taken", "lane_lost"])
-        }
-    }
-
-    /// So that a replica with another key can ask.
-    @Test func theFleetHearsOfARefusal() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let (site, now) = (Site(monitor), monitor.clock.now)
-            await site.renew()
-            #expect(site.fleet.renewed?.refusedApps == [])
-            _ = monitor.budget.pause(Monitor.clients[0], askedAt: now, at: now)
-            await site.renew(after: .hours(7))
-            #expect(site.fleet.renewed?.refusedApps == [Monitor.app], "also after its pause, because nobody has asked again")
-            _ = monitor.budget.resume(Monitor.clients[0])
-            await site.renew()
-            #expect(site.fleet.renewed?.refusedApps == [])
         }
     }
 
@@ -252,7 +236,6 @@ private final class ScriptedFleet: Fleet {
         var ahead = Duration.zero
         var elder: Replica?
         var renewals = 0
-        var renewed: Replica?
         var releases: [Bool] = []
     }
 
@@ -261,7 +244,7 @@ private final class ScriptedFleet: Fleet {
     private let clock: TestClock
     private let lease: LaneLease
     private let state = NIOLockedValueBox(State())
-    private let (renewedOnce, renewal) = AsyncStream.makeStream(of: Void.self)
+    private let (renewed, renewal) = AsyncStream.makeStream(of: Void.self)
 
     init(clock: TestClock, lease: LaneLease) {
         self.clock = clock
@@ -286,21 +269,18 @@ private final class ScriptedFleet: Fleet {
         get { state.withLockedValue(\.ahead) }
         set { state.withLockedValue { $0.ahead = newValue } }
     }
-    /// As it last renewed.
-    var renewed: Replica? { state.withLockedValue(\.renewed) }
     /// For each release, whether the lane was still at work.
     var releases: [Bool] { state.withLockedValue(\.releases) }
 
     /// Waits until there were this many.
     func renewals(_ number: Int) async throws {
         if state.withLockedValue(\.renewals) >= number { return }
-        for await _ in renewedOnce where state.withLockedValue(\.renewals) >= number { return }
+        for await _ in renewed where state.withLockedValue(\.renewals) >= number { return }
     }
 
     func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let epoch = try state.withLockedValue { state in
             state.renewals += 1
-            state.renewed = replica
             renewal.yield()
             if state.isAway { throw Away() }
             return state.epoch

@@ -32,8 +32,6 @@ package struct Replica: Sendable, Equatable, Codable {
     package var clockSkew: Duration
     /// Differs between replicas that would judge the same rows differently.
     package var configuration: String
-    /// The apps of which Apple has refused a client when this replica asked, and accepted nothing since. Its key may be the wrong one.
-    package var refusedApps: [String] = []
 
     package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero, configuration: String = "") {
         self.host = host

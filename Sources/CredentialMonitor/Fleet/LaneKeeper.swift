@@ -11,7 +11,6 @@ package struct LaneKeeper: Service {
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
     private let clients: [FleetLane: Set<String>]
-    private let refusedApps: @Sendable () -> [String]
     private let clock: FleetClock
     private let uptime: @Sendable () -> Duration
     private let breakers: Breakers
@@ -25,14 +24,12 @@ package struct LaneKeeper: Service {
     /// - Parameters:
     ///   - leases: for each lane that this replica may own.
     ///   - clients: of each app.
-    ///   - refusedApps: those of which Apple has refused a client to this process, and not accepted it since.
     ///   - uptime: the clock of the leases and of `clock`, which never steps.
     package init(
         _ fleet: any Fleet,
         as replica: Replica,
         leases: [FleetLane: LaneLease],
         clients: [FleetLane: Set<String>],
-        refusedApps: @escaping @Sendable () -> [String],
         clock: FleetClock,
         uptime: @escaping @Sendable () -> Duration,
         breakers: Breakers,
@@ -43,7 +40,6 @@ package struct LaneKeeper: Service {
         self.replica = replica
         self.leases = leases
         self.clients = clients
-        self.refusedApps = refusedApps
         self.clock = clock
         self.uptime = uptime
         self.breakers = breakers
@@ -80,7 +76,6 @@ package struct LaneKeeper: Service {
         do {
             var replica = replica
             replica.clockSkew = clock.skew
-            replica.refusedApps = refusedApps()
             let tenure = try await fleet.renew(replica, lanes: Set(leases.keys), lease: Self.lease)
             let answeredAt = uptime()
             if let elder = tenure.elders.first(where: { $0.configuration != replica.configuration }) { return elder }

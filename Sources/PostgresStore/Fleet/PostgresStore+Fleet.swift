@@ -16,7 +16,7 @@ extension PostgresStore: Fleet {
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
         return try await renewals.run { [owner] connection in
-            let (plan, elders) = try Self.plan(renewing: owner, replica, lanes, lease: lease, on: connection)
+            let (plan, elders) = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
             let (kept, taken) = (plan.kept(by: owner), plan.taken(by: owner))
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             try connection.send(
@@ -88,7 +88,6 @@ extension PostgresStore: Fleet {
 
     private static func plan(
         renewing owner: String,
-        _ replica: Replica,
         _ lanes: Set<FleetLane>,
         lease: Duration,
         on connection: Connection
@@ -102,16 +101,12 @@ extension PostgresStore: Fleet {
         var elders: [Replica] = []
         var isBefore = true
         try connection.rows(of: living).forEach { row in
-            let name = row.text(at: 0) ?? ""
-            if name == owner { isBefore = false }
-            let other = JSONText.decode(row.text(at: 2) ?? "", as: Replica.self)
-            if isBefore, let other { elders.append(other) }
+            if row.text(at: 0) == owner { isBefore = false }
+            if isBefore, let elder = JSONText.decode(row.text(at: 2) ?? "", as: Replica.self) { elders.append(elder) }
             let lanes = JSONText.decode(row.text(at: 1) ?? "", as: [String].self) ?? []
-            plan.replicas[name] = Set(lanes.map { FleetLane($0) })
-            plan.refusals[name] = other?.refusedLanes
+            plan.replicas[row.text(at: 0) ?? ""] = Set(lanes.map { FleetLane($0) })
         }
         plan.replicas[owner] = lanes
-        plan.refusals[owner] = replica.refusedLanes
         try connection.rows(of: owned).forEach { plan.owners[FleetLane($0.text(at: 0) ?? "")] = $0.text(at: 1) }
         return (plan, elders)
     }
@@ -157,8 +152,4 @@ extension PostgresStore: Fleet {
             try await renewals.run { Timestamp(milliseconds: Int64(try $0.rows("SELECT \(Schema.now)").integer)) }
         }
     }
-}
-
-extension Replica {
-    fileprivate var refusedLanes: Set<FleetLane> { Set(refusedApps.map { .app($0) }) }
 }

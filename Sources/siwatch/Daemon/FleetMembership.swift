@@ -78,14 +78,13 @@ struct FleetMembership: Sendable {
     }
 
     /// Nil if no other replica can be there.
-    func keeper(of apps: [WatchedApp], _ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
+    func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
         shared.map { fleet, clock in
             LaneKeeper(
                 fleet,
                 as: replica,
                 leases: leases,
                 clients: clients,
-                refusedApps: { apps.filter(\.isRefused).map(\.atWork.name) },
                 clock: clock,
                 uptime: uptime,
                 breakers: breakers,

@@ -62,9 +62,6 @@ struct WatchedApp {
     /// Whether this process asks Apple for the app now, and no other replica.
     var isAsked: Bool { mayAsk?() ?? true }
 
-    /// Whether Apple has refused a client to this process, and has not accepted it since.
-    var isRefused: Bool { budgets.contains(where: \.isAnyBlamed) }
-
     /// The team and the key with which siwatch asks Apple about a client now.
     func identity(of clientID: String) -> ClientIdentity { secrets.identity(of: clientID) }
 

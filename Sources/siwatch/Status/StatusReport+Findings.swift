@@ -100,7 +100,7 @@ extension StatusReport {
         findings += refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
-        findings += ofTrials + ofRefusedReplicas
+        findings += ofTrials
         // People wait at the sign-in page for these codes.
         let isWaitedFor = waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
         findings += (daemon?.absences ?? []).map { absence in
@@ -154,20 +154,6 @@ extension StatusReport {
                 remedy: KeyTrial.remedy,
                 runbook: "siwatchapppaused"
             )
-        }
-    }
-
-    /// Replicas to which Apple refuses an app, while another one asks Apple. Without the others, nobody could.
-    private var ofRefusedReplicas: [Finding] {
-        (replicas ?? []).filter { $0.isLiving(at: at) }.flatMap { status in
-            status.replica.refusedApps.filter { !status.apps.contains($0) }.map { app in
-                Finding(
-                    .degraded,
-                    "\(app.printable): Apple refused the siwatch \(status.replica.processID) on \(status.replica.host.printable), so another one asks",
-                    remedy: "\(KeyTrial.remedy), there; then restart it",
-                    runbook: "siwatchapppaused"
-                )
-            }
         }
     }
 

@@ -3,7 +3,6 @@
 
 import AppleSimulatorKit
 import CredentialCore
-import Crypto
 import DaemonHarness
 import Foundation
 import GRDB
@@ -63,29 +62,6 @@ import Testing
             #expect(try await site.audit().wrong == [])
             // A code is good once. Sending it twice would be a bug of ours.
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
-        }
-    }
-
-    /// People wait at the sign-in page while one replica has a wrong key. It asks only if nobody else is there.
-    @Test func whomAppleRefusesAnotherReplacesIt() async throws {
-        try await Site.with(on: .server) { site in
-            let second = try site.folder.copy()
-            defer { second.remove() }
-            let key = P256.Signing.PrivateKey().pemRepresentation
-            try Data(key.utf8).write(to: site.folder.url.appending(path: SimulatedApple.keyFile))
-            try await site.daemon { refused in
-                try await site.tell(codesOf: try await site.apple.signInByCode(3))
-                let waiting = "SELECT COUNT(*) FROM grant_queue WHERE detail = 'invalid_client'"
-                _ = try await site.backend.first(of: waiting, within: .seconds(30)) { $0 > 0 }
-                try await second.withDaemon { good in
-                    try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 3)
-                    #expect(try await owner(second) == good.identifier)
-                    let finding = "example: Apple refused the siwatch \(refused.identifier) on "
-                    #expect(try await second.run("status").output.contains { $0.contains(finding) })
-                }
-                #expect(try await owner(second) == refused.identifier, "nobody else is left")
-                #expect(try await !second.run("status").output.contains { $0.contains("so another one asks") })
-            }
         }
     }
 
