@@ -161,14 +161,21 @@ struct Monitor {
 
     var revocationHandler: RevocationHandler { revocationHandler() }
 
-    func revocationHandler(endpoint: (any TokenEndpoint)? = nil, mayRevoke: Bool = true) -> RevocationHandler {
+    /// - Parameter isConfigured: whether the app is.
+    func revocationHandler(
+        endpoint: (any TokenEndpoint)? = nil,
+        mayRevoke: Bool = true,
+        isConfigured: Bool = true,
+        clockGuard: ClockGuard? = nil
+    ) -> RevocationHandler {
         RevocationHandler(
-            apps: [atWork(endpoint: endpoint, mayRevoke: mayRevoke)],
+            apps: isConfigured ? [atWork(endpoint: endpoint, mayRevoke: mayRevoke)] : [],
             store: store,
             sealer: PlainSealer(),
             policy: policy,
             breakers: writer.breakers,
             clock: clock.wallClock,
+            clockGuard: clockGuard,
             telemetry: telemetry
         )
     }

@@ -319,6 +319,27 @@ struct RevocationLaneTests {
         }
     }
 
+    /// Otherwise its tokens would stay for ever, and the backend would never hear of them.
+    @Test func anAppThatLeavesTheConfigurationLeavesNoTokenOpen() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.unavailable("timeout"))
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            try monitor.store.register([AppClients(name: "other", clientIDs: ["org.example.app"])])
+            let clock = monitor.clock
+            let clockGuard = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: monitor.telemetry)
+            let handler = monitor.revocationHandler(isConfigured: false, clockGuard: clockGuard)
+            clock.set(to: clock.now.advanced(by: .days(8)))
+            try await monitor.settle(handler)
+            #expect(try await monitor.revocationLog().isEmpty, "the clock has stepped")
+            clock.advance(by: .hours(2))
+            try await monitor.settle(handler)
+            #expect(try await monitor.revocationLog() == ["rejected unknown_client"])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM revocation") == 0)
+            #expect(monitor.endpoint.calls.count == 1 && monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
     @Test func anotherUsersTokenIsNotRevoked() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.anotherUser)

@@ -51,14 +51,22 @@ extension ForwardingStore {
         try await base.claimRevocationRequests(upTo: limit, at: now, lease: lease)
     }
 
-    package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
-        try await base.dueRevocations(upTo: limit, at: now, quotas: quotas)
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws
+        -> [String: Int]
+    {
+        try await base.dueRevocations(upTo: limit, at: now, trusted: trusted, quotas: quotas)
     }
 
-    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
+    package func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        trusted: Timestamp?,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws
         -> [DueRevocation]
     {
-        try await base.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
+        try await base.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
     }
 
     package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {

@@ -45,16 +45,24 @@ package protocol WorkStore: Sendable {
 
     /// For each app, how many tokens to revoke are due, up to `limit`. Tokens of a paused app do not count.
     ///
-    /// - Parameter quotas: by client, the most tokens that count.
-    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int]
+    /// - Parameters:
+    ///   - trusted: now, if the clock can be trusted. Only then do tokens count that are to be given up, because no app has their client.
+    ///   - quotas: by client, the most tokens that count.
+    func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws -> [String: Int]
 
     /// Claims tokens to revoke, longest due first: for each app as many as it has permits.
     ///
     /// - Parameters:
     ///   - permits: by app.
+    ///   - trusted: as for `dueRevocations`.
     ///   - quotas: by client, the most tokens to claim.
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
-        -> [DueRevocation]
+    func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        trusted: Timestamp?,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws -> [DueRevocation]
 
     /// Whether the user is signed in at any client of the same app, or another row of `grant_queue` may say so.
     ///
@@ -122,11 +130,11 @@ extension WorkStore {
     }
 
     package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
-        try await dueRevocations(upTo: limit, at: now, quotas: [:])
+        try await dueRevocations(upTo: limit, at: now, trusted: now, quotas: [:])
     }
 
     package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
-        try await claimRevocations(permits: permits, at: now, policy: policy, quotas: [:])
+        try await claimRevocations(permits: permits, at: now, trusted: now, policy: policy, quotas: [:])
     }
 
     package func claimDueCredentials(

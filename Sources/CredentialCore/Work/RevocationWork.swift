@@ -106,11 +106,16 @@ package struct DueRevocation: Sendable {
         return min(requestedAt, max(agrees.contains(before.askedAt) ? before.askedAt : date, token.grantedAt))
     }
 
-    /// The latest time of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a week,
-    /// and stands in the way of no other.
-    package static func latestRequest(isWatched: Bool, at now: Timestamp) -> Timestamp {
-        isWatched ? Timestamp(milliseconds: .max) : now.advanced(by: .zero - SettlementRules.longestGrantWait)
+    /// The latest opening of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a
+    /// week from then, and stands in the way of no other.
+    ///
+    /// - Parameter trusted: now, if the clock can be trusted. Otherwise no token has waited long enough.
+    package static func latestOpening(isWatched: Bool, at trusted: Timestamp?) -> Timestamp {
+        isWatched ? anyTime : trusted?.advanced(by: .zero - SettlementRules.longestGrantWait) ?? .earliest
     }
+
+    /// Later than any opening.
+    package static let anyTime = Timestamp(milliseconds: .max)
 
     /// The latest possible due time of a token. A later one came from a clock that has since been set back.
     package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: RevocationProof.longestDelay) }

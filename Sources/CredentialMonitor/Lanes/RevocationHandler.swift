@@ -81,7 +81,8 @@ package struct RevocationHandler: WorkHandler {
     private func claimTokens(upTo slots: Int) async throws -> [DueRevocation] {
         let now = clock.now
         let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
-        let due = try await store.dueRevocations(upTo: slots, at: now, quotas: quotas)
+        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
+        let due = try await store.dueRevocations(upTo: slots, at: now, trusted: trusted, quotas: quotas)
         var left = slots
         var permits: [String: Int] = [:]
         for (name, (app, _)) in apps {
@@ -89,10 +90,16 @@ package struct RevocationHandler: WorkHandler {
             left -= taken
             if taken > 0 { permits[name] = taken }
         }
+        // The tokens of an app that has left the configuration are given up. Apple is not asked.
+        for name in due.keys.sorted() where apps[name] == nil {
+            let given = min(due[name] ?? 0, left)
+            left -= given
+            if given > 0 { permits[name] = given }
+        }
         guard !permits.isEmpty else { return [] }
         var unused = permits
         defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
-        let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
+        let claimed = try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
         for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
         return claimed
     }

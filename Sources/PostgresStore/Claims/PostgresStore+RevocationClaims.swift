@@ -7,7 +7,9 @@ import NIOConcurrencyHelpers
 
 /// Claims of tokens to revoke.
 extension PostgresStore {
-    package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws
+        -> [String: Int]
+    {
         let directory = self.directory.withLockedValue { $0 }
         return try await runClaim { connection in
             let counts = try directory.clientsByID.values.sorted { $0.id < $1.id }.map { client in
@@ -15,17 +17,17 @@ extension PostgresStore {
                 let answer = try connection.send(
                     """
                     SELECT CASE WHEN (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
-                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                   WHERE client = $2 AND due_at <= $3 AND requested_at <= $5 LIMIT $6) d)
-                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                   WHERE client = $2 AND due_at > $4 AND requested_at <= $5 LIMIT $6) l)
+                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                   WHERE client = $2 AND due_at <= $3 AND \(Self.isOpened(by: "$5")) LIMIT $6) d)
+                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                   WHERE client = $2 AND due_at > $4 AND \(Self.isOpened(by: "$5")) LIMIT $6) l)
                            ELSE 0 END
                     """,
                     client.app.id,
                     client.id,
                     now,
                     DueRevocation.furthest(at: now),
-                    DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
+                    DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
                     most
                 )
                 return (app: client.app.name, most: most, answer: answer)
@@ -41,6 +43,7 @@ extension PostgresStore {
     package func claimRevocations(
         permits: [String: Int],
         at now: Timestamp,
+        trusted: Timestamp?,
         policy: RefreshPolicy,
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
@@ -54,8 +57,7 @@ extension PostgresStore {
                 let answers = try directory.clients(of: app.id).compactMap { client in
                     try Self.sendDue(
                         of: client.id,
-                        // If the configuration no longer names a client, its tokens wait for a week, and block no others.
-                        requestedBy: DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
+                        openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
                         upTo: min(permits, quotas[client.clientID] ?? permits),
                         at: now,
                         on: connection
@@ -72,7 +74,7 @@ extension PostgresStore {
     /// Asks for the due tokens of a client, longest due first: `request, client, attempts, due_at, token_fingerprint`.
     private static func sendDue(
         of client: Int64,
-        requestedBy latest: Timestamp,
+        openedBy latest: Timestamp,
         upTo limit: Int,
         at now: Timestamp,
         on connection: Connection
@@ -91,8 +93,8 @@ extension PostgresStore {
         )
         return try connection.send(
             """
-            SELECT request, client, attempts, due_at, token_fingerprint FROM revocation
-             WHERE client = $1 AND due_at <= $2 AND requested_at <= $3 ORDER BY due_at, request, token_fingerprint LIMIT $4
+            SELECT request, client, attempts, due_at, token_fingerprint FROM revocation r
+             WHERE client = $1 AND due_at <= $2 AND \(isOpened(by: "$3")) ORDER BY due_at, request, token_fingerprint LIMIT $4
             """,
             client,
             now,

@@ -8,7 +8,9 @@ import NIOConcurrencyHelpers
 
 /// Claims of tokens to revoke.
 extension SQLiteStore {
-    package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws
+        -> [String: Int]
+    {
         let directory = self.directory.withLockedValue { $0 }
         return try await query { connection in
             guard try connection.exists("SELECT 1 FROM revocation") else { return [:] }
@@ -18,16 +20,16 @@ extension SQLiteStore {
                     let most = min(limit, quotas[client.clientID] ?? limit)
                     let found = try connection.fetchInt(
                         """
-                        SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                       WHERE client = $1 AND due_at <= $2 AND requested_at <= $5 LIMIT $4))
-                             + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                       WHERE client = $1 AND due_at > $3 AND requested_at <= $5 LIMIT $4))
+                        SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                       WHERE client = $1 AND due_at <= $2 AND \(Self.isOpened(by: "$5")) LIMIT $4))
+                             + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                       WHERE client = $1 AND due_at > $3 AND \(Self.isOpened(by: "$5")) LIMIT $4))
                         """,
                         client.id,
                         now,
                         DueRevocation.furthest(at: now),
                         most,
-                        DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now)
+                        DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted)
                     )
                     return count + min(found, most)
                 }
@@ -40,6 +42,7 @@ extension SQLiteStore {
     package func claimRevocations(
         permits: [String: Int],
         at now: Timestamp,
+        trusted: Timestamp?,
         policy: RefreshPolicy,
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
@@ -53,7 +56,7 @@ extension SQLiteStore {
                 let due = try directory.clients(of: app.id).flatMap { client in
                     try Self.due(
                         of: client.id,
-                        requestedBy: DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
+                        openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
                         upTo: min(permits, quotas[client.clientID] ?? permits),
                         at: now,
                         in: db
@@ -106,7 +109,7 @@ extension SQLiteStore {
     }
 
     /// The due tokens of a client, longest due first.
-    private static func due(of client: Int64, requestedBy latest: Timestamp, upTo limit: Int, at now: Timestamp, in db: Database) throws
+    private static func due(of client: Int64, openedBy latest: Timestamp, upTo limit: Int, at now: Timestamp, in db: Database) throws
         -> [Claimable]
     {
         guard limit > 0 else { return [] }
@@ -119,8 +122,8 @@ extension SQLiteStore {
         var due: [Claimable] = []
         try PreparedStatement(
             """
-            SELECT request, attempts, due_at, token_fingerprint FROM revocation
-             WHERE client = ?1 AND due_at <= ?2 AND requested_at <= ?3 ORDER BY due_at, request LIMIT ?4
+            SELECT request, attempts, due_at, token_fingerprint FROM revocation r
+             WHERE client = ?1 AND due_at <= ?2 AND \(isOpened(by: "?3")) ORDER BY due_at, request LIMIT ?4
             """,
             in: db
         ).forEachRow(client, now, latest, limit) { row in

@@ -75,15 +75,21 @@ struct SimulatedStore: WorkStore {
         }
     }
 
-    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
-        try await world.read { try await store.dueRevocations(upTo: limit, at: now, quotas: quotas) }
+    func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws -> [String: Int] {
+        try await world.read { try await store.dueRevocations(upTo: limit, at: now, trusted: trusted, quotas: quotas) }
     }
 
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
+    func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        trusted: Timestamp?,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws
         -> [DueRevocation]
     {
         try await claim {
-            let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
+            let claimed = try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
             return bug?.revocations(claimed) ?? claimed
         } effect: {
             $0.model.claimed($1, at: now)

@@ -365,11 +365,17 @@ import Testing
         for user in ["a", "b"] { try await open(store, user, clients: "web") }
         try await open(store, "c", clients: "app")
         func due(_ quotas: [String: Int]) async throws -> Int {
-            try await store.ports.dueRevocations(upTo: 10, at: Self.now, quotas: quotas)["example"] ?? 0
+            try await store.ports.dueRevocations(upTo: 10, at: Self.now, trusted: Self.now, quotas: quotas)["example"] ?? 0
         }
         func claim(_ quotas: [String: Int]) async throws -> [String] {
-            try await store.ports.claimRevocations(permits: ["example": 10], at: Self.now, policy: StoreUnderTest.policy, quotas: quotas)
-                .map(\.id.userID)
+            try await store.ports.claimRevocations(
+                permits: ["example": 10],
+                at: Self.now,
+                trusted: Self.now,
+                policy: StoreUnderTest.policy,
+                quotas: quotas
+            )
+            .map(\.id.userID)
         }
         #expect(try await due([:]) == 3)
         #expect(try await due(["web": 0]) == 1)
@@ -394,15 +400,29 @@ import Testing
         #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["first"])
     }
 
-    /// So that the backend learns of it at last.
+    /// So that the backend learns of it at last. The request may be told late, or held for weeks.
     @Test(arguments: StoreKind.allCases)
     func aClientThatStaysAwayIsGivenUpAfterAWeek(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        try await open(store, clients: "web")
+        let opened = Self.asked + .days(30)
+        try await open(store, clients: "web", at: opened)
         try store.register("example", ["app"])
-        let week = Self.asked + .days(7)
-        #expect(try await store.ports.dueRevocations(upTo: 10, at: week + .milliseconds(-1)).isEmpty)
-        #expect(try await store.ports.dueRevocations(upTo: 10, at: week) == ["example": 1])
+        let week = opened + .days(7)
+        func due(at time: Timestamp, trusted: Timestamp?) async throws -> [String: Int] {
+            try await store.ports.dueRevocations(upTo: 10, at: time, trusted: trusted, quotas: [:])
+        }
+        #expect(try await due(at: week + .milliseconds(-1), trusted: week + .milliseconds(-1)).isEmpty)
+        #expect(try await due(at: week, trusted: nil).isEmpty, "the clock may be ahead")
+        #expect(try await claimTokens(store, at: week + .milliseconds(-1)).isEmpty)
+        let early = try await store.ports.claimRevocations(
+            permits: ["example": 1],
+            at: week,
+            trusted: nil,
+            policy: StoreUnderTest.policy,
+            quotas: [:]
+        )
+        #expect(early.isEmpty)
+        #expect(try await due(at: week, trusted: week) == ["example": 1])
         let work = try await claimTokens(store, at: week)[0]
         #expect(try await store.settle(.revocation(work, .unknownClient), at: week) == .revocation(.rejected))
         #expect(try await store.rows("SELECT reason FROM revocation_log") == [["unknown_client"]])

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What both stores ask when they claim tokens to revoke.
+extension TableStore {
+    /// Whether the request of a row `r` of `revocation` was opened by the time of a parameter. Does not look for it at
+    /// `DueRevocation.anyTime`.
+    package static func isOpened(by parameter: String) -> String {
+        let isAny = "\(parameter) = \(DueRevocation.anyTime.milliseconds)"
+        return "(\(isAny) OR EXISTS (SELECT 1 FROM revocation_queue q WHERE q.id = r.request AND q.opened_at <= \(parameter)))"
+    }
+}
