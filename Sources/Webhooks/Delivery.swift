@@ -36,7 +36,7 @@ package struct Delivery: Sendable {
 
     /// After a failure, by how often it failed: the schedule of Standard Webhooks 1.0.
     static let waits: [Duration] = [
-        .seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5), .hours(10), .hours(14), .hours(20), .hours(24),
+        .seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5), .hours(10), .hours(14), .hours(20), Retry.longestWait,
     ]
     private static let page = 200
     private static let width = 16

@@ -26,7 +26,7 @@ package protocol DeliveryDesk: Sendable {
     /// Moves the cursor, and keeps the changes that failed, in one transaction. Does nothing if the cursor is elsewhere meanwhile.
     func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws
 
-    /// The changes whose next try is due, oldest first.
+    /// The changes whose next try is due, oldest first, and after them those that are due later than any try can be.
     func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry]
 
     /// Forgets changes that were delivered, and keeps the others for their next try.
@@ -110,6 +110,12 @@ package struct Retry: Sendable, Equatable {
         self.failures = failures
         self.failedAt = failedAt
     }
+
+    /// The longest time between two tries.
+    package static let longestWait = Duration.hours(24)
+
+    /// The latest possible due time. A later one came from a clock that has since been set back.
+    package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: longestWait) }
 }
 
 /// What an operator hears of a delivery.

@@ -67,18 +67,26 @@ extension TableStore {
 
     package func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry] {
         try await query { connection in
-            try connection.fetchAll(
-                """
-                SELECT \(PublishedChange.columns), r.failures, r.failed_at
-                  FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
-                 WHERE r.delivery = $1 AND r.due_at <= $2 ORDER BY r.due_at, r.change_id LIMIT $3
-                """,
-                name,
-                now,
-                limit
-            ).map {
-                Retry(change: try PublishedChange(from: RowDecoder(row: $0)), failures: $0.count(at: 13), failedAt: $0.time(at: 14) ?? now)
+            func retries(_ condition: String, _ time: Timestamp, upTo limit: Int) throws -> [Retry] {
+                try connection.fetchAll(
+                    """
+                    SELECT \(PublishedChange.columns), r.failures, r.failed_at
+                      FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
+                     WHERE r.delivery = $1 AND r.due_at \(condition) $2 ORDER BY r.due_at, r.change_id LIMIT $3
+                    """,
+                    name,
+                    time,
+                    limit
+                ).map {
+                    Retry(
+                        change: try PublishedChange(from: RowDecoder(row: $0)),
+                        failures: $0.count(at: 13),
+                        failedAt: $0.time(at: 14) ?? now
+                    )
+                }
             }
+            let due = try retries("<=", now, upTo: limit)
+            return try due + retries(">", Retry.furthest(at: now), upTo: limit - due.count)
         }
     }
 

@@ -187,6 +187,22 @@ import Webhooks
         }
     }
 
+    /// The next try is set by a clock that is a month ahead.
+    @Test(arguments: StoreKind.allCases) func aClockThatIsSetBackDelaysNoTry(_ kind: StoreKind) async throws {
+        try await withDelivery(on: kind) { store, delivery in
+            answer(400, to: "bad")
+            let now = clock.now
+            clock.set(to: now + .days(30))
+            for user in ["bad", "good"] { try await store.signIn(user) }
+            _ = try await delivery.round()
+            clock.set(to: now)
+            answer(200, to: "bad")
+            _ = try await delivery.round()
+            #expect(tries(of: "bad") == 2)
+            #expect(try await store.count("delivery_retry") == 0)
+        }
+    }
+
     @Test(arguments: StoreKind.allCases) func whatWasNeverTakenIsCountedWhenItGoes(_ kind: StoreKind) async throws {
         try await withDelivery(on: kind) { store, delivery in
             answer(400, to: "bad")
