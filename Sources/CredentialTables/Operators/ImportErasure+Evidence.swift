@@ -5,9 +5,6 @@ import CredentialCore
 
 /// What else than the import has told of its users.
 extension ImportErasure {
-    /// How many ids before the search may have been committed after it. On a server, a lesser id may be committed later.
-    private static var searchMargin: Int64 { 10_000 }
-
     // MARK: The rows about the users
 
     /// A row of `grant_queue` or of `grant_log`.
@@ -78,7 +75,7 @@ extension ImportErasure {
         )
         let newer = try connection.fetchAll(
             "SELECT \(columns) FROM \(log.rawValue) WHERE id > $1 AND \(dialect.isOne("user_id", ofTexts: "$2"))",
-            searched - Self.searchMargin,
+            searched - StoredTable.searchMargin,
             users
         )
         return known + newer

@@ -109,14 +109,14 @@ struct UserErasure<Connection: TableConnection> {
         return ids.count
     }
 
-    /// SQL: the rows that the search has found, and newer ones. On a server, a lesser id may have been committed later.
+    /// SQL: the rows that the search has found, and newer ones.
     private func search(in table: StoredTable) throws -> (condition: String, found: String, searched: Int64) {
         let condition = """
             \(table.isOfUser)
             AND (\(connection.dialect.isOne("id", ofIntegers: "$3")) OR id > $4)
             """
         let found = try JSONText.encode(request.found[table.name] ?? [])
-        return (condition, found, (request.searchedUpTo[table.name] ?? 0) - 1_000)
+        return (condition, found, (request.searchedUpTo[table.name] ?? 0) - StoredTable.searchMargin)
     }
 
     private func keepReceipts(in erasure: inout Erasure) throws {
