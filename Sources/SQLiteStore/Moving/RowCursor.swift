@@ -88,10 +88,10 @@ final class RowCursor {
             case .bytes, .payload: rows.append(bytes(at: place))
             case .text:
                 let text = bytes(at: place)
-                if text.isText {
+                if text.isText, text.count <= Self.longestLogged || table.kind != .log {
                     rows.append(text)
                 } else if table.kind == .log {
-                    var mended = String(decoding: text, as: UTF8.self).replacing("\0", with: "\u{FFFD}")
+                    var mended = mended(text)
                     mended.withUTF8 { rows.append(UnsafeRawBufferPointer($0)) }
                 } else {
                     throw unreadable(column)
@@ -99,6 +99,16 @@ final class RowCursor {
             }
         }
     }
+
+    /// The beginning of a text, valid and without a NUL.
+    private func mended(_ text: UnsafeRawBufferPointer) -> String {
+        var mended = String(decoding: text.prefix(Self.longestLogged), as: UTF8.self).replacing("\0", with: "\u{FFFD}")
+        while mended.utf8.count > Self.longestLogged { mended.removeLast() }
+        return mended
+    }
+
+    /// In bytes, as in PostgreSQL's queues. Its indexes take no much longer text, and a backend may have inserted any into a file.
+    private static let longestLogged = 2048
 
     /// The bytes of a value, also of a text. Valid while the statement stands on the row.
     private func bytes(at place: Int32) -> UnsafeRawBufferPointer {

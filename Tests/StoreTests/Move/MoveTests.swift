@@ -125,6 +125,26 @@ import Testing
         #expect(try await door.rows("SELECT 1 FROM notification_quarantine WHERE detail = 'not yours: \u{FFFD}'", []) == [[1]])
     }
 
+    /// A file bounds no text that a backend inserts, and siwatch puts it into a log when it rejects the row.
+    @Test func textThatIsTooLongIsCut() async throws {
+        let full = try await FullFile()
+        for text in [String(repeating: "x", count: 9_999), String(repeating: "ü", count: 9_999)] {
+            try await full.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', ?)", [.text(text)])
+        }
+        let now = Timestamp.start + .days(3)
+        let requests = try await full.store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
+        for work in requests where work.credential == nil {
+            _ = try await full.store.settle(.revocationRequest(work, .rejected(.malformed)), at: now)
+        }
+        let address = try schema()
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+        let rows = try await PostgresDoor(address).rows(
+            "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE reason = 'malformed' AND octet_length(user_id) > 512 ORDER BY 1",
+            []
+        )
+        #expect(rows == [[2048], [2048]])
+    }
+
     // MARK: The proof
 
     @Test(
