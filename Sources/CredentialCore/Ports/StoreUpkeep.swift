@@ -16,10 +16,10 @@ package protocol StoreUpkeep: Sendable {
     /// - Returns: how many of them had no notification, by app. Each counts once.
     func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
 
-    /// Lets the breakers forget blamed clients without any token to ask about, because no good answer could come.
+    /// Lets the breakers forget blamed clients and rejected canaries without a token to ask about, because no good answer could come.
     ///
     /// - Returns: whether there were any.
-    func forgetDryClients(at now: Timestamp) async throws -> Bool
+    func forgetDryCauses(at now: Timestamp) async throws -> Bool
 
     /// Brings forward checks that are due later than the interval allows, because the interval was longer before. It spreads them over the
     /// interval, and none comes sooner after Apple's last answer than the interval allows.

@@ -134,25 +134,41 @@ extension TableStore {
         }
     }
 
-    /// Makes the breakers forget blamed clients without a token left to check, because no good answer about them can come.
+    /// Makes the breakers forget blamed clients and rejected canaries without a token left to check, because no good answer about them can
+    /// come.
     ///
     /// - Returns: whether there were any.
-    package func forgetDryClients(at now: Timestamp) async throws -> Bool {
+    package func forgetDryCauses(at now: Timestamp) async throws -> Bool {
         let directory = self.directory.withLockedValue { $0 }
-        let blamed = try await query { connection in
-            try connection.fetchAll("SELECT state FROM breaker WHERE state IS NOT NULL").flatMap { row in
-                BreakerRow.read(row.text(at: 0))?.breaker(at: now).blamedClients.compactMap { directory.clients[$0] } ?? []
+        let breakers = try await query { connection in
+            try connection.fetchAll("SELECT state FROM breaker WHERE state IS NOT NULL").compactMap { row in
+                BreakerRow.read(row.text(at: 0))?.breaker(at: now)
             }
         }
-        guard !blamed.isEmpty else { return false }
+        let blamed = breakers.flatMap(\.blamedClients).compactMap { directory.clients[$0] }
+        let rejected = breakers.flatMap(\.rejectedCanaries).compactMap { canary in
+            directory.clients[canary.clientID].map { (client: $0, canary: canary) }
+        }
+        guard !blamed.isEmpty || !rejected.isEmpty else { return false }
         return try await transaction { connection in
             let dry = try blamed.filter { client in
                 try !connection.exists("SELECT 1 FROM credential WHERE client = $1 AND due_at IS NOT NULL", client.id)
             }
-            for client in dry.sorted(by: { $0.app.id < $1.app.id }) {
-                try BreakerRow.change(client.app.id, at: now, on: connection) { $0.forget(client: client.clientID, at: now) }
+            let lost = try rejected.filter { client, canary in
+                try !connection.exists(
+                    "SELECT 1 FROM credential WHERE user_id = $1 AND client = $2 AND sealed_token IS NOT NULL",
+                    canary.userID,
+                    client.id
+                )
             }
-            return !dry.isEmpty
+            // In the order in which settlements lock the rows.
+            for app in Set(dry.map(\.app.id) + lost.map(\.client.app.id)).sorted() {
+                try BreakerRow.change(app, at: now, on: connection) { breaker in
+                    for client in dry where client.app.id == app { breaker.forget(client: client.clientID, at: now) }
+                    for (client, canary) in lost where client.app.id == app { breaker.forget(canary: canary, at: now) }
+                }
+            }
+            return !dry.isEmpty || !lost.isEmpty
         }
     }
 }

@@ -46,7 +46,7 @@ extension Daemon {
         for (delivery, count) in try await store.forgetUndeliverable() { context.telemetry.delivered(delivery, .forgotten(count)) }
         try await store.sweep(at: clock.now)
         try await store.shortenSchedule(to: context.configuration.refreshPolicy, at: clock.now)
-        if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
+        if try await store.forgetDryCauses(at: clock.now) { try await writer.breakers.load(from: store) }
         if let now = clockGuard.trusted { context.telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
     }
 

@@ -84,12 +84,28 @@ import Testing
         try await store.signIn("ann", client: "web", token: "r")
         try await store.reject("ann", at: .start + .days(2), finding: .blamed)
         #expect(try await store.ports.breakers()["example"]?.blamedClients == ["web"])
-        #expect(try await !store.ports.forgetDryClients(at: .start + .days(2)), "a good answer may come")
+        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)), "a good answer may come")
 
         try await store.notify(.consentRevoked, "ann", client: "web", at: .start + .days(3))
-        #expect(try await store.ports.forgetDryClients(at: .start + .days(3)))
+        #expect(try await store.ports.forgetDryCauses(at: .start + .days(3)))
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
-        #expect(try await !store.ports.forgetDryClients(at: .start + .days(3)))
+        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(3)))
+    }
+
+    /// An import that is undone takes the canary's row away.
+    @Test(arguments: StoreKind.allCases)
+    func aRejectedCanaryWithoutATokenIsForgotten(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", client: "web", token: "r")
+        try await store.accept("ann")
+        try await store.reject("ann", at: .start + .days(2), canaries: ["ann"])
+        #expect(try await store.ports.breakers()["example"]?.rejectedCanaries.map(\.userID) == ["ann"])
+        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)), "a good answer may come")
+
+        try await store.run("DELETE FROM credential")
+        #expect(try await store.ports.forgetDryCauses(at: .start + .days(2)))
+        #expect(try await store.ports.breakers()["example"]?.isOpen == false)
+        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)))
     }
 
     @Test(arguments: StoreKind.allCases)
