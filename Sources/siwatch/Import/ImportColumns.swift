@@ -94,7 +94,7 @@ struct ImportColumns {
     static func unknownClients(_ clientIDs: Set<String>) -> CommandFailure {
         let names = clientIDs.sorted().map { $0.looksLikeClientID ? $0 : "a client_id that looks like none" }
         let list = Set(names).sorted().joined(separator: ", ")
-        return .wrongUsage("siwatch does not know \(list): name the client in an [[app]] of the configuration, and reload siwatch")
+        return .wrongUsage("siwatch does not know \(list): name the client in an [[app]] of the configuration, and restart siwatch")
     }
 
     private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {

@@ -94,7 +94,9 @@ extension Revocations {
         guard case .revocationsReleased(let count, let left) = answer else { throw CommandFailure(answer, to: request) }
         let app = request.app ?? ""
         let end =
-            left == 0 ? "The brake of \(app.printable) is released." : "The brake of \(app.printable) stays set and holds \(left) more."
+            left == 0
+            ? "The brake of \(app.printable) is released, unless more has come."
+            : "The brake of \(app.printable) stays set and holds \(left) more."
         try output.print(Decision(app: app, count: count, left: left), "\(words(count)) \(end)")
     }
 }

@@ -550,7 +550,10 @@ import Testing
                 #expect(receipt.contains("so it waits for an operator: see siwatch revocations"), "\(receipt)")
                 let (status, output) = try await site.folder.run("revocations", "confirm", "example", "1")
                 #expect(
-                    status == 0 && output.contains { $0 == "1 request is carried out from now on. The brake of example is released." },
+                    status == 0
+                        && output.contains {
+                            $0 == "1 request is carried out from now on. The brake of example is released, unless more has come."
+                        },
                     "\(output)"
                 )
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 2)
