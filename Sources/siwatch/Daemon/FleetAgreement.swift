@@ -33,8 +33,22 @@ struct FleetAgreement {
             .map { $0 + "\n" }.joined()
     }
 
-    /// The text as 64 bits, by FNV-1a.
+    var digest: String { text.fleetDigest }
+}
+
+extension Configuration.Delivery {
+    /// Differs between deliveries that send other changes, or to another place.
     var digest: String {
-        String(text.utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
+        let lines =
+            ["url = \(url.absoluteString)", "email = \(email)"] + apps.sorted().map { "app = \($0)" }
+            + types.sorted().map { "type = \($0)" }
+        return lines.joined(separator: "\n").fleetDigest
+    }
+}
+
+extension String {
+    /// The text as 64 bits, by FNV-1a.
+    fileprivate var fleetDigest: String {
+        String(utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
     }
 }

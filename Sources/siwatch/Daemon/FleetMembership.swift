@@ -116,7 +116,8 @@ extension Replica {
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             version: Version.current,
-            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest
+            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest,
+            deliveries: configuration.deliveries.reduce(into: [:]) { $0[$1.name] = $1.digest }
         )
     }
 

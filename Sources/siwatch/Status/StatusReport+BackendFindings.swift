@@ -50,6 +50,18 @@ extension StatusReport {
         }
     }
 
+    /// What the siwatch that sends leaves out is passed over for all.
+    var ofDifferentDeliveries: [Finding] {
+        let living = (replicas ?? []).filter { $0.isLiving(at: at) }
+        let digests = living.reduce(into: [String: Set<String>]()) { digests, status in
+            for (name, digest) in status.replica.deliveries ?? [:] { digests[name, default: []].insert(digest) }
+        }
+        return digests.filter { $0.value.count > 1 }.keys.sorted().map { name in
+            let sentence = "not every siwatch has the same delivery \(name.printable): what one of them leaves out is lost while it sends"
+            return Finding(.degraded, sentence, remedy: "the same url, apps, types and email on each, and a restart")
+        }
+    }
+
     var ofDeliveries: [Finding] {
         (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
             let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")

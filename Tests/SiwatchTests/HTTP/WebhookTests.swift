@@ -213,6 +213,23 @@ import Testing
         }
     }
 
+    /// Each would pass over what it leaves out. During a restart one after the other that is so for a moment, so nobody is refused.
+    @Test func aDeliveryThatDiffersAmongSeveralIsAFinding() async throws {
+        try await withReceiver(on: .server, "types = [\"credential.authorized\"]") { site, _ in
+            let other = try site.folder.copy()
+            defer { other.remove() }
+            func findings() async throws -> [String] {
+                try await site.folder.run("status").output.filter { $0.contains("not every siwatch has the same delivery hook") }
+            }
+            try await site.daemon { _ in
+                try await other.withDaemon { _ in #expect(try await findings() == []) }
+                try other.edit("credential.authorized", "credential.revoked")
+                try await other.withDaemon { _ in #expect(try await findings().count == 1) }
+                #expect(try await findings() == [])
+            }
+        }
+    }
+
     /// Who no longer sends a delivery reports nothing of it, and what it knew last is soon wrong.
     @Test func whoLosesADeliveryReportsItNoMore() async throws {
         try await withReceiver(on: .server, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
