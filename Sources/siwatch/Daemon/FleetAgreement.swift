@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 
 /// The rules that all replicas of a database must share, because otherwise they would judge the same rows differently.
 ///
