@@ -325,7 +325,8 @@ struct RevocationLaneTests {
             monitor.endpoint.answer(.unavailable("timeout"))
             try await delete("ann", monitor)
             try await monitor.settle(monitor.revocationHandler)
-            try monitor.store.register([AppClients(name: "other", clientIDs: ["org.example.app"])])
+            let others = [AppClients(name: Monitor.app, clientIDs: []), AppClients(name: "other", clientIDs: ["org.example.app"])]
+            try monitor.store.register(others)
             let clock = monitor.clock
             let clockGuard = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: monitor.telemetry)
             let handler = monitor.revocationHandler(isConfigured: false, clockGuard: clockGuard)
