@@ -114,8 +114,8 @@ package struct Retry: Sendable, Equatable {
     /// The longest time between two tries.
     package static let longestWait = Duration.hours(24)
 
-    /// The latest possible due time. A later one came from a clock that has since been set back.
-    package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: longestWait) }
+    /// The latest possible due time, and some minutes. A later one came from a clock that has since been set back.
+    package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: longestWait + .minutes(5)) }
 }
 
 /// What an operator hears of a delivery.

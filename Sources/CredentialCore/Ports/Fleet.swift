@@ -32,24 +32,15 @@ package struct Replica: Sendable, Equatable, Codable {
     package var clockSkew: Duration
     /// Differs between replicas that would judge the same rows differently.
     package var configuration: String
-    /// By the name of a delivery, what differs between replicas that would send other changes of it, or to another place. Nil from another
-    /// release.
+    /// By the name of a delivery, what differs between replicas that leave out other changes of it. Nil if it sends none.
     package var deliveries: [String: String]?
 
-    package init(
-        host: String,
-        processID: Int32,
-        version: String,
-        clockSkew: Duration = .zero,
-        configuration: String = "",
-        deliveries: [String: String]? = nil
-    ) {
+    package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero, configuration: String = "") {
         self.host = host
         self.processID = processID
         self.version = version
         self.clockSkew = clockSkew
         self.configuration = configuration
-        self.deliveries = deliveries
     }
 }
 

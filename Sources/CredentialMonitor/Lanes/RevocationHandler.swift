@@ -65,24 +65,40 @@ package struct RevocationHandler: WorkHandler {
     package func handful(of room: Int) -> Int { 1 }
 
     /// Tokens go first. They take only as many slots as there are permits, so requests get the others. The other way round, thousands of
-    /// requests that wait for sign-ins would hold up every token.
+    /// requests that wait for sign-ins would hold up every token. Tokens of which no question is left go last.
     package func claim(upTo slots: Int) async throws -> [Work] {
-        let tokens = try await claimTokens(upTo: slots)
-        guard tokens.count < slots else { return tokens.map(Work.token) }
-        do {
-            let requests = try await store.claimRevocationRequests(upTo: slots - tokens.count, at: clock.now, lease: Self.lease)
-            return tokens.map(Work.token) + requests.map(Work.request)
-        } catch {
-            guard !tokens.isEmpty else { throw error }
-            return tokens.map(Work.token)
+        let now = clock.now
+        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
+        let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
+        let due = try await store.dueRevocations(upTo: slots, at: now, trusted: trusted, quotas: quotas)
+        func tokens(_ permits: [String: Int]) async throws -> [DueRevocation] {
+            try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
         }
+        var work = try await claimPermitted(due, upTo: slots, by: tokens).map(Work.token)
+        do {
+            if work.count < slots {
+                work += try await store.claimRevocationRequests(upTo: slots - work.count, at: clock.now, lease: Self.lease).map(
+                    Work.request
+                )
+            }
+            var left = slots - work.count
+            // The tokens of an app that has left the configuration are given up. Apple is not asked, so they need no permit.
+            let abandoned = due.filter { apps[$0.key] == nil }.sorted { $0.key < $1.key }.reduce(into: [String: Int]()) { permits, app in
+                permits[app.key] = min(app.value, left)
+                left -= min(app.value, left)
+            }
+            if abandoned.values.contains(where: { $0 > 0 }) { work += try await tokens(abandoned).map(Work.token) }
+        } catch {
+            guard !work.isEmpty else { throw error }
+        }
+        return work
     }
 
-    private func claimTokens(upTo slots: Int) async throws -> [DueRevocation] {
-        let now = clock.now
-        let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
-        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
-        let due = try await store.dueRevocations(upTo: slots, at: now, trusted: trusted, quotas: quotas)
+    private func claimPermitted(
+        _ due: [String: Int],
+        upTo slots: Int,
+        by claim: ([String: Int]) async throws -> [DueRevocation]
+    ) async throws -> [DueRevocation] {
         var left = slots
         var permits: [String: Int] = [:]
         for (name, (app, _)) in apps {
@@ -90,16 +106,10 @@ package struct RevocationHandler: WorkHandler {
             left -= taken
             if taken > 0 { permits[name] = taken }
         }
-        // The tokens of an app that has left the configuration are given up. Apple is not asked.
-        for name in due.keys.sorted() where apps[name] == nil {
-            let given = min(due[name] ?? 0, left)
-            left -= given
-            if given > 0 { permits[name] = given }
-        }
         guard !permits.isEmpty else { return [] }
         var unused = permits
         defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
-        let claimed = try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
+        let claimed = try await claim(permits)
         for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
         return claimed
     }

@@ -27,14 +27,15 @@ package struct StoredTable: Sendable {
         case setting
         /// The rows belong to users, so the store is not empty.
         case users
-        /// Like `users`, with text as a backend wrote it. The move repairs invalid text and cuts what is too long, because siwatch decides nothing by it any more.
+        /// Like `users`, with text as a backend wrote it. The move repairs invalid text and cuts what is too long, because siwatch decides
+        /// nothing by it any more.
         case log
         /// A view has no rows of its own.
         case view
     }
 
-    /// How many ids before a search of a log may have been committed after it. On a server several siwatch settle up to 4,096 rows each, and
-    /// a lesser id may be committed later.
+    /// How many ids before a search of a log are looked at again, because on a server a lesser id may be committed later. It is enough for
+    /// four siwatch that settle 4,096 rows each.
     static var searchMargin: Int64 { 20_000 }
 
     package let name: String

@@ -12,11 +12,13 @@ extension PostgresStore {
     {
         let directory = self.directory.withLockedValue { $0 }
         return try await runClaim { connection in
-            let counts = try directory.clientsByID.values.sorted { $0.id < $1.id }.map { client in
+            // Apple is not asked about the tokens of a client that left, so no pause holds them.
+            let clients = directory.clientsByID.values.filter { directory.isWatched($0) || trusted != nil }
+            let counts = try clients.sorted { $0.id < $1.id }.map { client in
                 let most = min(limit, quotas[client.clientID] ?? limit)
                 let answer = try connection.send(
                     """
-                    SELECT CASE WHEN (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
+                    SELECT CASE WHEN $5 < \(DueRevocation.anyTime.milliseconds) OR (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
                            (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
                                                    WHERE client = $2 AND due_at <= $3 AND \(Self.isOpened(by: "$5")) LIMIT $6) d)
                          + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
@@ -53,8 +55,9 @@ extension PostgresStore {
         guard !permits.isEmpty else { return [] }
         return try await runClaim { [owner] connection in
             try permits.flatMap { name, permits -> [DueRevocation] in
-                guard let app = directory.apps[name], try !Self.isPaused(app.id, on: connection) else { return [] }
-                let answers = try directory.clients(of: app.id).compactMap { client in
+                guard let app = directory.apps[name] else { return [] }
+                let isPaused = try Self.isPaused(app.id, on: connection)
+                let answers = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).compactMap { client in
                     try Self.sendDue(
                         of: client.id,
                         openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),

@@ -15,8 +15,9 @@ extension SQLiteStore {
         return try await query { connection in
             guard try connection.exists("SELECT 1 FROM revocation") else { return [:] }
             var due: [String: Int] = [:]
-            for app in directory.apps.values where try !Self.isPaused(app.id, in: connection.db) {
-                let count = try directory.clients(of: app.id).reduce(0) { count, client in
+            for app in directory.apps.values {
+                let isPaused = try Self.isPaused(app.id, in: connection.db)
+                let count = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).reduce(0) { count, client in
                     let most = min(limit, quotas[client.clientID] ?? limit)
                     let found = try connection.fetchInt(
                         """
@@ -52,8 +53,9 @@ extension SQLiteStore {
         guard !permits.isEmpty else { return [] }
         return try await write { [owner] db in
             try permits.flatMap { name, permits -> [DueRevocation] in
-                guard let app = directory.apps[name], try !Self.isPaused(app.id, in: db) else { return [] }
-                let due = try directory.clients(of: app.id).flatMap { client in
+                guard let app = directory.apps[name] else { return [] }
+                let isPaused = try Self.isPaused(app.id, in: db)
+                let due = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).flatMap { client in
                     try Self.due(
                         of: client.id,
                         openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),

@@ -103,7 +103,7 @@ final class RowCursor {
     /// The beginning of a text, valid and without a NUL.
     private func mended(_ text: UnsafeRawBufferPointer) -> String {
         var mended = String(decoding: text.prefix(Self.longestLogged), as: UTF8.self).replacing("\0", with: "\u{FFFD}")
-        while mended.utf8.count > Self.longestLogged { mended.removeLast() }
+        while mended.utf8.count > Self.longestLogged { mended.unicodeScalars.removeLast() }
         return mended
     }
 

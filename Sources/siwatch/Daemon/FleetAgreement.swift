@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import Foundation
+import Webhooks
 
 /// The rules that all replicas of a database must share, because otherwise they would judge the same rows differently.
 ///
@@ -37,13 +37,14 @@ struct FleetAgreement {
     var digest: String { text.fleetDigest }
 }
 
-extension Configuration.Delivery {
-    /// Differs between deliveries that send other changes, or to another place.
-    var digest: String {
-        let lines =
-            ["url = \(url.absoluteString)", "email = \(email)"] + apps.sorted().map { "app = \($0)" }
-            + types.sorted().map { "type = \($0)" }
-        return lines.joined(separator: "\n").fleetDigest
+extension Configuration {
+    /// By the name of a delivery, what differs if it leaves out other changes. No URL, which may hold a token.
+    var deliveryDigests: [String: String] {
+        deliveries.reduce(into: [:]) { digests, delivery in
+            let apps = delivery.apps.isEmpty ? self.apps.map(\.name) : delivery.apps
+            let lines = apps.sorted().map { "app = \($0)" } + delivery.webhookTypes.map { "type = \($0.rawValue)" }.sorted()
+            digests[delivery.name] = lines.joined(separator: "\n").fleetDigest
+        }
     }
 }
 

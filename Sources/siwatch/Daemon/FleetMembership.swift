@@ -22,6 +22,8 @@ struct FleetMembership: Sendable {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
+        var replica = replica
+        if delivers { replica.deliveries = configuration.deliveryDigests }
         self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
         let lanes =
@@ -116,8 +118,7 @@ extension Replica {
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             version: Version.current,
-            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest,
-            deliveries: configuration.deliveries.reduce(into: [:]) { $0[$1.name] = $1.digest }
+            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest
         )
     }
 

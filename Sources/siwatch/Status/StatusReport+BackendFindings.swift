@@ -58,7 +58,7 @@ extension StatusReport {
         }
         return digests.filter { $0.value.count > 1 }.keys.sorted().map { name in
             let sentence = "not every siwatch has the same delivery \(name.printable): what one of them leaves out is lost while it sends"
-            return Finding(.degraded, sentence, remedy: "the same url, apps, types and email on each, and a restart")
+            return Finding(.degraded, sentence, remedy: "the same apps and types on each, and a restart")
         }
     }
 

@@ -128,7 +128,7 @@ import Testing
     /// A file bounds no text that a backend inserts, and siwatch puts it into a log when it rejects the row.
     @Test func textThatIsTooLongIsCut() async throws {
         let full = try await FullFile()
-        for text in [String(repeating: "x", count: 9_999), String(repeating: "ü", count: 9_999)] {
+        for text in [String(repeating: "x", count: 9_999), String(repeating: "€", count: 9_999)] {
             try await full.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', ?)", [.text(text)])
         }
         let now = Timestamp.start + .days(3)
@@ -142,7 +142,7 @@ import Testing
             "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE reason = 'malformed' AND octet_length(user_id) > 512 ORDER BY 1",
             []
         )
-        #expect(rows == [[2048], [2048]])
+        #expect(rows == [[2046], [2048]], "no character is cut in two")
     }
 
     // MARK: The proof

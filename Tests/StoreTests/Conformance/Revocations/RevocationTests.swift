@@ -407,6 +407,8 @@ import Testing
         let opened = Self.asked + .days(30)
         try await open(store, clients: "web", at: opened)
         try store.register("example", ["app"])
+        // Apple is not asked about them, so an operator's pause holds none.
+        try await store.run("UPDATE app SET paused_at = ?", [.at(opened)])
         let week = opened + .days(7)
         func due(at time: Timestamp, trusted: Timestamp?) async throws -> [String: Int] {
             try await store.ports.dueRevocations(upTo: 10, at: time, trusted: trusted, quotas: [:])
