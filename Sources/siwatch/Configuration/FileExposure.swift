@@ -70,7 +70,9 @@ private struct FileExposure {
     /// Why a secret is none, if its mode alone does not say so.
     func reason(toKeepFrom backends: gid_t?) -> String? {
         if let foreignOwner {
-            return "belongs to \(foreignOwner), who can read and change it; \(status.commands(for: path, mode: 0o600)) takes it over"
+            let takeover = "\(status.commands(for: path, mode: 0o600)) takes it over"
+            return
+                "belongs to \(foreignOwner), who can read and change it: if siwatch runs as that user, so should this command; else \(takeover)"
         }
         guard status.st_mode & 0o027 == 0, status.st_mode & 0o040 != 0, status.st_gid == backends else { return nil }
         // In a pod the platform may give one group to the database and to the secrets.

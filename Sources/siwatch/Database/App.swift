@@ -28,6 +28,7 @@ extension App {
 
         func validate() throws {
             guard ValueRule.isName(new) else { throw ValidationError("A name has 1 to 64 characters and no control characters.") }
+            guard !FleetLane.isTaken(new) else { throw ValidationError("This name has another meaning in the metrics.") }
         }
 
         func run() async throws {

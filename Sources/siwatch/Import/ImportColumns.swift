@@ -100,7 +100,7 @@ struct ImportColumns {
     private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {
         guard let text else { return nil }
         guard let time = ImportedTime(Array(text.utf8))?.time else {
-            throw .wrongUsage("--granted-at is no time from 2019 on in seconds, milliseconds or ISO 8601")
+            throw .wrongUsage("--granted-at is no time from 2019 on in seconds, milliseconds or ISO 8601 (2026-01-31T12:00:00Z)")
         }
         guard time <= now.advanced(by: SettlementRules.longestLead) else { throw .wrongUsage("--granted-at lies in the future") }
         return time

@@ -67,10 +67,11 @@ struct InitAnswers {
         let clientIDs = try answer("--client-id", given, question) { text throws(CommandFailure) in
             try Self.clientIDs(text, teamID: teamID)
         }
-        let end = clientIDs?.first?.split(separator: ".").last.map(String.init)
+        let end = clientIDs?.first?.split(separator: ".").last.map(String.init).flatMap { FleetLane.isTaken($0) ? nil : $0 }
         let app = try answer("--app", options.app, "A short name for this app group", proposal: end ?? "app") {
             text throws(CommandFailure) in
             guard ValueRule<String>.isName(text) else { throw .wrongUsage("a name has 1 to 64 characters") }
+            guard !FleetLane.isTaken(text) else { throw .wrongUsage("\(text.printable) has another meaning in the metrics") }
             guard options.app != nil || !(text.looksLikeClientID && text.contains(".")) else {
                 throw .wrongUsage("\(text.printable) looks like a client id: all of these stand on one line before; begin again")
             }

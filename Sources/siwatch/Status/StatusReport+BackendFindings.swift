@@ -38,7 +38,20 @@ extension StatusReport {
         }
         findings += apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
         findings += waitingGrants.reasons(at: at).map { Finding($0.isTrouble ? .degraded : .note, $0.text, runbook: $0.runbook) }
+        if let quarantine = signedInQuarantine {
+            findings.append(Finding(.note, quarantine, runbook: "siwatchsignednotificationsrejected"))
+        }
         return findings + ofRevocations
+    }
+
+    /// Notifications that Apple signed, and that siwatch did not believe for another reason.
+    private var signedInQuarantine: String? {
+        let signed = quarantined.filter { RejectionReason(rawValue: $0.key).map { $0.ring == nil && $0 != .poison } ?? false }.sorted {
+            $0.key < $1.key
+        }
+        guard !signed.isEmpty else { return nil }
+        let count = signed.map(\.value).reduce(0, +).counted("notification that Apple signed is", "notifications that Apple signed are")
+        return "\(count) in quarantine (\(signed.map { "\($0.key) \($0.value)" }.joined(separator: ", ")))"
     }
 
     /// A daemon that does not answer may have another configuration.

@@ -243,8 +243,16 @@ extension StatusReport {
     }
 
     private var ofConfiguration: [Finding] {
-        rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchchecksdonotfit") }
+        appsThatLeft + rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchchecksdonotfit") }
             + unknownCanaries.map { Finding(.degraded, "\($0)") } + otherTeams.map { Finding(.degraded, "\($0)") }
+    }
+
+    /// A line of the configuration may be lost, or the app be over.
+    private var appsThatLeft: [Finding] {
+        let configured = Set(rounds.map(\.app))
+        return credentials.filter { $0.state == CredentialState.authorized.rawValue && $0.count > 0 && !configured.contains($0.app) }.map {
+            Finding(.note, "\($0.app.printable) is not in the configuration, so nobody asks Apple about its \($0.count.counted("user"))")
+        }
     }
 
     private var ofHost: [Finding] {

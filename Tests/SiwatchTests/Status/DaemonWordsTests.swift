@@ -49,6 +49,23 @@ struct DaemonWordsTests {
         }
     }
 
+    /// A line of the configuration may be lost. Then siwatch does not believe Apple's events for the app either.
+    @Test func anAppThatLeftTheConfigurationIsSaid() async throws {
+        try await Site.with { site in
+            let people = try await site.apple.signIn(2)
+            try await site.daemon { _ in try await site.settle(people) }
+            try site.folder.edit("name = \"example\"", "name = \"other\"")
+            for client in SimulatedApple.clientIDs { try site.folder.edit(client, "org.\(client)") }
+            try await site.daemon { _ in
+                try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+            }
+            let output = try await site.folder.run("status").output.joined(separator: "\n")
+            #expect(output.contains("example is not in the configuration, so nobody asks Apple about its 2 users"), "\(output)")
+            #expect(output.contains("1 notification that Apple signed is in quarantine (wrong_audience 1)"), "\(output)")
+        }
+    }
+
     /// It holds the lock and answers nobody.
     @Test func aFrozenDaemonIsNamed() async throws {
         try await Site.with(Self.socket) { site in
