@@ -9,7 +9,7 @@ package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, Impo
     /// The version of the library or of the server that keeps the tables.
     ///
     /// - Throws: `StoreError`.
-    var version: String { get throws }
+    var version: String { get async throws }
 
     /// The other replicas on this database. Nil if the process that works on it has the lock on it.
     var fleet: (any Fleet)? { get }

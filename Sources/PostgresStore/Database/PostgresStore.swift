@@ -124,7 +124,7 @@ package final class PostgresStore: Sendable {
 
     /// The version in the server's own words.
     package var version: String {
-        get throws { try blockingQuery { try $0.fetchOne("SELECT current_setting('server_version')")?.text(at: 0) ?? "" } }
+        get async throws { try await query { try $0.fetchOne("SELECT current_setting('server_version')")?.text(at: 0) ?? "" } }
     }
 
     package var fleet: (any Fleet)? { self }

@@ -200,10 +200,10 @@ extension DatabaseLocation {
     }
 
     /// The program that keeps the database, with its version.
-    func program(of store: any CredentialStore) throws -> String {
+    func program(of store: any CredentialStore) async throws -> String {
         switch self {
-        case .file: "SQLite \(try store.version)"
-        case .server: "PostgreSQL \(try store.version)"
+        case .file: "SQLite \(try await store.version)"
+        case .server: "PostgreSQL \(try await store.version)"
         }
     }
 

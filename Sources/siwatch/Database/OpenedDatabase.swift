@@ -36,7 +36,7 @@ struct OpenedDatabase {
         do {
             if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             store = try database.open(retention: configuration.retention)
-            program = try database.program(of: store)
+            program = try await database.program(of: store)
             hasNewKey = keys.ring == nil
             let ring = try keys.ring ?? configuration.newKeyRing()
             let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {

@@ -79,9 +79,9 @@ struct StatusReport: Encodable {
         switch database {
         case .file:
             isRunning = database.isLocked
-            sqlite = try store.version
+            sqlite = try await store.version
         case .server:
-            postgresql = try store.version
+            postgresql = try await store.version
             let fleet = store.fleet
             let (time, replicas) = (try await fleet?.time ?? .earliest, try await fleet?.replicas())
             self.replicas = replicas
