@@ -125,6 +125,14 @@ package final class PostgresServer: Sendable {
         try bringUp()
     }
 
+    /// Sends a signal to all its processes. A client takes a stopped server for one whose machine hangs.
+    package func signal(_ signal: Int32) {
+        let lines = (try? String(contentsOf: identity, encoding: .utf8))?.split(separator: "\n")
+        guard let process = lines?.first.flatMap({ pid_t($0) }) else { return }
+        let children = (try? String(contentsOfFile: "/proc/\(process)/task/\(process)/children", encoding: .utf8)) ?? ""
+        for process in [process] + children.split(separator: " ").compactMap({ pid_t($0) }) { kill(process, signal) }
+    }
+
     /// Whether no server answers, not even with a refusal.
     package var isAway: Bool { PQping(address()) == PQPING_NO_RESPONSE }
 

@@ -96,6 +96,12 @@ extension Telemetry {
         for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
     }
 
+    /// Leaves out all that stands in the tables, because it could not be read in time.
+    package func tablesUnread() {
+        leaveTablesToOthers()
+        pausesUnread()
+    }
+
     /// Leaves out which apps an operator has paused, because it could not be read.
     package func pausesUnread() {
         instruments.forgetGauges(of: [.appPaused])

@@ -25,15 +25,13 @@ actor StatusDesk {
     private var known: StatusReport?
     private var readAt: (tables: ContinuousClock.Instant, slow: ContinuousClock.Instant)?
     private var unread: String?
-    private var isReading = false
+    private let reading = SharedRead(patience: .seconds(2))
     private var course: [DaemonReport.Sample] = []
 
     /// How long figures from the tables stand, so that many readers cost no more than one.
     private static let validity = Duration.seconds(1)
     /// The same for figures that count rows.
     private static let slowValidity = Duration.seconds(15)
-    /// How long a reader waits for the database.
-    private static let patience = Duration.seconds(2)
     private static let longestDelay = Duration.seconds(30)
     private static let courseInterval = Duration.minutes(30)
     private static let mostSamples = 49
@@ -114,14 +112,9 @@ actor StatusDesk {
 
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
     private func readTables() async {
-        let now = ContinuousClock.now
-        if !isReading, readAt.map({ now - $0.tables > Self.validity }) ?? true {
-            isReading = true
-            // Not a child of the reader, who does not wait for it to the end.
-            Task { await read() }
-        }
-        while isReading, !Task.isCancelled, ContinuousClock.now - now < Self.patience { try? await Task.sleep(for: .milliseconds(5)) }
-        if isReading { unread = "no answer within \(Self.patience.text)" }
+        if let readAt, ContinuousClock.now - readAt.tables <= Self.validity { return }
+        let isRead = await reading.run { await self.read() }
+        if !isRead { unread = "no answer within \(reading.patience.text)" }
     }
 
     private func read() async {
@@ -139,6 +132,5 @@ actor StatusDesk {
             unread = "\(error)".printable
             readAt = readAt.map { (.now, $0.slow) } ?? (.now, start)
         }
-        isReading = false
     }
 }

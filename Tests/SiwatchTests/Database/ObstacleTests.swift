@@ -208,7 +208,13 @@ struct ObstacleTests {
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o640) == 0)
             let (status, output) = try await Servant.run("check", in: site.folder)
-            #expect(status == 78 && output.joined().contains(" belongs to \(Servant.user + 1), who can read and change it; "), "\(output)")
+            #expect(
+                status == 78
+                    && output.joined().contains(
+                        " belongs to \(Servant.user + 1), who can read and change it: if siwatch runs as that user, "
+                    ),
+                "\(output)"
+            )
         }
     }
 

@@ -66,6 +66,27 @@ struct DaemonWordsTests {
         }
     }
 
+    /// Only the threads of its connections wait for the server.
+    @Test func aServerThatHangsHoldsUpNoPage() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                _ = try await pages.get("status.json")
+                server.signal(SIGSTOP)
+                defer { server.signal(SIGCONT) }
+                for _ in 1...3 {
+                    // Each waits for 30 seconds at most.
+                    async let others = (pages.get("status.json"), pages.get("metrics"))
+                    _ = try await (pages.get(""), others)
+                }
+                let ready = try await pages.get("readyz", within: .seconds(30)) { $0 != "ok\n" }
+                #expect(ready != "ok\n")
+            }
+        }
+    }
+
     /// It holds the lock and answers nobody.
     @Test func aFrozenDaemonIsNamed() async throws {
         try await Site.with(Self.socket) { site in
