@@ -1209,7 +1209,7 @@ def users_leave_without_a_notification(scene):
     return one(before, after, step=5, lead=60)
 
 
-@walk("SiwatchSignedNotificationsRejected", finding=False, quotes=["in quarantine", "wrong_audience"])
+@walk("SiwatchSignedNotificationsRejected", severity="note", quotes=["in quarantine", "wrong_audience"])
 def a_strangers_audience(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
