@@ -43,7 +43,8 @@ package protocol WorkStore: Sendable {
     /// Claims up to `limit` due requests to revoke.
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest]
 
-    /// For each app, how many tokens to revoke are due, up to `limit`. Tokens of a paused app do not count.
+    /// For each app, how many tokens to revoke are due, up to `limit`. Tokens of a paused app do not count, unless they are to be
+    /// given up.
     ///
     /// - Parameters:
     ///   - trusted: now, if the clock can be trusted. Only then do tokens count that are to be given up, because no app has their client.
