@@ -23,7 +23,7 @@ struct HTTPDoor: Service {
     let onListening: @Sendable (_ address: String) -> Void
 
     /// A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
-    private static let limits = ConnectionLimits(count: 4096, request: .seconds(10), answer: .seconds(40), idle: .minutes(1))
+    private static let limits = ConnectionLimits(count: 4096, request: .seconds(10), answer: .seconds(45), idle: .minutes(1))
 
     func run() async throws {
         let address: BindAddress

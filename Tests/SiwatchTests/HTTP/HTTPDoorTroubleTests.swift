@@ -115,6 +115,30 @@ import Testing
         }
     }
 
+    /// It takes connections and answers nothing. Who asks is told so, long before the connection is found dead.
+    @Test func aServerThatHangsIsSaid() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await withSite(on: .server(server)) { site in
+            try await site.daemon { daemon in
+                let door = try await Door(of: daemon, in: site.folder)
+                let request: [String: any Sendable] = ["client_id": Self.client, "user_id": "ann", "wait": 10]
+                let key = ["idempotency-key": "k"] as HTTPHeaders
+                _ = try await door.get("/v1/users/ann")
+                server.signal(SIGSTOP)
+                async let (told, asked) = (door.post("/v1/sign-ins", request, key), door.get("/v1/users/ann"))
+                async let follower = door.get("/v1/changes?after=0-0&wait=1")
+                let statuses = try await [told.status, asked.status, follower.status]
+                server.signal(SIGCONT)
+                #expect(statuses == [503, 503, 503])
+                var answer = try await door.post("/v1/sign-ins", request, key)
+                while answer.status == 503 { answer = try await door.post("/v1/sign-ins", request, key) }
+                #expect(answer.status == 200, "\(answer.text)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+            }
+        }
+    }
+
     /// A follower that waits does not hold up the stop.
     @Test func aStopAnswersWhoWaits() async throws {
         try await withSite { site in
