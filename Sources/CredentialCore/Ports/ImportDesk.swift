@@ -13,6 +13,9 @@ package protocol ImportDesk: Sendable {
     /// What Apple says of the tokens of these credentials, in their order. Nil for a credential without a sealed token.
     func importedTokens(of credentials: [CredentialID]) async throws -> [ImportedToken?]
 
+    /// How many rows of one transaction brought a token that siwatch had from an earlier sign-in, and so changed nothing.
+    func retoldSignIns(of told: ToldImport) async throws -> Int
+
     // MARK: What an undo reads
 
     /// The transactions of all imports that siwatch remembers, by import and in their order.

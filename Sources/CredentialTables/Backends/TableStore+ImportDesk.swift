@@ -65,6 +65,14 @@ extension TableStore {
             }
         }
     }
+
+    package func retoldSignIns(of told: ToldImport) async throws -> Int {
+        let rows = try JSONText.encode(told.ledger.rows)
+        return try await query { connection in
+            let isOfImport = connection.dialect.isOne("grant_id", ofIntegers: "$1")
+            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isOfImport) AND outcome = 'retold'", rows)
+        }
+    }
 }
 
 // MARK: What an undo reads

@@ -104,6 +104,7 @@ struct Import: AsyncParsableCommand {
 
         var outcome = Outcome(report: Report(id: file.id))
         outcome.report.firstToldAt = toldBefore?.text
+        let start = clock.now
         var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
         let samples = noTrial ? [] : survey.samples
         if !samples.isEmpty {
@@ -115,6 +116,12 @@ struct Import: AsyncParsableCommand {
             do {
                 let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
                 outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+                if !noWait {
+                    try await writer.finish()
+                    for told in try await store.toldImports() where told.importID == file.id && told.toldAt ?? .earliest >= start {
+                        outcome.report.retold += try await store.retoldSignIns(of: told)
+                    }
+                }
             } catch let failure as CommandFailure {
                 outcome.failure = failure
             }
@@ -209,8 +216,8 @@ struct Import: AsyncParsableCommand {
         if result.answered == 0, result.unanswered == 0 {
             return .wrongData(
                 """
-                \(result.text) So Apple was asked about none of them, and the other lines were not told. If siwatch knows newer sign-ins of \
-                these users, repeat the command with --no-trial
+                \(result.text) So Apple was asked about none of them, and the other lines were not told. To correct times that were too \
+                early, leave refresh_token empty. If siwatch knows newer sign-ins of these users, repeat the command with --no-trial
                 """
             )
         }
@@ -277,6 +284,8 @@ struct Import: AsyncParsableCommand {
         var told = 0
         /// Rows that an earlier run of the import had told.
         var knownBefore = 0
+        /// Those of the told that brought the token of an earlier sign-in, and so changed nothing.
+        var retold = 0
         var bad = 0
         /// When siwatch was first told a pipe of the same beginning; nil if never.
         var firstToldAt: String?
@@ -288,9 +297,16 @@ struct Import: AsyncParsableCommand {
 
         var text: String {
             let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
+            let unchanged =
+                retold > 0
+                ? """
+                 \(retold.grouped) of them changed nothing (retold): siwatch has their tokens from earlier sign-ins. If those times are \
+                wrong, import the lines with an empty refresh_token.
+                """ : ""
             return """
-                Import \(id): \(told.grouped) sign-ins told\(known). siwatch asks Apple about their tokens over one refresh.interval; siwatch \
-                unverified --app NAME lists those that Apple rejects. siwatch import --undo \(id) takes the import back.
+                Import \(id): \(told.grouped) sign-ins told\(known).\(unchanged) siwatch asks Apple about their tokens over one \
+                refresh.interval; siwatch unverified --app NAME lists those that Apple rejects. siwatch import --undo \(id) takes the \
+                import back.
                 """
         }
     }

@@ -28,6 +28,8 @@ struct ImportTrial {
         var unanswered = 0
         /// A sign-in with another token is newer.
         var outdated = 0
+        /// siwatch has the token from an earlier sign-in.
+        var retold = 0
         /// siwatch keeps no token of the user any more.
         var erased = 0
 
@@ -41,7 +43,7 @@ struct ImportTrial {
                 (accepted, "accepted"), (rejected, "rejected as ended or never issued to this client"),
                 (ofAnotherUser, "another user's"), (unclear, "refused in words that say nothing of the token"),
                 (unanswered, "not answered"),
-                (outdated, "older than the token that siwatch has"), (erased, "erased"),
+                (outdated, "older than the token that siwatch has"), (retold, "known from an earlier sign-in"), (erased, "erased"),
             ]
             let list = parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
             return "Apple was asked about \(samples.counted("sample")): \(list)."
@@ -89,7 +91,11 @@ struct ImportTrial {
                 continue
             }
             guard token.grantedAt == signIn.signedInAt else {
-                result.outdated += 1
+                if let known = token.grantedAt, let told = signIn.signedInAt, known < told {
+                    result.retold += 1
+                } else {
+                    result.outdated += 1
+                }
                 continue
             }
             switch token.answer {

@@ -62,6 +62,11 @@ struct ImportWriter {
         return answer.rows
     }
 
+    /// Waits until the daemon has settled all rows.
+    mutating func finish() async throws {
+        while let row = window.popFirst() { try await waitUntilSettled([row]) }
+    }
+
     /// Waits until the daemon has settled these rows.
     func waitUntilSettled(_ rows: [Int64]) async throws {
         let end = ContinuousClock.now + Self.patience

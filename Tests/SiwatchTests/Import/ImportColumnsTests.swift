@@ -173,6 +173,8 @@ struct ImportColumnsTests {
         #expect(!result([.valid, .rejected, .anotherUser]).isGood && !result([nil, nil]).isGood && !result([], erased: 9).isGood)
         let late = ImportedToken(grantedAt: Self.now.advanced(by: .seconds(1)), answer: .valid, hasFailed: false)
         #expect(ImportTrial.judge([user], [late]).outdated == 1)
+        let early = ImportedToken(grantedAt: Self.now.advanced(by: .seconds(-1)), answer: .valid, hasFailed: false)
+        #expect(ImportTrial.judge([user], [early]).retold == 1)
     }
 
     @Test func theUnitIsThatOfMostLinesAndTheSamplesAreOfAllOfThem() throws {

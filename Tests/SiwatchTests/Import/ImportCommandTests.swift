@@ -61,6 +61,37 @@ import Testing
         }
     }
 
+    /// An old revocation wins over a time that is too early. A token says nothing when it is told again, so the right times come without one.
+    @Test(arguments: SiteDatabase.allCases) func timesThatWereTooEarlyAreCorrectedWithoutTokens(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let people = try await site.apple.signIn(50)
+            let now = people.map(\.grantedAt.milliseconds).max() ?? 0
+            func lines(at time: Int64, tokens: Bool = true) -> String {
+                Self.header + people.map { "\($0.userID),\($0.clientID),\(tokens ? $0.refreshToken ?? "" : ""),\(time)\n" }.joined()
+            }
+            func told(_ text: String, _ option: String = "--yes") async throws -> (status: Int32, output: String) {
+                let (status, output) = try await site.folder.run("import", try write(text, in: site), "--yes", option)
+                return (status, output.joined(separator: "\n"))
+            }
+            let authorized = "SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'"
+            try await site.daemon { _ in
+                #expect(try await told(lines(at: now - 86_400_000)).status == 0)
+                try await site.tell(try await site.apple.notify(RevokeConsent(), users: people.map(\.userID)))
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'revoked'", is: 50)
+                let right = Int64(Date().timeIntervalSince1970 * 1000)
+                let tried = try await told(lines(at: right))
+                #expect(tried.status == 65 && tried.output.contains("asked about 40 samples: 40 erased."), "\(tried.output)")
+                #expect(tried.output.contains("leave refresh_token empty"), "\(tried.output)")
+                let again = try await told(lines(at: right), "--no-trial")
+                #expect(again.status == 0 && again.output.contains("50 of them changed nothing (retold)"), "\(again.output)")
+                #expect(try await site.backend.int(authorized) == 0)
+                let mended = try await told(lines(at: right, tokens: false))
+                #expect(mended.status == 0 && !mended.output.contains("retold"), "\(mended.output)")
+                #expect(try await site.backend.int(authorized) == 50)
+            }
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func badLinesAreNamedAndTheOthersAreTold(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let bad = (1...30).map { _ in "only,three,fields\n" }.joined()
