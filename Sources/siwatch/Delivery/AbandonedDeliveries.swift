@@ -17,7 +17,7 @@ extension Daemon {
 
 extension DeliveryPosition {
     /// What it still has to send.
-    var unsent: String { "\(behind) changes behind, \(waiting) wait for another try, \(dead) are dead" }
+    var unsent: String { "\(Int(behind).counted("change")) behind, \(waiting) wait for another try, \(dead) are dead" }
 
     /// What to do about a delivery that the configuration no longer has.
     static func abandonedAdvice(_ name: String) -> String {

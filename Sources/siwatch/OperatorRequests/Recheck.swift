@@ -30,18 +30,24 @@ struct Recheck: AsyncParsableCommand {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
         let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
-        let probed = try await configuration.withStore { try await $0.breakers() }.filter { $0.value.isProbed }.keys.sorted()
+        let (breakers, clients) = try await configuration.withStore { store in
+            let held = if let user { try await store.history(of: user, upTo: 1).credentials } else { [UserHistory.HeldCredential]() }
+            return (try await store.breakers(), held.map(\.clientID))
+        }
+        let probed = breakers.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
             guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
-            try output.print(recheck, Self.text(recheck) + Self.text(probed: probed))
+            let left = clients.filter { !configuration.clientIDs.contains($0) }
+            try output.print(recheck, Self.text(recheck) + Self.text(left: left) + Self.text(probed: probed))
         case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
+            let left = [app ?? ""].filter { name in !configuration.apps.contains { $0.name == name } }
             try output.print(
                 AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
-                \(isPaused ? Self.paused : "")\(Self.text(probed: probed.filter { $0 == app }))
+                \(isPaused ? Self.paused : "")\(Self.text(left: left))\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
@@ -60,6 +66,10 @@ struct Recheck: AsyncParsableCommand {
     private static func text(probed apps: [String]) -> String {
         apps.map { " The breaker of \($0.printable) is open: until it closes, Apple is asked one question in \(probeInterval.text)." }
             .joined()
+    }
+
+    private static func text(left: [String]) -> String {
+        left.map { " \($0.printable) is not in the configuration: until it is, nobody asks Apple there." }.joined()
     }
 
     private static let probeInterval = BreakerRules.probeInterval

@@ -24,7 +24,11 @@ extension Quarantine {
 
         func run() async throws {
             let moved = try await selection.carryOut(options) { .retryQuarantined($0, receivedAt: receivedAt) }
-            try output.print(["moved": moved], moved == 1 ? "1 notification waits again." : "\(moved) notifications wait again.")
+            // It may help all the same, if queues.clock_skew has grown.
+            let expiry =
+                selection.reason == .expired && receivedAt == nil
+                ? " They are judged by the time that is kept with them, and expire again, unless --received-at gives another." : ""
+            try output.print(["moved": moved], (moved == 1 ? "1 notification waits again." : "\(moved) notifications wait again.") + expiry)
         }
     }
 }

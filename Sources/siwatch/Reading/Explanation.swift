@@ -14,6 +14,8 @@ struct Explanation: Encodable {
     private var waiting: [WaitingRow]
     private var tokens: [TokenAtWork]
     private var now: Timestamp
+    /// The clients of the configuration.
+    private let watched: Set<String>
 
     /// The newest rows of each log and queue that are shown; of revocations all are. A backend can insert millions for one user.
     static let mostRows = 1_000
@@ -25,7 +27,8 @@ struct Explanation: Encodable {
         user = pseudonym
         waiting = history.waiting.map { WaitingRow($0, under: configuration, history.refusals, at: now) }
         tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, history.refusals, at: now) }
-        conclusions = history.conclusions(at: now)
+        watched = configuration.clientIDs
+        conclusions = history.conclusions(watching: watched, at: now)
     }
 
     private enum CodingKeys: CodingKey {
@@ -64,7 +67,7 @@ struct Explanation: Encodable {
         if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue; of revocations all") }
         lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
-        lines += history.credentials.map { $0.text(history.refusals[$0.clientID], at: now) }
+        lines += history.credentials.map { $0.text(history.refusals[$0.clientID], isWatched: watched.contains($0.clientID), at: now) }
         lines += tokens.map { "the token of \($0.tokenGrantedAt.text) at \($0.clientID.printable) is being revoked: \($0.words)" }
         for user in history.users {
             guard let pausedAt = user.pausedAt else { continue }
@@ -95,7 +98,7 @@ extension UserHistory {
             .map(\.element)
     }
 
-    fileprivate func conclusions(at now: Timestamp) -> [String] {
+    fileprivate func conclusions(watching clients: Set<String>, at now: Timestamp) -> [String] {
         if users.isEmpty {
             return waiting.isEmpty
                 ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: what was told still waits in its queue."]
@@ -107,15 +110,15 @@ extension UserHistory {
             let (state, reason, since) = (alone?.state ?? user.state, alone?.reason ?? user.reason, alone?.changedAt ?? user.changedAt)
             let when = since.map { " since \($0.text)" } ?? ""
             return "In \(user.app.printable): \(state.printable)\(when), because \(cause(reason, since, in: user))."
-                + (state == "authorized" ? nextCheck(of: user, at: now) : "")
+                + (state == "authorized" ? nextCheck(of: user, at: now, among: clients) : "")
         }
     }
 
     /// When siwatch finds a revocation that no notification told of; empty if it cannot say.
-    private func nextCheck(of user: User, at now: Timestamp) -> String {
+    private func nextCheck(of user: User, at now: Timestamp, among clients: Set<String>) -> String {
         let due = credentials.filter {
             $0.app == user.app && $0.holdsToken && $0.verifiedAt != nil && $0.tokenGrantedAt == $0.grantedAt && !$0.isBeingAsked
-                && refusals[$0.clientID] == nil
+                && refusals[$0.clientID] == nil && clients.contains($0.clientID)
         }
         .compactMap(\.nextCheckAt).min()
         guard user.pausedAt == nil, let due, due > now else { return "" }
@@ -260,7 +263,7 @@ extension UserHistory.HeldCredential {
     }
 
     /// - Parameter refusal: set if Apple refuses the client.
-    fileprivate func text(_ refusal: ClientRefusal?, at now: Timestamp) -> String {
+    fileprivate func text(_ refusal: ClientRefusal?, isWatched: Bool, at now: Timestamp) -> String {
         var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
         if let tokenGrantedAt {
             parts.append(
@@ -271,9 +274,11 @@ extension UserHistory.HeldCredential {
         }
         if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
         if let meaning { parts.append(meaning) }
-        if failures > 0 { parts.append("\(failures) checks since then brought no answer") }
+        if failures > 0 { parts.append("\(failures.counted("check")) since then brought no answer") }
         if isBeingAsked {
             parts.append("Apple is being asked")
+        } else if !isWatched {
+            parts.append("the client is not in the configuration, so nobody asks Apple about it")
         } else if let nextCheckAt {
             let isHeldUp = refusal != nil && nextCheckAt <= now
             parts.append(isHeldUp ? "the check of \(nextCheckAt.text) waits" : "next check at \(nextCheckAt.text)")

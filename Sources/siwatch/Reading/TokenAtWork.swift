@@ -71,7 +71,7 @@ extension RevocationProof {
             ]
         }
         if rounds > 0 { parts.append("Apple has accepted it still after \(rounds) revocations") }
-        if failures > 0 { parts.append("\(failures) questions since then brought no answer") }
+        if failures > 0 { parts.append("\(failures.counted("question")) since then brought no answer") }
         return parts.joined(separator: "; ")
     }
 }

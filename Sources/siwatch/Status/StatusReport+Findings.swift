@@ -243,16 +243,24 @@ extension StatusReport {
     }
 
     private var ofConfiguration: [Finding] {
-        appsThatLeft + rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchchecksdonotfit") }
+        whatLeft + rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchchecksdonotfit") }
             + unknownCanaries.map { Finding(.degraded, "\($0)") } + otherTeams.map { Finding(.degraded, "\($0)") }
     }
 
-    /// A line of the configuration may be lost, or the app be over.
-    private var appsThatLeft: [Finding] {
+    /// A line of the configuration may be lost, or the app or client be over.
+    private var whatLeft: [Finding] {
         let configured = Set(rounds.map(\.app))
-        return credentials.filter { $0.state == CredentialState.authorized.rawValue && $0.count > 0 && !configured.contains($0.app) }.map {
-            Finding(.note, "\($0.app.printable) is not in the configuration, so nobody asks Apple about its \($0.count.counted("user"))")
+        let clients = clientsThatLeft.map {
+            let client = "\($0.clientID.printable) of \($0.app.printable)"
+            return Finding(.note, "the client \(client) is not in the configuration, so nobody asks Apple about its tokens")
         }
+        return clients
+            + credentials.filter { $0.state == CredentialState.authorized.rawValue && $0.count > 0 && !configured.contains($0.app) }.map {
+                Finding(
+                    .note,
+                    "\($0.app.printable) is not in the configuration, so nobody asks Apple about its \($0.count.counted("user"))"
+                )
+            }
     }
 
     private var ofHost: [Finding] {
