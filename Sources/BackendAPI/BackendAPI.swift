@@ -52,7 +52,6 @@ package struct BackendAPI: Sendable {
         onAppended: @escaping @Sendable (Set<Queue>) -> Void,
         note: @escaping @Sendable (Served) -> Void
     ) {
-        let desk = PatientDesk(desk: desk)
         let queue = AppendQueue(desk, clock: clock, onAppended: onAppended)
         let (names, clientIDs) = (apps.map(\.name), Set(apps.flatMap(\.clientIDs)))
         access = Access(clients, requestsPerSecond: requestsPerSecond)

@@ -37,7 +37,8 @@ package final class PostgresStore: Sendable {
         _ address: PostgresAddress,
         isForReading: Bool = false,
         retention: Retention = Retention(),
-        longestClaimWait: Duration = .seconds(15)
+        longestClaimWait: Duration = .seconds(15),
+        longestLockWait: Duration = .seconds(10)
     ) {
         self.address = address
         self.retention = retention
@@ -51,7 +52,7 @@ package final class PostgresStore: Sendable {
                 label: "siwatch \(label)"
             )
         }
-        writer = thread("writer", usesIndexes: true)
+        writer = thread("writer", usesIndexes: true, longestLockWait: longestLockWait)
         // Every lane waits for these connections. A locked table must not block the lanes of other tables.
         claims = thread("claims", usesIndexes: true, longestLockWait: .seconds(1))
         renewals = thread("renewals", longestLockWait: .seconds(1))
@@ -84,9 +85,10 @@ package final class PostgresStore: Sendable {
 
     /// Connects to append and to query, beside other siwatch at work. Leaves the schema as it is.
     ///
+    /// - Parameter longestLockWait: how long a row waits for a table that somebody has locked.
     /// - Throws: `StoreOpenError` if the schema is not siwatch's, or `StoreError`.
-    package static func openBeside(_ address: PostgresAddress) throws -> PostgresStore {
-        let store = PostgresStore(address)
+    package static func openBeside(_ address: PostgresAddress, longestLockWait: Duration = .seconds(10)) throws -> PostgresStore {
+        let store = PostgresStore(address, longestLockWait: longestLockWait)
         try store.loadDirectory(after: { try Migrator(address: address, connection: $0).refuseOther() })
         return store
     }

@@ -133,7 +133,8 @@ enum DatabaseLocation: Sendable {
     func openForDoor() throws -> (any CredentialStore)? {
         switch self {
         case .file: nil
-        case .server: try openBeside()
+        // Shorter than the door's patience, so that the door can say who holds the lock.
+        case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(3))
         }
     }
 }

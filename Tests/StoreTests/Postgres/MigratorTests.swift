@@ -98,7 +98,7 @@ import Testing
         let server = try UnfriendlyServer(words)
         defer { server.stop() }
         let address = PostgresAddress("host=\(server.folder.path) user=siwatch")
-        for open in [{ try PostgresStore.open($0) }, PostgresStore.openForReading, PostgresStore.openBeside] {
+        for open in [{ try PostgresStore.open($0) }, PostgresStore.openForReading, { try PostgresStore.openBeside($0) }] {
             #expect { try open(address) } throws: {
                 ($0 as? StoreOpenError).map { "\($0)" } == sentence
             }
