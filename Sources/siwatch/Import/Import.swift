@@ -104,7 +104,6 @@ struct Import: AsyncParsableCommand {
 
         var outcome = Outcome(report: Report(id: file.id))
         outcome.report.firstToldAt = toldBefore?.text
-        let start = clock.now
         var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
         let samples = noTrial ? [] : survey.samples
         if !samples.isEmpty {
@@ -116,17 +115,13 @@ struct Import: AsyncParsableCommand {
             do {
                 let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
                 outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
-                if !noWait {
-                    try await writer.finish()
-                    for told in try await store.toldImports() where told.importID == file.id && told.toldAt ?? .earliest >= start {
-                        outcome.report.retold += try await store.retoldSignIns(of: told)
-                    }
-                }
+                if outcome.failure == nil, !noWait { outcome.report.retold = try? await retold(&writer, of: file.id, store, line) }
             } catch let failure as CommandFailure {
                 outcome.failure = failure
             }
         }
         (outcome.report.told, outcome.report.knownBefore, outcome.report.bad) = (writer.told, writer.known, bad.count)
+        outcome.report.tokens = writer.tokens
         return outcome
     }
 
@@ -204,7 +199,11 @@ struct Import: AsyncParsableCommand {
         for sample in samples { try await writer.add(sample) }
         let rows = try await writer.flush()
         try await writer.waitUntilSettled(rows)
-        let result = try await ImportTrial(configuration: configuration, store: store, samples: samples).run(line)
+        // An earlier run may have told them, and a batch is named by its last row.
+        let told = try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
+        let outcomes = try await store.signInOutcomes(told).values.filter { $0.outcome == "retold" }
+        let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
+        let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
         if !output.json { try printOutput(result.text) }
         return result
     }
@@ -217,7 +216,7 @@ struct Import: AsyncParsableCommand {
             return .wrongData(
                 """
                 \(result.text) So Apple was asked about none of them, and the other lines were not told. To correct times that were too \
-                early, leave refresh_token empty. If siwatch knows newer sign-ins of these users, repeat the command with --no-trial
+                early, import the true times with an empty refresh_token. If siwatch knows newer sign-ins of these users, repeat the command with --no-trial
                 """
             )
         }
@@ -239,6 +238,25 @@ struct Import: AsyncParsableCommand {
     }
 
     // MARK: The rest
+
+    /// How many rows of this run, and of the earlier one that it repeats, changed nothing.
+    private func retold(
+        _ writer: inout ImportWriter,
+        of importID: String,
+        _ store: any CredentialStore,
+        _ line: ProgressLine
+    ) async throws -> Int {
+        try await writer.finish()
+        let batches = try await store.toldImports().filter { $0.importID == importID && writer.batches.contains($0.batch) }
+        line.begin("looking at the outcomes", of: batches.count, "batches")
+        defer { line.end() }
+        var count = 0
+        for batch in batches {
+            count += try await store.retoldSignIns(of: batch)
+            line.add()
+        }
+        return count
+    }
 
     /// - Returns: why it has not told the rest of the file; nil if it has come to the end.
     private func tell(
@@ -284,8 +302,10 @@ struct Import: AsyncParsableCommand {
         var told = 0
         /// Rows that an earlier run of the import had told.
         var knownBefore = 0
-        /// Those of the told that brought the token of an earlier sign-in, and so changed nothing.
-        var retold = 0
+        /// Rows of this run or of the earlier one that brought the token of an earlier sign-in, and so changed nothing. Nil if siwatch was not
+        /// waited for, or has not taken all rows in time.
+        var retold: Int?
+        var tokens = 0
         var bad = 0
         /// When siwatch was first told a pipe of the same beginning; nil if never.
         var firstToldAt: String?
@@ -297,16 +317,22 @@ struct Import: AsyncParsableCommand {
 
         var text: String {
             let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
-            let unchanged =
-                retold > 0
-                ? """
-                 \(retold.grouped) of them changed nothing (retold): siwatch has their tokens from earlier sign-ins. If those times are \
-                wrong, import the lines with an empty refresh_token.
-                """ : ""
+            var effect = ""
+            if let retold, retold > 0 {
+                effect = """
+                     \(retold.grouped) of them changed nothing (retold): siwatch has their tokens from earlier sign-ins. If those earlier times \
+                    were too early, import the lines with their true times and an empty refresh_token: a time that is too late hides a \
+                    revocation.
+                    """
+            }
+            if tokens > 0 {
+                effect += """
+                     siwatch asks Apple about their tokens over one refresh.interval; siwatch unverified --app NAME lists those that Apple \
+                    rejects.
+                    """
+            }
             return """
-                Import \(id): \(told.grouped) sign-ins told\(known).\(unchanged) siwatch asks Apple about their tokens over one \
-                refresh.interval; siwatch unverified --app NAME lists those that Apple rejects. siwatch import --undo \(id) takes the \
-                import back.
+                Import \(id): \(told.grouped) sign-ins told\(known).\(effect) siwatch import --undo \(id) takes the import back.
                 """
         }
     }

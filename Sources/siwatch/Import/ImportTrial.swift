@@ -10,6 +10,8 @@ struct ImportTrial {
     let configuration: Configuration
     let store: any CredentialStore
     let samples: [ToldSignIn]
+    /// Those whose rows changed nothing, because siwatch has their tokens from earlier sign-ins.
+    let retold: Set<CredentialID>
 
     private static let patience = Duration.seconds(180)
     /// How long Apple may refuse the client, or not be reached, before the trial ends.
@@ -30,10 +32,12 @@ struct ImportTrial {
         var outdated = 0
         /// siwatch has the token from an earlier sign-in.
         var retold = 0
+        /// Apple has accepted none of it, so siwatch went back to an older token.
+        var putBack = 0
         /// siwatch keeps no token of the user any more.
         var erased = 0
 
-        var answered: Int { accepted + rejected + ofAnotherUser + unclear }
+        var answered: Int { accepted + rejected + ofAnotherUser + unclear + putBack }
 
         /// Whether the import may go on without a question.
         var isGood: Bool { accepted > 0 && accepted * 2 >= answered }
@@ -43,7 +47,8 @@ struct ImportTrial {
                 (accepted, "accepted"), (rejected, "rejected as ended or never issued to this client"),
                 (ofAnotherUser, "another user's"), (unclear, "refused in words that say nothing of the token"),
                 (unanswered, "not answered"),
-                (outdated, "older than the token that siwatch has"), (retold, "known from an earlier sign-in"), (erased, "erased"),
+                (outdated, "older than the token that siwatch has"), (retold, "known from an earlier sign-in"),
+                (putBack, "rejected or another user's, so that siwatch keeps an older token"), (erased, "erased"),
             ]
             let list = parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
             return "Apple was asked about \(samples.counted("sample")): \(list)."
@@ -64,7 +69,7 @@ struct ImportTrial {
             let tokens = try await store.importedTokens(
                 of: samples.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") }
             )
-            let result = Self.judge(samples, tokens)
+            let result = Self.judge(samples, tokens, retold: retold)
             progress.set(result.samples - result.unanswered)
             let hasFailed = result.accepted == 0 && tokens.contains { $0?.hasFailed ?? false }
             if result.unanswered == 0 || ContinuousClock.now - start > (hasFailed ? Self.patienceWithFailures : Self.patience) {
@@ -83,16 +88,20 @@ struct ImportTrial {
         )
     }
 
-    static func judge(_ samples: [ToldSignIn], _ tokens: [ImportedToken?]) -> Result {
+    static func judge(_ samples: [ToldSignIn], _ tokens: [ImportedToken?], retold: Set<CredentialID> = []) -> Result {
         var result = Result(samples: samples.count)
         for (signIn, token) in zip(samples, tokens) {
+            guard !retold.contains(CredentialID(clientID: signIn.clientID, userID: signIn.userID ?? "")) else {
+                result.retold += 1
+                continue
+            }
             guard let token else {
                 result.erased += 1
                 continue
             }
             guard token.grantedAt == signIn.signedInAt else {
                 if let known = token.grantedAt, let told = signIn.signedInAt, known < told {
-                    result.retold += 1
+                    result.putBack += 1
                 } else {
                     result.outdated += 1
                 }

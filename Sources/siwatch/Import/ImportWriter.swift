@@ -19,7 +19,10 @@ struct ImportWriter {
     private var last: String?
     /// A row of each of the last batches.
     private var window: ArraySlice<Int64> = []
+    /// The batches that this run has told, or has found told.
+    private(set) var batches: Set<Int64> = []
     private(set) var told = 0
+    private(set) var tokens = 0
     /// Told by an earlier run.
     private(set) var known = 0
 
@@ -36,6 +39,7 @@ struct ImportWriter {
 
     mutating func add(_ signIn: ToldSignIn) async throws {
         batch.append(signIn)
+        if signIn.proof != nil { tokens += 1 }
         if batch.count == ImportBatch.size { _ = try await flush() }
     }
 
@@ -56,13 +60,14 @@ struct ImportWriter {
         last = batch.key
         if answer.isKnown { known += self.batch.count } else { told += self.batch.count }
         self.batch = []
+        if let batch = answer.rows.max() { batches.insert(batch) }
         guard waits, !answer.isKnown, let last = answer.rows.max() else { return answer.rows }
         window.append(last)
         if window.count > Self.longestWindow, let first = window.popFirst() { try await waitUntilSettled([first]) }
         return answer.rows
     }
 
-    /// Waits until the daemon has settled all rows.
+    /// Waits until the daemon has settled the newest row of each batch.
     mutating func finish() async throws {
         while let row = window.popFirst() { try await waitUntilSettled([row]) }
     }

@@ -174,7 +174,8 @@ struct ImportColumnsTests {
         let late = ImportedToken(grantedAt: Self.now.advanced(by: .seconds(1)), answer: .valid, hasFailed: false)
         #expect(ImportTrial.judge([user], [late]).outdated == 1)
         let early = ImportedToken(grantedAt: Self.now.advanced(by: .seconds(-1)), answer: .valid, hasFailed: false)
-        #expect(ImportTrial.judge([user], [early]).retold == 1)
+        #expect(ImportTrial.judge([user], [early]).putBack == 1)
+        #expect(ImportTrial.judge([user], [nil], retold: [CredentialID(clientID: "app", userID: "ann")]).retold == 1)
     }
 
     @Test func theUnitIsThatOfMostLinesAndTheSamplesAreOfAllOfThem() throws {
