@@ -140,6 +140,8 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
         package var withoutToken = 0
         /// The user's paused apps. siwatch asks about them once they are resumed.
         package var pausedApps: [String] = []
+        /// Clients of tokens that nobody asks about, because the configuration does not name them. Nil if there are none.
+        package var leftClients: [String]?
 
         package init() {}
     }
@@ -153,12 +155,17 @@ package struct RecheckRules: Sendable {
     package var requestsPerSecond: Int
     /// The shortest time between an answer and the next check.
     package var refreshInterval: Duration
+    /// Those of the configuration, whose tokens alone are asked about; nil for all.
+    package var clients: Set<String>?
 
-    package init(refreshInterval: Duration, requestsPerSecond: Int) {
+    package init(refreshInterval: Duration, requestsPerSecond: Int, clients: Set<String>? = nil) {
+        self.clients = clients
         self.refreshInterval = refreshInterval
         interval = min(refreshInterval, .seconds(3600))
         self.requestsPerSecond = max(requestsPerSecond, 1)
     }
+
+    package func asks(about clientID: String) -> Bool { clients?.contains(clientID) ?? true }
 
     /// When Apple may be asked out of turn about a token that it answered about at this time; nil if it may be asked now. An answer in the
     /// future came from a clock that has since been set back.

@@ -11,9 +11,9 @@ struct AppRecheck<Connection: TableConnection> {
     func begin(_ app: Int64, credentials: Int, at now: Timestamp) throws -> RecheckPosition {
         RecheckPosition(
             app: app,
-            clients: try connection.clients(of: app),
+            clients: try connection.clients(of: app, under: rules),
             credentials: credentials,
-            head: try connection.headOfSchedule(of: app),
+            head: try connection.headOfSchedule(of: app, under: rules),
             under: rules,
             at: now
         )
@@ -43,7 +43,7 @@ struct AppRecheck<Connection: TableConnection> {
             now
         )
         // siwatch schedules a check at least one interval after an answer, so other credentials need no look.
-        return try connection.clients(of: app).reduce(rejected + pending) { count, client in
+        return try connection.clients(of: app, under: rules).reduce(rejected + pending) { count, client in
             let scheduled = try connection.count(
                 """
                 SELECT 1 FROM credential
@@ -114,13 +114,14 @@ struct AppRecheck<Connection: TableConnection> {
 }
 
 extension TableConnection {
-    fileprivate func clients(of app: Int64) throws -> [Int64] {
-        try fetchAll("SELECT id FROM client WHERE app = $1 ORDER BY id", app).map { $0.integer(at: 0) }
+    fileprivate func clients(of app: Int64, under rules: RecheckRules) throws -> [Int64] {
+        try fetchAll("SELECT id, client_id FROM client WHERE app = $1 ORDER BY id", app)
+            .filter { rules.asks(about: $0.text(at: 1) ?? "") }.map { $0.integer(at: 0) }
     }
 
     /// The earliest due time among the checks of an app; nil if it has none.
-    func headOfSchedule(of app: Int64) throws -> Timestamp? {
-        try clients(of: app).compactMap { client in
+    func headOfSchedule(of app: Int64, under rules: RecheckRules) throws -> Timestamp? {
+        try clients(of: app, under: rules).compactMap { client in
             try fetchOne("SELECT due_at FROM credential WHERE client = $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1", client)?
                 .time(at: 0)
         }.min()

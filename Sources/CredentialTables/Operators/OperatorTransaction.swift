@@ -153,9 +153,9 @@ struct OperatorTransaction<Connection: TableConnection> {
         for index in users.indices {
             let (app, before) = (users[index].id.app, users[index].tally)
             for holding in users[index].holdings {
-                guard try isDue(holding.record, of: app, &recheck) else { continue }
+                guard try isDue(holding, of: app, &recheck) else { continue }
                 // An operator waits for this check, so it goes before a backlog of late checks.
-                let head = try connection.headOfSchedule(of: directory.app(app).id)
+                let head = try connection.headOfSchedule(of: directory.app(app).id, under: rules)
                 users[index][holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
             }
             tallies[app, default: UserRecord.Tally()].change(from: before, to: users[index].tally)
@@ -165,9 +165,14 @@ struct OperatorTransaction<Connection: TableConnection> {
     }
 
     /// Whether siwatch asks Apple about a token now. A claimed token comes back by itself.
-    private func isDue(_ record: CredentialRecord, of app: String, _ recheck: inout OperatorAnswer.Recheck) throws -> Bool {
+    private func isDue(_ holding: UserRecord.Holding, of app: String, _ recheck: inout OperatorAnswer.Recheck) throws -> Bool {
+        let record = holding.record
         guard record.credential.token?.sealed != nil else {
             recheck.withoutToken += 1
+            return false
+        }
+        guard rules.asks(about: holding.clientID) else {
+            recheck.leftClients = (recheck.leftClients ?? []) + [holding.clientID]
             return false
         }
         if let soonest = rules.wait(afterAnswerAt: record.answeredAt, at: now) {

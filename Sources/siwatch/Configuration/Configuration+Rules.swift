@@ -42,5 +42,8 @@ extension Configuration.Refresh {
         RequestLimits(maxRequestsPerSecond: Double(maxRequestsPerSecond), maxConcurrentRequests: maxConcurrentRequests)
     }
 
-    var recheckRules: RecheckRules { RecheckRules(refreshInterval: interval, requestsPerSecond: maxRequestsPerSecond) }
+    /// - Parameter clients: of the whole configuration.
+    func recheckRules(of clients: Set<String>) -> RecheckRules {
+        RecheckRules(refreshInterval: interval, requestsPerSecond: maxRequestsPerSecond, clients: clients)
+    }
 }

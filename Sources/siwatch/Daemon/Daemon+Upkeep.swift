@@ -130,7 +130,7 @@ extension Daemon {
             desk: context.store,
             breakers: writer.breakers,
             reader: context.store,
-            rules: { [refresh] in refresh().recheckRules },
+            rules: { [refresh, clients = context.configuration.clientIDs] in refresh().recheckRules(of: clients) },
             clock: context.clock,
             wakeups: wakeups,
             refreshes: apps.map(\.wakeups),

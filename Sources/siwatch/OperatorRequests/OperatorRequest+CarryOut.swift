@@ -54,7 +54,7 @@ extension OperatorRequest {
         _ progress: ProgressLine
     ) async throws -> OperatorAnswer {
         let clock = try await FleetMembership.clock(of: store)
-        let rules = configuration.refresh.recheckRules
+        let rules = configuration.refresh.recheckRules(of: configuration.clientIDs)
         let id = try await store.submit(self, at: clock.now)
         do {
             let end = ContinuousClock.now + Self.timeout

@@ -30,16 +30,11 @@ struct Recheck: AsyncParsableCommand {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
         let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
-        let (breakers, clients) = try await configuration.withStore { store in
-            let held = if let user { try await store.history(of: user, upTo: 1).credentials } else { [UserHistory.HeldCredential]() }
-            return (try await store.breakers(), held.map(\.clientID))
-        }
-        let probed = breakers.filter { $0.value.isProbed }.keys.sorted()
+        let probed = try await configuration.withStore { try await $0.breakers() }.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
             guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
-            let left = clients.filter { !configuration.clientIDs.contains($0) }
-            try output.print(recheck, Self.text(recheck) + Self.text(left: left) + Self.text(probed: probed))
+            try output.print(recheck, Self.text(recheck) + Self.text(left: recheck.leftClients ?? []) + Self.text(probed: probed))
         case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
             let left = [app ?? ""].filter { name in !configuration.apps.contains { $0.name == name } }
             try output.print(
@@ -90,6 +85,7 @@ struct Recheck: AsyncParsableCommand {
 
     private static func reasonForNone(_ recheck: OperatorAnswer.Recheck) -> String {
         if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
+        if let left = recheck.leftClients { return String(text(left: left).dropFirst()) }
         return "there is no token of this user to ask about"
     }
 }

@@ -24,10 +24,10 @@ extension Quarantine {
 
         func run() async throws {
             let moved = try await selection.carryOut(options) { .retryQuarantined($0, receivedAt: receivedAt) }
-            // It may help all the same, if queues.clock_skew has grown.
             let expiry =
-                selection.reason == .expired && receivedAt == nil
-                ? " They are judged by the time that is kept with them, and expire again, unless --received-at gives another." : ""
+                selection.reason == .expired && receivedAt == nil && moved > 0
+                ? " Unless queues.clock_skew has grown, they expire again, because the time at which they came stays: see --received-at."
+                : ""
             try output.print(["moved": moved], (moved == 1 ? "1 notification waits again." : "\(moved) notifications wait again.") + expiry)
         }
     }

@@ -275,10 +275,10 @@ extension UserHistory.HeldCredential {
         if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
         if let meaning { parts.append(meaning) }
         if failures > 0 { parts.append("\(failures.counted("check")) since then brought no answer") }
-        if isBeingAsked {
-            parts.append("Apple is being asked")
-        } else if !isWatched {
+        if !isWatched {
             parts.append("the client is not in the configuration, so nobody asks Apple about it")
+        } else if isBeingAsked {
+            parts.append("Apple is being asked")
         } else if let nextCheckAt {
             let isHeldUp = refusal != nil && nextCheckAt <= now
             parts.append(isHeldUp ? "the check of \(nextCheckAt.text) waits" : "next check at \(nextCheckAt.text)")

@@ -66,6 +66,26 @@ struct DaemonWordsTests {
         }
     }
 
+    /// It may be a line that is lost.
+    @Test(arguments: SiteDatabase.allCases) func aClientThatLeftIsSaid(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let person = try #require(try await site.apple.signIn(1).first)
+            try await site.daemon { _ in try await site.settle([person]) }
+            try site.folder.edit(person.clientID, "org.\(person.clientID)")
+            try await site.daemon { _ in
+                let status = try await site.folder.run("status").output.joined(separator: "\n")
+                let left = "the client \(person.clientID) of example is not in the configuration, so nobody asks Apple about its tokens"
+                #expect(status.contains(left), "\(status)")
+                let explained = try await site.folder.run("explain", person.userID).output.joined(separator: "\n")
+                #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
+                #expect(!explained.contains("the check at"), "\(explained)")
+                let (code, recheck) = try await site.folder.run("recheck", person.userID)
+                let words = "\(person.clientID) is not in the configuration: until it is, nobody asks Apple there."
+                #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
+            }
+        }
+    }
+
     /// Only the threads of its connections wait for the server.
     @Test func aServerThatHangsHoldsUpNoPage() async throws {
         let server = try PostgresServer()

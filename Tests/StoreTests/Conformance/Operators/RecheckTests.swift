@@ -107,6 +107,25 @@ import Testing
         #expect(try await store.claimCredentials(at: .start).count == 1)
     }
 
+    /// Nobody asks about its tokens, and their old due times must not make the others late.
+    @Test(arguments: StoreKind.allCases)
+    func aClientThatLeftStandsInNobodysWay(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        var rules = StoreUnderTest.recheckRules
+        rules.clients = ["app"]
+        try await store.signIn(token: "r")
+        try await store.refresh(.valid, at: Self.asked - .hours(2))
+        try await store.signIn("left", client: "web", token: "r", at: .start - .days(9))
+        let answer = try await store.ask(.recheckUser("left"), under: rules, at: Self.asked)
+        var left = OperatorAnswer.Recheck()
+        left.leftClients = ["web"]
+        #expect(answer == .rechecking(left))
+        let due = try await store.column("SELECT next_check_at FROM credential_state WHERE user_id = 'left'")
+        _ = try await store.ask(.recheckApp("example"), under: rules, at: Self.asked)
+        #expect(try await store.column("SELECT next_check_at FROM credential_state WHERE user_id = 'left'") == due)
+        #expect(try await store.column("SELECT next_check_at FROM credential_state WHERE user_id = 'user'") == [.at(Self.asked)])
+    }
+
     /// 600 users at 50 a second take 12 seconds, whatever the size of a transaction.
     @Test(arguments: StoreKind.allCases)
     func anAppIsSpreadByItsLimit(_ kind: StoreKind) async throws {
