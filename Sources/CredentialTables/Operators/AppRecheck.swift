@@ -23,27 +23,33 @@ struct AppRecheck<Connection: TableConnection> {
     /// otherwise come later.
     func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
         let earliest = now.advanced(by: .zero - rules.interval)
+        let clients = try connection.clients(of: app, under: rules)
+        let isAsked = connection.dialect.isOne("client", ofIntegers: "$4")
+        let asked = try JSONText.encode(clients)
         let rejected = try connection.count(
             """
             SELECT 1 FROM credential
              WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
-               AND answered_at > $2 AND answered_at <= $3
+               AND answered_at > $2 AND answered_at <= $3 AND \(isAsked)
             """,
             app,
             earliest,
-            now
+            now,
+            asked
         )
         let pending = try connection.count(
             """
             SELECT 1 FROM credential
              WHERE app = $1 AND pending_since IS NOT NULL AND claimed_by IS NULL AND answered_at > $2 AND answered_at <= $3
+               AND \(isAsked)
             """,
             app,
             earliest,
-            now
+            now,
+            asked
         )
         // siwatch schedules a check at least one interval after an answer, so other credentials need no look.
-        return try connection.clients(of: app, under: rules).reduce(rejected + pending) { count, client in
+        return try clients.reduce(rejected + pending) { count, client in
             let scheduled = try connection.count(
                 """
                 SELECT 1 FROM credential
@@ -88,13 +94,14 @@ struct AppRecheck<Connection: TableConnection> {
             SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
               FROM credential
              WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
-               AND (rejected_at, user_id, client) > ($2, $3, $4)
+               AND (rejected_at, user_id, client) > ($2, $3, $4) AND \(connection.dialect.isOne("client", ofIntegers: "$5"))
              ORDER BY rejected_at, user_id, client LIMIT \(RecheckPosition.portion)
             """,
             position.app,
             position.last?.at ?? 0,
             position.last?.userID ?? "",
-            position.last?.client ?? 0
+            position.last?.client ?? 0,
+            try JSONText.encode(position.clients)
         )
     }
 

@@ -133,8 +133,8 @@ enum DatabaseLocation: Sendable {
     func openForDoor() throws -> (any CredentialStore)? {
         switch self {
         case .file: nil
-        // Shorter than the door's patience, so that the door can say who holds the lock.
-        case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(3))
+        // Twice that is the door's patience, and a request may come just after another. So the door can say who holds the lock.
+        case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(2))
         }
     }
 }

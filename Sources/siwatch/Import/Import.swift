@@ -115,7 +115,10 @@ struct Import: AsyncParsableCommand {
             do {
                 let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
                 outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
-                if outcome.failure == nil, !noWait { outcome.report.retold = try? await retold(&writer, of: file.id, store, line) }
+                if outcome.failure == nil, !noWait {
+                    try await writer.finish()
+                    outcome.report.retold = try? await retold(writer, of: file.id, store, line)
+                }
             } catch let failure as CommandFailure {
                 outcome.failure = failure
             }
@@ -199,8 +202,8 @@ struct Import: AsyncParsableCommand {
         for sample in samples { try await writer.add(sample) }
         let rows = try await writer.flush()
         try await writer.waitUntilSettled(rows)
-        // An earlier run may have told them, and a batch is named by its last row.
-        let told = try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
+        // If an earlier run has told them, the batch is named by its last row.
+        let told = writer.known == 0 ? rows : try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
         let outcomes = try await store.signInOutcomes(told).values.filter { $0.outcome == "retold" }
         let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
         let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
@@ -241,12 +244,11 @@ struct Import: AsyncParsableCommand {
 
     /// How many rows of this run, and of the earlier one that it repeats, changed nothing.
     private func retold(
-        _ writer: inout ImportWriter,
+        _ writer: ImportWriter,
         of importID: String,
         _ store: any CredentialStore,
         _ line: ProgressLine
     ) async throws -> Int {
-        try await writer.finish()
         let batches = try await store.toldImports().filter { $0.importID == importID && writer.batches.contains($0.batch) }
         line.begin("looking at the outcomes", of: batches.count, "batches")
         defer { line.end() }
@@ -303,7 +305,7 @@ struct Import: AsyncParsableCommand {
         /// Rows that an earlier run of the import had told.
         var knownBefore = 0
         /// Rows of this run or of the earlier one that brought the token of an earlier sign-in, and so changed nothing. Nil if siwatch was not
-        /// waited for, or has not taken all rows in time.
+        /// waited for, or if that could not be read.
         var retold: Int?
         var tokens = 0
         var bad = 0

@@ -30,19 +30,23 @@ struct Recheck: AsyncParsableCommand {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
         let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
-        let probed = try await configuration.withStore { try await $0.breakers() }.filter { $0.value.isProbed }.keys.sorted()
+        let (breakers, left) = try await configuration.withStore { (try await $0.breakers(), try await leftClients(configuration, $0)) }
+        let probed = breakers.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
-            guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
-            try output.print(recheck, Self.text(recheck) + Self.text(left: recheck.leftClients ?? []) + Self.text(probed: probed))
+            guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck, configuration)) }
+            let left = Self.text(left: recheck.leftClients ?? [], configuration)
+            try output.print(recheck, Self.text(recheck) + left + Self.text(probed: probed))
         case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
-            let left = [app ?? ""].filter { name in !configuration.apps.contains { $0.name == name } }
+            if let app, !configuration.apps.contains(where: { $0.name == app }) {
+                throw CommandFailure.failed(String(Self.text(left: [app], configuration).dropFirst()))
+            }
             try output.print(
                 AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
-                \(isPaused ? Self.paused : "")\(Self.text(left: left))\(Self.text(probed: probed.filter { $0 == app }))
+                \(isPaused ? Self.paused : "")\(Self.text(left: left, configuration))\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
@@ -63,8 +67,18 @@ struct Recheck: AsyncParsableCommand {
             .joined()
     }
 
-    private static func text(left: [String]) -> String {
-        left.map { " \($0.printable) is not in the configuration: until it is, nobody asks Apple there." }.joined()
+    /// The clients of the app with tokens that nobody asks about.
+    private func leftClients(_ configuration: Configuration, _ store: any CredentialStore) async throws -> [String] {
+        var left: [String] = []
+        for client in try await store.clients() where client.app == app && !configuration.clientIDs.contains(client.clientID) {
+            if try await store.hasScheduledCredentials(clientID: client.clientID) { left.append(client.clientID) }
+        }
+        return left
+    }
+
+    private static func text(left: [String], _ configuration: Configuration) -> String {
+        left.map { " \($0.printable) is not in \(configuration.source), so nobody asks Apple there: put it back, then repeat the command." }
+            .joined()
     }
 
     private static let probeInterval = BreakerRules.probeInterval
@@ -83,9 +97,9 @@ struct Recheck: AsyncParsableCommand {
         return text
     }
 
-    private static func reasonForNone(_ recheck: OperatorAnswer.Recheck) -> String {
+    private static func reasonForNone(_ recheck: OperatorAnswer.Recheck, _ configuration: Configuration) -> String {
         if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
-        if let left = recheck.leftClients { return String(text(left: left).dropFirst()) }
+        if let left = recheck.leftClients { return String(text(left: left, configuration).dropFirst()) }
         return "there is no token of this user to ask about"
     }
 }

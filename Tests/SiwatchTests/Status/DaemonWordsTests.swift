@@ -80,8 +80,10 @@ struct DaemonWordsTests {
                 #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
                 #expect(!explained.contains("the check at"), "\(explained)")
                 let (code, recheck) = try await site.folder.run("recheck", person.userID)
-                let words = "\(person.clientID) is not in the configuration: until it is, nobody asks Apple there."
+                let words = "\(person.clientID) is not in \(site.folder.configurationPath), so nobody asks Apple there"
                 #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
+                let all = try await site.folder.run("recheck", "--app", "example")
+                #expect(all.status == 0 && all.output.joined().contains(words), "\(all.output)")
             }
         }
     }
