@@ -149,9 +149,17 @@ import Testing
         defer { server.stop() }
         try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
             let others = try await take(room - 1 - 4, from: site)
-            let daemon = try site.folder.start("run")
-            let pages = try await OperationsPages(of: daemon)
-            let page = try await pages.get("readyz", within: .seconds(60)) { $0.contains("too many clients already") }
+            var (daemon, page) = (try site.folder.start("run"), "")
+            // Which connection comes last is chance: mostly it is that of the lanes, and siwatch begins without any other one.
+            for _ in 1...10 {
+                page = try await OperationsPages(of: daemon).get("readyz", within: .seconds(60)) {
+                    $0.contains("too many clients already") || $0 == "ok\n"
+                }
+                guard page == "ok\n" else { break }
+                daemon.signal(SIGKILL)
+                await daemon.exit()
+                daemon = try site.folder.start("run")
+            }
             #expect(page.hasPrefix("starting: ") && page.contains("too many clients already"), "\(page)")
             // A command finds no connection, either.
             let (status, output) = try await site.folder.run("health")
