@@ -30,7 +30,9 @@ struct Recheck: AsyncParsableCommand {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
         let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
-        let (breakers, left) = try await configuration.withStore { (try await $0.breakers(), try await leftClients(configuration, $0)) }
+        let (breakers, left) = try await configuration.withStore { store in
+            (try await store.breakers(), app == nil ? [] : try await store.clientsThatLeft(configuration))
+        }
         let probed = breakers.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
@@ -39,14 +41,14 @@ struct Recheck: AsyncParsableCommand {
             try output.print(recheck, Self.text(recheck) + left + Self.text(probed: probed))
         case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
             if let app, !configuration.apps.contains(where: { $0.name == app }) {
-                throw CommandFailure.failed(String(Self.text(left: [app], configuration).dropFirst()))
+                throw CommandFailure.failed(Self.sentence(on: app, configuration))
             }
             try output.print(
                 AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
-                \(isPaused ? Self.paused : "")\(Self.text(left: left, configuration))\(Self.text(probed: probed.filter { $0 == app }))
+                \(isPaused ? Self.paused : "")\(Self.text(left: left.filter { $0.app == app }.map(\.clientID), configuration))\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
@@ -67,18 +69,12 @@ struct Recheck: AsyncParsableCommand {
             .joined()
     }
 
-    /// The clients of the app with tokens that nobody asks about.
-    private func leftClients(_ configuration: Configuration, _ store: any CredentialStore) async throws -> [String] {
-        var left: [String] = []
-        for client in try await store.clients() where client.app == app && !configuration.clientIDs.contains(client.clientID) {
-            if try await store.hasScheduledCredentials(clientID: client.clientID) { left.append(client.clientID) }
-        }
-        return left
+    private static func text(left: [String], _ configuration: Configuration) -> String {
+        left.map { " \(sentence(on: $0, configuration))." }.joined()
     }
 
-    private static func text(left: [String], _ configuration: Configuration) -> String {
-        left.map { " \($0.printable) is not in \(configuration.source), so nobody asks Apple there: put it back, then repeat the command." }
-            .joined()
+    private static func sentence(on left: String, _ configuration: Configuration) -> String {
+        "\(left.printable) is not in \(configuration.source), so nobody asks Apple there: put it back, then repeat the command"
     }
 
     private static let probeInterval = BreakerRules.probeInterval
@@ -99,7 +95,7 @@ struct Recheck: AsyncParsableCommand {
 
     private static func reasonForNone(_ recheck: OperatorAnswer.Recheck, _ configuration: Configuration) -> String {
         if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
-        if let left = recheck.leftClients { return String(text(left: left, configuration).dropFirst()) }
+        if let left = recheck.leftClients { return left.map { sentence(on: $0, configuration) }.joined(separator: "; ") }
         return "there is no token of this user to ask about"
     }
 }

@@ -250,7 +250,7 @@ extension StatusReport {
     /// A line of the configuration may be lost, or the app or client be over.
     private var whatLeft: [Finding] {
         let configured = Set(rounds.map(\.app))
-        let clients = clientsThatLeft.map {
+        let clients = clientsThatLeft.filter { configured.contains($0.app) }.map {
             let client = "\($0.clientID.printable) of \($0.app.printable)"
             return Finding(.note, "the client \(client) is not in the configuration, so nobody asks Apple about its tokens")
         }

@@ -104,12 +104,7 @@ struct StatusReport: Encodable {
         let watched = configuration.clientIDs
         // A check may come somewhat later, and an hour late.
         let longest = configuration.refreshPolicy.longestInterval + .hours(1)
-        let names = Set(configuration.apps.map(\.name))
-        var clients = try await store.clients()
-        for client in clients where !watched.contains(client.clientID) && names.contains(client.app) {
-            if try await store.hasScheduledCredentials(clientID: client.clientID) { clientsThatLeft.append(client) }
-        }
-        clients.removeAll { !watched.contains($0.clientID) }
+        let clients = try await store.clients().filter { watched.contains($0.clientID) }
         acceptedAt = Dictionary(clients.compactMap { client in client.validAt.map { (client.clientID, $0) } }, uniquingKeysWith: max)
         let unproven = clients.filter { client in client.validAt.map { $0.advanced(by: longest) < now } ?? true }
         idleClients = known?.idleClients ?? []
@@ -125,12 +120,14 @@ struct StatusReport: Encodable {
         if let known {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
             (quarantined, abandonedDeliveries) = (known.quarantined, known.abandonedDeliveries)
+            clientsThatLeft = known.clientsThatLeft
         } else {
             rounds = try await (counted ?? CheckRounds(store)).rounds(configuration.refresh, of: configuration.apps.map(\.name))
             waitingGrants = WaitingGrants(try await store.waitingGrants(at: now, upTo: WaitingGrants.mostCounted), configured: watched)
             waitingRevocations = try await store.waitingRevocations()
             quarantined = try await store.quarantineCounts()
             abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
+            clientsThatLeft = try await store.clientsThatLeft(configuration)
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
         otherTeams = try await store.otherTeams(than: configuration)
@@ -164,7 +161,7 @@ struct StatusReport: Encodable {
 
     /// What deliveries of the database still have to send that nobody has in the configuration, by name. It is not in the document.
     private(set) var abandonedDeliveries: [String: DeliveryPosition] = [:]
-    /// Clients with tokens that the configuration no longer names, unless their app is gone too. They are not in the document.
+    /// Clients with tokens that the configuration no longer names. They are not in the document.
     private(set) var clientsThatLeft: [ClientStatus] = []
     /// When Apple last accepted a token or a code, by client. It is not in the document.
     private(set) var acceptedAt: [String: Timestamp] = [:]
