@@ -8,20 +8,26 @@ MAKEFLAGS += --no-print-directory
 # SwiftPM and the tests leave files in the temporary folder: give them one of ours.
 export TMPDIR := $(CURDIR)/.build/tmp
 
-# Flags change what is built, so these builds have folders of their own: neither undoes the other.
-CHECK_FOLDER := .build-check
+# What every call of swift gets, so that tests, checks, the demo and CI share one build. The build system is named, because the next Swift
+# has another default. Nobody reads the index or the debug information of a test, and both take a third of the time.
+export SWIFT_FLAGS := --build-system native --disable-index-store -Xswiftc -gnone -Xswiftc -warnings-as-errors \
+	--explicit-target-dependency-import-check error
+BUILD := swift build $(SWIFT_FLAGS)
+TEST := SWIFT_FLAGS="$(SWIFT_FLAGS)" scripts/run_tests.sh
+# The folder of what was built.
+BIN = $(shell $(BUILD) --show-bin-path)
+
+# Other flags, so folders of their own: no build undoes another.
 TSAN_FOLDER := .build-tsan
+RELEASE_FOLDER := .build-release
 
 SOURCES := Package.swift Sources Instruments Tests
-
-# What a build must not have. In CI the build of the tests has these flags, so that it is the check's build as well.
-STRICT_FLAGS := --build-system native -Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error
 
 RULES := etc/prometheus/siwatch.rules.yml
 
 # With Swift's libraries inside, the program runs where no Swift is installed. Linux only. Nothing loads the program, so
 # it exports no symbols.
-RELEASE_FLAGS = $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib -Xlinker --no-export-dynamic \
+RELEASE_FLAGS = --build-system native -c release --scratch-path $(RELEASE_FOLDER) $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib -Xlinker --no-export-dynamic \
 	$(shell scripts/small-icu.py .build/icu))
 
 .PHONY: help
@@ -30,60 +36,72 @@ help: ## Show this list
 
 .PHONY: build
 build: setup ## Build everything for development
-	swift build
+	$(BUILD)
+
+.PHONY: bin
+bin: ## Print the folder of the programs that make build has built
+	@$(BUILD) --show-bin-path
 
 .PHONY: release
 release: setup ## Build siwatch for installation: .build/siwatch, and its symbols beside it
-	swift build -c release $(RELEASE_FLAGS) --product siwatch
-	@scripts/split-symbols.sh .build/release/siwatch .build/siwatch
+	swift build $(RELEASE_FLAGS) --product siwatch
+	@scripts/split-symbols.sh "$$(swift build $(RELEASE_FLAGS) --show-bin-path)/siwatch" .build/siwatch
 
 .PHONY: deb
 deb: release ## Build the Debian package of siwatch, and that of its symbols: .build/siwatch_VERSION_ARCHITECTURE.deb
 	@rm -f .build/siwatch*.deb
 	@scripts/setup.sh debian
-	@scripts/build_deb.sh
+	@scripts/build_deb.sh .build/siwatch $(RELEASE_FOLDER)/checkouts
 
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
-	swift build --product siwatch-demo
-	@.build/debug/siwatch-demo $(ARGS)
+	$(BUILD) --product siwatch-demo
+	@$(BIN)/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: setup setup-postgres check-rules ## Run all tests, with STRICT=1 as built by make check
-	swift build $(if $(STRICT),$(STRICT_FLAGS)) --build-tests
-	@scripts/run_tests.sh $(ARGS)
+test: tests check-rules ## Run what every change has to pass: ARGS="--filter CredentialCoreTests"
+	@$(TEST) $(ARGS)
+
+.PHONY: test-long
+test-long: ## Run all that is long, one target after another, and print a table: ONLY="test-kills simulate"
+	@scripts/test_long.py $(ONLY)
+
+.PHONY: tests
+tests: setup setup-test setup-postgres
+	$(BUILD) --build-tests
+
+.PHONY: programs
+programs: setup
+	$(BUILD) --product siwatch
+	$(BUILD) --product apple-simulator
 
 .PHONY: test-tsan
 test-tsan: setup setup-test setup-postgres ## Run all tests under the thread sanitizer, one by one (slow)
-	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test $(SWIFT_FLAGS) --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
 .PHONY: test-kills
-test-kills: setup setup-test setup-postgres ## Kill siwatch among codes, revocations and webhooks, and their receiver: KILLS=40
-	@SIWATCH_TEST_KILLS=$(or $(KILLS),40) swift test --filter 'LaneKillTests|WebhookKillTests'
+test-kills: tests ## Kill siwatch among codes, revocations and webhooks, and their receiver: KILLS=40
+	@SIWATCH_TEST_KILLS=$(or $(KILLS),40) $(TEST) --filter 'LaneKillTests|WebhookKillTests'
 
 .PHONY: test-chaos
-test-chaos: setup setup-postgres ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123
+test-chaos: tests ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123
 	@SIWATCH_TEST_FAULTS=$(or $(FAULTS),300) SIWATCH_TEST_ROWS=$(or $(ROWS),20000) \
-		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter ChaosTests
+		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) $(TEST) --filter ChaosTests
 
 .PHONY: test-fleet-kills
-test-fleet-kills: setup setup-postgres ## Kill three siwatch in turn, MINUTES=10, and compare the end with one on a file
+test-fleet-kills: tests ## Kill three siwatch in turn, MINUTES=10, and compare the end with one on a file
 	@SIWATCH_TEST_MINUTES=$(or $(MINUTES),10) \
-		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter FleetKillTests
+		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) $(TEST) --filter FleetKillTests
 
 .PHONY: test-systemd
-test-systemd: setup ## Boot a container with systemd, as root, and see that siwatch.service works there
+test-systemd: programs ## Boot a container with systemd, as root, and see that siwatch.service works there
 	@scripts/setup.sh systemd
-	swift build --product siwatch
-	swift build --product apple-simulator
-	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
+	@scripts/test_systemd.sh $(BIN)/siwatch $(BIN)/apple-simulator
 
 .PHONY: test-container
-test-container: setup setup-postgres ## Run the files of packaging/ in containers, as root: ARGS="compose", SIWATCH=FILE for a release build
+test-container: setup-postgres programs ## Run the files of packaging/ in containers, as root: ARGS="compose", SIWATCH=FILE for a release build
 	@scripts/setup.sh container
-	@if [ -z "$(SIWATCH)" ]; then swift build --product siwatch; fi
-	swift build --product apple-simulator
-	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),.build/debug/siwatch) .build/debug/apple-simulator $(ARGS)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),$(BIN)/siwatch) $(BIN)/apple-simulator $(ARGS)
 
 .PHONY: test-package
 test-package: deb ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
@@ -91,40 +109,36 @@ test-package: deb ## Boot a container with systemd, as root: install, upgrade, r
 	@scripts/test_package.sh .build/siwatch_*.deb
 
 .PHONY: test-page
-test-page: setup ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
-	swift build --product siwatch
-	swift build --product apple-simulator
-	@scripts/test_page.sh .build/debug/siwatch .build/debug/apple-simulator $(SHOTS)
+test-page: programs ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
+	@scripts/test_page.sh $(BIN)/siwatch $(BIN)/apple-simulator $(SHOTS)
 
 .PHONY: test-http
-test-http: setup ## Ask the HTTP door whatever its OpenAPI document allows, and what it does not: ARGS="--max-examples 500"
-	swift build --product siwatch
-	swift build --product apple-simulator
-	@scripts/test_http.sh .build/debug/siwatch .build/debug/apple-simulator $(ARGS)
+test-http: programs ## Ask the HTTP door whatever its OpenAPI document allows, and what it does not: ARGS="--max-examples 500"
+	@scripts/test_http.sh $(BIN)/siwatch $(BIN)/apple-simulator $(ARGS)
 
 .PHONY: test-examples
-test-examples: setup ## Sign in to each backend of Examples/ as a user does: ARGS="fastapi go", or ARGS="--serve go" to try one by hand
-	swift build --product siwatch
-	swift build --product apple-simulator
-	swift build --product hummingbird-backend
-	@scripts/test_examples.py .build/debug/siwatch .build/debug/apple-simulator $(ARGS)
+test-examples: programs ## Sign in to each backend of Examples/ as a user does: ARGS="fastapi go", or ARGS="--serve go" to try one by hand
+	$(BUILD) --product hummingbird-backend
+	@scripts/test_examples.py $(BIN)/siwatch $(BIN)/apple-simulator $(ARGS)
 
 .PHONY: walk-runbooks
-walk-runbooks: setup setup-test setup-postgres ## Break a siwatch for each alert and compare its runbook, as root: ARGS="--only NAME"
-	swift build --product siwatch
-	swift build --product apple-simulator
-	@scripts/walk_runbooks.py $(ARGS)
+walk-runbooks: setup-test setup-postgres programs ## Break a siwatch for each alert and compare its runbook, as root: ARGS="--only NAME"
+	@scripts/walk_runbooks.py --siwatch $(BIN)/siwatch --simulator $(BIN)/apple-simulator $(ARGS)
 
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
 	@if [ "$(STORE)" = postgres ]; then $(MAKE) setup-postgres; fi
-	swift build -c release --product siwatch-simulate
-	@.build/release/siwatch-simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(STORE),2000,20000))) \
+	swift build $(RELEASE_FLAGS) --product siwatch-simulate
+	@"$$(swift build $(RELEASE_FLAGS) --show-bin-path)/siwatch-simulate" $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(STORE),2000,20000))) \
 		$(if $(USERS),--users $(USERS)) $(if $(STORE),--store $(STORE))
 
 .PHONY: plant-bugs
 plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--tests: those that suites find
 	@scripts/plant_bugs.py $(ARGS)
+
+.PHONY: test-simulation
+test-simulation: tests ## Run the simulation's own tests with the bugs that they plant at the edge of the store
+	@SIWATCH_TEST_LONG=1 $(TEST) --filter SimulationTests
 
 .PHONY: lint
 lint: ## Check format and the places of planted bugs
@@ -132,8 +146,7 @@ lint: ## Check format and the places of planted bugs
 	swift format lint --strict --recursive --parallel $(SOURCES)
 
 .PHONY: check
-check: setup lint ## Check the same and imports, and build with warnings as errors
-	swift build --scratch-path $(CHECK_FOLDER) $(STRICT_FLAGS) --build-tests
+check: lint tests ## Check the format, the places of planted bugs, imports and warnings, by the build that make test uses
 
 .PHONY: check-rules
 check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE also against what /metrics answers
@@ -147,9 +160,9 @@ check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE 
 	python3 scripts/check_dashboard_test.py
 
 .PHONY: bench
-bench: setup setup-postgres ## Measure on this machine, with a release build
-	swift build -c release --product siwatch-bench
-	@.build/release/siwatch-bench $(ARGS)
+bench: setup setup-postgres ## Measure on this machine, as built for installation
+	swift build $(RELEASE_FLAGS) --product siwatch-bench
+	@"$$(swift build $(RELEASE_FLAGS) --show-bin-path)/siwatch-bench" $(ARGS)
 
 .PHONY: format
 format: ## Format all Swift code in place
@@ -157,7 +170,7 @@ format: ## Format all Swift code in place
 
 .PHONY: clean
 clean: ## Remove everything that was built
-	rm -rf .build $(CHECK_FOLDER) $(TSAN_FOLDER)
+	rm -rf .build $(TSAN_FOLDER) $(RELEASE_FOLDER)
 
 .PHONY: setup
 setup:

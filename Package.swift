@@ -251,7 +251,7 @@ let package = Package(
         .testTarget(
             name: "CredentialMonitorTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "SQLiteStore",
+                "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness", "SQLiteStore",
                 coreMetrics, grdb, logging, metricsTestKit, nioConcurrency, serviceLifecycle,
             ],
             swiftSettings: strict
@@ -266,7 +266,8 @@ let package = Package(
         .testTarget(
             name: "AppleSimulatorKitTests",
             dependencies: [
-                "AppleSimulatorKit", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
+                "AppleSimulatorKit", "DaemonHarness", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1,
+                serviceLifecycle,
             ],
             swiftSettings: strict
         ),

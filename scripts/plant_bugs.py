@@ -6,18 +6,21 @@
 A check that cannot fail proves nothing. The bugs are planted in the working tree and taken back; nothing else may build there
 meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/Run/PlantedBug.swift.
 
+`make plant-bugs` says how swift builds here.
+
     scripts/plant_bugs.py [WORD]            those with this word in their name; all without one
     scripts/plant_bugs.py --tests [WORD]    those that the simulation does not meet, as one process cannot have most: a suite finds each
     scripts/plant_bugs.py --check           only sees that each has its place in the sources
 """
 
+import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-# As many as `make test` tries; over PostgreSQL they take longer.
+# Over PostgreSQL they take longer.
 SEEDS = {"sqlite": 2000, "postgres": 400}
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "Sources"
@@ -438,9 +441,13 @@ TESTED_BUGS = [
 ]
 
 
+# As the Makefile gives them to all calls of swift.
+FLAGS = os.environ.get("SWIFT_FLAGS", "").split()
+
+
 def build(*what):
     """Nothing of it where the sources do not build."""
-    build = subprocess.run(["swift", "build", *what], cwd=ROOT, capture_output=True, text=True)
+    build = subprocess.run(["swift", "build", *FLAGS, *what], cwd=ROOT, capture_output=True, text=True)
     if build.returncode != 0:
         errors = [line for line in build.stdout.splitlines() if "error:" in line]
         sys.exit("it does not build:\n" + "\n".join(errors[:5] or [build.stderr]))
@@ -455,13 +462,14 @@ def run(*command):
 def simulate(store):
     """What the simulation says over a store, and whether it found something."""
     build("--product", "siwatch-simulate")
-    return run(".build/debug/siwatch-simulate", "--users", "5", "--seeds", str(SEEDS[store]), "--store", store)
+    folder = run("swift", "build", *FLAGS, "--show-bin-path")[1].strip()
+    return run(f"{folder}/siwatch-simulate", "--users", "5", "--seeds", str(SEEDS[store]), "--store", store)
 
 
 def test(suite):
     """What a suite says, and whether it found something."""
     build("--build-tests")
-    return run("swift", "test", "--skip-build", "--filter", suite)
+    return run("swift", "test", *FLAGS, "--skip-build", "--filter", suite)
 
 
 def place(name, path, before):

@@ -1732,8 +1732,8 @@ def find_promtool():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--siwatch", default=str(ROOT / ".build/debug/siwatch"))
-    parser.add_argument("--simulator", default=str(ROOT / ".build/debug/apple-simulator"))
+    parser.add_argument("--siwatch", required=True)
+    parser.add_argument("--simulator", required=True)
     parser.add_argument("--promtool", default=find_promtool())
     parser.add_argument("--jobs", type=int, default=6, help="walks at a time")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the walks whose name holds this; repeat it for others")

@@ -11,6 +11,8 @@ package struct SimulatorConfiguration: Sendable {
     package var clockOffset: Duration = .zero
     /// How many keys `/auth/keys` shows at first. Apple has shown three in most years.
     package var signingKeyCount = 3
+    /// The key that signs at first, under an id of its own; nil for a new one.
+    package var signingKey: SigningKey?
     /// Whether an answer to a refresh carries an id_token, as Apple's does since 2020. Signing one takes about 0.2 ms.
     package var refreshCarriesIDToken = true
     /// How long the simulator may repeat a successful answer to a refresh, access token included. It repeats them because RS256 is slow.

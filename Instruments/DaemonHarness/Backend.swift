@@ -119,7 +119,7 @@ package struct Backend: Sendable {
             if isMet(seen) { return seen }
             repeat {
                 guard .now < end else { return seen }
-                try await Task.sleep(for: .milliseconds(2))
+                try await Task.sleep(for: .milliseconds(20))
             } while try await database.version().map { $0 == version } ?? false
         }
     }

@@ -87,9 +87,9 @@ package final class ChildProcess: Sendable {
     }
 
     /// Stops the process as a terminal does, and returns once every thread of it stands still.
-    package func freeze() async {
+    package func freeze() async throws {
         signal(SIGSTOP)
-        while !isFrozen { await Task.yield() }
+        try await eventually { isFrozen }
     }
 
     private var isFrozen: Bool {

@@ -8,11 +8,21 @@ import NIOCore
 import NIOFoundationCompat
 import NIOHTTP1
 
-/// An `apple-simulator` process, and a client of its control routes.
+/// A simulated Apple, and a client of its control routes.
 package struct SimulatedApple: Sendable {
-    package let process: ChildProcess
+    /// Where it runs.
+    package enum Place: Sendable {
+        /// In this process, with a signing key that is made once for all.
+        case here
+        /// As the program `apple-simulator`.
+        case process
+    }
+
     /// `http://127.0.0.1:PORT`
     package let url: String
+    /// The program, if it is one.
+    package let process: ChildProcess?
+    private let service: Task<Void, any Error>?
 
     package static let keyID = "ABC123DEFG"
     package static let teamID = "A1B2C3D4E5"
@@ -20,12 +30,62 @@ package struct SimulatedApple: Sendable {
     /// The primary App ID, and a Services ID grouped with it.
     package static let clientIDs = ["com.example.app", "com.example.web"]
 
-    /// Starts one on a free port. Its key file is made in `folder`.
+    private static let signingKey = Result { try SigningKey() }
+
+    /// Runs one on a free port for as long as `body` does.
     ///
-    /// - Parameter answerReuse: how long it may repeat an answer, because signing a new one is slow.
-    package init(in folder: URL, answerReuse: Duration = .seconds(60)) async throws {
+    /// - Parameters:
+    ///   - folder: gets its key file.
+    ///   - answerReuse: how long it may repeat an answer, because signing a new one is slow.
+    package static func with<Result>(
+        in folder: URL,
+        _ place: Place = .here,
+        answerReuse: Duration = .seconds(60),
+        _ body: (SimulatedApple) async throws -> Result
+    ) async throws -> Result {
         let keyFile = folder.appending(path: Self.keyFile).path
-        process = try ChildProcess(
+        let apple =
+            switch place {
+            case .here: try await SimulatedApple(keyFile: keyFile, answerReuse: answerReuse)
+            case .process: try await SimulatedApple(programWithKeyFile: keyFile, answerReuse: answerReuse)
+            }
+        do {
+            let result = try await body(apple)
+            await apple.stop()
+            return result
+        } catch {
+            await apple.stop()
+            throw error
+        }
+    }
+
+    private init(keyFile: String, answerReuse: Duration) async throws {
+        let key = ClientKey.generate(id: Self.keyID)
+        let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
+        guard FileManager.default.createFile(atPath: keyFile, contents: Data("\(key.pem)\n".utf8), attributes: attributes) else {
+            throw HarnessError("\(keyFile) cannot be written")
+        }
+        var configuration = SimulatorConfiguration(
+            groups: [AppGroup(teamID: Self.teamID, clientIDs: Self.clientIDs, keys: [key.registered])]
+        )
+        configuration.answerReuse = answerReuse
+        configuration.signingKey = try Self.signingKey.get()
+        let (listening, announcement) = AsyncStream.makeStream(of: String.self)
+        let simulator = try AppleSimulator(configuration) { announcement.yield($0) }
+        // No child task, because a test may stop it in the middle. `stop()` ends it, and awaits its end.
+        let service = Task(executorPreference: OwnThread()) {
+            defer { announcement.finish() }
+            try await simulator.run()
+        }
+        guard let url = await listening.first(where: { _ in true }) else {
+            try await service.value
+            throw CancellationError()
+        }
+        (self.url, self.service, process) = (url, service, nil)
+    }
+
+    private init(programWithKeyFile keyFile: String, answerReuse: Duration) async throws {
+        let process = try ChildProcess(
             "apple-simulator",
             ["--port", "0", "--key-id", Self.keyID, "--team-id", Self.teamID, "--key-file", keyFile]
                 + ["--answer-reuse", "\(answerReuse.components.seconds)"]
@@ -34,16 +94,18 @@ package struct SimulatedApple: Sendable {
         guard let line = await process.line(containing: "listening on http"), let url = line.split(separator: " ").last else {
             throw HarnessError("apple-simulator did not start: \(process.output.joined(separator: "\n"))")
         }
-        self.url = String(url)
+        (self.url, self.process, service) = (String(url), process, nil)
     }
 
-    /// Tells the process to stop.
+    /// Stops it, and returns once nothing listens there any more.
     ///
-    /// - Returns: the exit code.
+    /// - Returns: the exit code of the program.
     @discardableResult
     package func stop() async -> Int32 {
-        process.signal(SIGTERM)
-        return await process.exit()
+        service?.cancel()
+        _ = await service?.result
+        process?.signal(SIGTERM)
+        return await process?.exit() ?? 0
     }
 
     /// Lets a message happen in the simulator.

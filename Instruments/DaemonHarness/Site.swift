@@ -19,35 +19,41 @@ package struct Site: Sendable {
     /// - Parameter tables: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
     package static func with(
         on database: SiteDatabase = .file,
+        apple place: SimulatedApple.Place = .here,
         listen: String = "",
         _ tables: [String: String] = [:],
         _ body: (Site) async throws -> Void
     ) async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }
-        try await with(folder, on: database, listen: listen, tables, body)
+        try await with(folder, on: database, apple: place, listen: listen, tables, body)
     }
 
     /// Does the same in a folder that stays.
     package static func with<Result>(
         _ folder: WatchedFolder,
         on database: SiteDatabase = .file,
+        apple place: SimulatedApple.Place = .here,
         listen: String = "",
         _ tables: [String: String] = [:],
         _ body: (Site) async throws -> Result
     ) async throws -> Result {
-        let apple = try await SimulatedApple(in: folder.url)
-        defer { apple.process.signal(SIGKILL) }
-        let schema: ServerSchema? =
-            switch database {
-            case .file: nil
-            case .server(let server): try ServerSchema(on: server)
+        try await SimulatedApple.with(in: folder.url, place) { apple in
+            let schema: ServerSchema? =
+                switch database {
+                case .file: nil
+                case .server(let server): try ServerSchema(on: server)
+                }
+            try folder.configure(apple: apple, on: schema, listen: listen, tables)
+            if schema == nil, tables["database"] == nil, tables["encryption"] == nil {
+                try await MigratedFiles.shared.copy(to: folder)
+            } else {
+                try await folder.complete("migrate")
             }
-        try folder.configure(apple: apple, on: schema, listen: listen, tables)
-        try await folder.complete("migrate")
-        let backend = try backend(of: folder, schema)
-        defer { try? backend.close() }
-        return try await body(Site(apple: apple, folder: folder, backend: backend, schema: schema))
+            let backend = try backend(of: folder, schema)
+            defer { try? backend.close() }
+            return try await body(Site(apple: apple, folder: folder, backend: backend, schema: schema))
+        }
     }
 
     private static func backend(of folder: WatchedFolder, _ schema: ServerSchema?) throws -> Backend {

@@ -51,7 +51,7 @@ struct Demo: AsyncParsableCommand {
         return try await receiver.serve { port in
             tables.merge(try Door.table(in: folder)) { $1 }
             tables.merge(try Hook.table(in: folder, port: port)) { $1 }
-            return try await Site.with(folder, tables) { site in
+            return try await Site.with(folder, apple: .process, tables) { site in
                 let stage = try await Stage(site, backend, try await folder.startDaemon(), screen, since: start)
                 guard let figures = try await perform(on: stage, keepsFolder: keepsFolder) else { return false }
                 let isRight = figures.allSatisfy(\.isRight)

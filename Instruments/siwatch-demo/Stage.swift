@@ -64,7 +64,9 @@ struct Stage {
 
     // MARK: The end
 
-    private var processes: [(String, ChildProcess)] { [("siwatch", daemon), ("apple-simulator", site.apple.process)] }
+    private var processes: [(String, ChildProcess)] {
+        [("siwatch", daemon)] + [site.apple.process].compactMap(\.self).map { ("apple-simulator", $0) }
+    }
 
     /// - Returns: the exit code.
     func stopDaemon() async -> Int32 {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AsyncHTTPClient
+import DaemonHarness
 import NIOCore
 import Testing
 
@@ -131,11 +132,11 @@ struct CounterTests {
     @Test func theMostRequestsInFlightAreKnown() async throws {
         try await withBackend { backend, simulator in
             simulator.script(.hang(count: 3))
-            await withTaskGroup(of: Void.self) { group in
+            try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 1...3 {
                     group.addTask { _ = try? await backend.get("/auth/keys", timeout: .seconds(300)) }
                 }
-                while simulator.world.counters.inFlight < 3, !Task.isCancelled { await Task.yield() }
+                try await eventually { simulator.world.counters.inFlight >= 3 }
                 group.cancelAll()
             }
             #expect(simulator.world.counters.peakInFlight == 3)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
 import Logging
 import ServiceLifecycle
 import Testing
@@ -33,10 +34,7 @@ struct SimulatorTests {
             group.addTask { try await services.run() }
             let backend = Backend(baseURL: try #require(await listening.first { _ in true }), key: key)
             group.addTask { _ = try? await backend.get("/auth/keys") }
-            while simulator.world.counters.inFlight == 0 {
-                try Task.checkCancellation()
-                await Task.yield()
-            }
+            try await eventually { simulator.world.counters.inFlight > 0 }
             #expect(try await backend.get("/auth/keys").status == 200)
             await services.triggerGracefulShutdown()
             try await group.waitForAll()

@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTables
 import CredentialTesting
+import DaemonHarness
 import NIOConcurrencyHelpers
 import SQLiteStore
 import Testing
@@ -20,12 +21,9 @@ struct SettlementWriterTests {
                 for grant in grants {
                     group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grant])) }
                     // The first commit is under way before the others come.
-                    if grant.id == grants[0].id { await gate.commitStarted() }
+                    if grant.id == grants[0].id { try await gate.commitStarted() }
                 }
-                while monitor.writer.waiting < 2 {
-                    try Task.checkCancellation()
-                    await Task.yield()
-                }
+                try await eventually { monitor.writer.waiting >= 2 }
                 gate.release()
             }
             #expect(gate.batches == [1, 2])
@@ -43,17 +41,11 @@ struct SettlementWriterTests {
             let handler = monitor.grantHandler
             try await withThrowingDiscardingTaskGroup { group in
                 group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
-                await gate.commitStarted()
+                try await gate.commitStarted()
                 group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
-                while monitor.writer.waiting < 1 {
-                    try Task.checkCancellation()
-                    await Task.yield()
-                }
+                try await eventually { monitor.writer.waiting >= 1 }
                 group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
-                while monitor.writer.waiting < 2 {
-                    try Task.checkCancellation()
-                    await Task.yield()
-                }
+                try await eventually { monitor.writer.waiting >= 2 }
                 gate.release()
             }
             #expect(gate.batches == [1, 1, 3])
@@ -71,12 +63,9 @@ struct SettlementWriterTests {
             let grants = try await monitor.store.claimGrants(upTo: 2, at: monitor.clock.now, lease: .seconds(60))
             try await withThrowingDiscardingTaskGroup { group in
                 group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
-                await gate.commitStarted()
+                try await gate.commitStarted()
                 group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
-                while monitor.writer.waiting < 1 {
-                    try Task.checkCancellation()
-                    await Task.yield()
-                }
+                try await eventually { monitor.writer.waiting >= 1 }
                 monitor.clock.advance(by: .milliseconds(2001))
                 gate.release()
                 if holdsBackendsUp {
@@ -232,7 +221,7 @@ struct TroubledStore: ForwardingStore {
             var batches: [Int] = []
         }
 
-        private let state: NIOLockedValueBox<State>
+        private let state: Observed<State>
         let refusedUser: String?
         let holdsBackendsUp: Bool
 
@@ -242,20 +231,20 @@ struct TroubledStore: ForwardingStore {
             refusing refusedUser: String? = nil,
             holdsBackendsUp: Bool = true
         ) {
-            state = NIOLockedValueBox(State(failures: failures, failedReads: failedReads))
+            state = Observed(State(failures: failures, failedReads: failedReads))
             self.refusedUser = refusedUser
             self.holdsBackendsUp = holdsBackendsUp
         }
 
-        var batches: [Int] { state.withLockedValue { $0.batches } }
+        var batches: [Int] { state.value.batches }
         /// The next commit happens, and the caller gets no answer.
-        func loseNextAnswer() { state.withLockedValue { $0.losesNextAnswer = true } }
-        func hold() { state.withLockedValue { $0.isHeld = true } }
-        func release() { state.withLockedValue { $0.isHeld = false } }
-        func commitStarted() async { while batches.isEmpty, !Task.isCancelled { await Task.yield() } }
+        func loseNextAnswer() { state.update { $0.losesNextAnswer = true } }
+        func hold() { state.update { $0.isHeld = true } }
+        func release() { state.update { $0.isHeld = false } }
+        func commitStarted() async throws { try await state.wait { !$0.batches.isEmpty } }
 
         fileprivate func read() throws {
-            let fails = state.withLockedValue { state in
+            let fails = state.update { state in
                 state.failedReads -= 1
                 return state.failedReads >= 0
             }
@@ -263,7 +252,7 @@ struct TroubledStore: ForwardingStore {
         }
 
         fileprivate func answer() throws {
-            let isLost = state.withLockedValue { state in
+            let isLost = state.update { state in
                 defer { state.losesNextAnswer = false }
                 return state.losesNextAnswer
             }
@@ -271,12 +260,12 @@ struct TroubledStore: ForwardingStore {
         }
 
         fileprivate func pass(_ count: Int) async throws {
-            let failure = state.withLockedValue { state in
+            let failure = state.update { state in
                 state.batches.append(count)
                 return state.failures.isEmpty ? nil : state.failures.removeFirst()
             }
             if let failure { throw failure }
-            while state.withLockedValue({ $0.isHeld }) { await Task.yield() }
+            try await state.wait { !$0.isHeld }
         }
     }
 

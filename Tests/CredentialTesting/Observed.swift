@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 /// A value under a lock. Callers can wait until it meets a condition.
 ///
 /// Every change checks the conditions under the lock. A waiter misses no state, however short, and never polls.
-final class Observed<Value: Sendable>: Sendable {
+package final class Observed<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var waiters: [Int: Waiter] = [:]
@@ -21,15 +21,15 @@ final class Observed<Value: Sendable>: Sendable {
 
     private let state: NIOLockedValueBox<State>
 
-    init(_ value: Value) {
+    package init(_ value: Value) {
         state = NIOLockedValueBox(State(value: value))
     }
 
-    var value: Value {
+    package var value: Value {
         state.withLockedValue { $0.value }
     }
 
-    func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
+    package func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
         state.withLockedValue { state in
             let result = change(&state.value)
             let value = state.value
@@ -41,7 +41,7 @@ final class Observed<Value: Sendable>: Sendable {
     /// The first match that `match` finds in a value, beginning with the present one.
     ///
     /// - Throws: `CancellationError` if the task is cancelled before that.
-    func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
+    package func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
         let id = state.withLockedValue { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -73,7 +73,7 @@ final class Observed<Value: Sendable>: Sendable {
     /// Waits for a value that meets `condition`.
     ///
     /// - Throws: `CancellationError` if the task is cancelled before that.
-    func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws {
+    package func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws {
         try await first { condition($0) ? () : nil }
     }
 }

@@ -116,6 +116,14 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     /// All requests to revoke so far.
     package var revocations: [Revocation] { state.value.revocations }
 
+    /// Waits for a request about a user, and returns the latest.
+    ///
+    /// - Throws: `CancellationError` if the test is cancelled before that.
+    @discardableResult
+    package func call(about userID: String) async throws -> Call {
+        try await state.first { state in state.calls.last { $0.credential.userID == userID } }
+    }
+
     /// Waits for the n-th request, counted from 1.
     ///
     /// - Throws: `CancellationError` if the test is cancelled before that.

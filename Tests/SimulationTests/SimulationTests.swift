@@ -10,12 +10,14 @@ import siwatch_simulate
 /// Thousands of simulated days.
 @Suite struct SimulationTests {
     private static let isCI = ProcessInfo.processInfo.environment["CI"] != nil
+    /// Whether `make test-simulation` runs this.
+    private static let isLong = ProcessInfo.processInfo.environment["SIWATCH_TEST_LONG"] != nil
 
-    /// `SIMULATION_SEED` picks one run. `SIMULATION_SEEDS` sets the number of runs. Without them CI makes as many as find every situation,
-    /// and a person waits for fewer.
+    /// `SIMULATION_SEED` picks one run. `SIMULATION_SEEDS` sets the number of runs. Without them CI and `make test-simulation` make as many as
+    /// find every situation, and a person waits for fewer.
     private static let seeds: ClosedRange<UInt64> = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
-        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI ? 2_000 : 400))
+        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || isLong ? 2_000 : 200))
     }()
 
     /// Situations that need two accidents at once.
@@ -58,7 +60,7 @@ import siwatch_simulate
     @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI))
     func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
-        let result = await SimulationCampaign.run(first...first + 299)
+        let result = await SimulationCampaign.run(first...first + 99)
         print("Fresh seeds from \(first): \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }
@@ -98,7 +100,8 @@ import siwatch_simulate
         if report.violation != nil { Issue.record("\(report.description)") }
     }
 
-    @Test(.timeLimit(.minutes(60)), arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
+    @Test(.timeLimit(.minutes(60)), .enabled(if: isLong, "make test-simulation plants bugs"), arguments: PlantedBug.allCases)
+    func aPlantedBugIsFound(_ bug: PlantedBug) async {
         if let report = await SimulationCampaign.run(1...2_000, bug: bug).failure, let violation = report.violation {
             return print("\(bug) is found by seed \(report.seed): \(violation)")
         }

@@ -16,10 +16,10 @@ struct SigningKeys: Sendable {
     private var published: [PublishedKey]
 
     /// - Parameter count: the number of published keys. All but the last never sign.
-    init(count: Int) throws {
+    init(count: Int, signingBy current: SigningKey) {
         precondition(count > 0, "Apple signs with at least one key")
         let others = (1..<count).map { _ in PublishedKey.unused }
-        current = try SigningKey()
+        self.current = current
         published = others + [current.published]
         document = Self.document(of: published)
     }
@@ -41,15 +41,29 @@ struct SigningKeys: Sendable {
 }
 
 /// One of Apple's own RSA keys: it signs id_tokens and notifications alike.
-struct SigningKey: Sendable {
+package struct SigningKey: Sendable {
     let id: String
     private let privateKey: _RSA.Signing.PrivateKey
     /// The public half as `/auth/keys` shows it.
     let published: PublishedKey
 
-    init(id: String = Invented.keyID()) throws {
-        self.id = id
-        self.privateKey = try _RSA.Signing.PrivateKey(keySize: .bits2048)
+    /// It takes a tenth of a second and more to find its primes.
+    package init() throws {
+        try self.init(id: Invented.keyID(), privateKey: _RSA.Signing.PrivateKey(keySize: .bits2048))
+    }
+
+    /// A key of somebody else, whatever its id. It is made once.
+    static func forged(id: String = Invented.keyID()) throws -> SigningKey {
+        try SigningKey(id: id, privateKey: strangersKey.get())
+    }
+
+    /// The same key under a new id, for another simulator.
+    func renamed() throws -> SigningKey { try SigningKey(id: Invented.keyID(), privateKey: privateKey) }
+
+    private static let strangersKey = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
+
+    private init(id: String, privateKey: _RSA.Signing.PrivateKey) throws {
+        (self.id, self.privateKey) = (id, privateKey)
         let numbers = try privateKey.publicKey.getKeyPrimitives()
         self.published = PublishedKey(
             kid: id,

@@ -34,8 +34,8 @@ struct NotificationDraft: Sendable {
         get throws {
             switch style.signature {
             case .genuine: key
-            case .forged: try SigningKey(id: key.id)
-            case .unknownKey: try SigningKey()
+            case .forged: try .forged(id: key.id)
+            case .unknownKey: try .forged()
             }
         }
     }

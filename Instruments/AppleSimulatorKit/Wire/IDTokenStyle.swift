@@ -60,9 +60,9 @@ extension IDTokenStyle {
         case .issuedInFuture:
             claims.move(by: day)
         case .forged:
-            key = try SigningKey(id: key.id)
+            key = try .forged(id: key.id)
         case .unknownKey:
-            key = try SigningKey()
+            key = try .forged()
         case .notAJWT:
             return "no JWT"
         case .missing:

@@ -27,7 +27,7 @@ package struct AppleWorld: Sendable {
         self.configuration = configuration
         groups = configuration.groups
         clockOffset = configuration.clockOffset
-        signingKeys = try SigningKeys(count: configuration.signingKeyCount)
+        signingKeys = SigningKeys(count: configuration.signingKeyCount, signingBy: try configuration.signingKey?.renamed() ?? SigningKey())
         for (index, group) in groups.enumerated() {
             for clientID in group.clientIDs {
                 precondition(groupOfClient.updateValue(index, forKey: clientID) == nil, "\(clientID) stands in two groups")

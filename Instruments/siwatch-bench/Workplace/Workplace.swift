@@ -24,16 +24,10 @@ struct Workplace: Sendable {
         let folder = try WatchedFolder(named: "siwatch-bench")
         defer { folder.remove() }
         // Longer than any part takes, because signing a new answer takes longer than all else.
-        let apple = try await SimulatedApple(in: folder.url, answerReuse: .seconds(7200))
-        do {
-            let result = try await store.withDatabase { schema in
+        return try await SimulatedApple.with(in: folder.url, .process, answerReuse: .seconds(7200)) { apple in
+            try await store.withDatabase { schema in
                 try await body(Workplace(folder: folder, apple: apple, schema: schema, logLevel: logLevel).configured())
             }
-            await apple.stop()
-            return result
-        } catch {
-            await apple.stop()
-            throw error
         }
     }
 

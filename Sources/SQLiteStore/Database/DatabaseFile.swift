@@ -122,27 +122,39 @@ package struct DatabaseFile: Sendable {
     }
 
     /// The first bytes of the file. Nil if there is no file. Neither follows a link nor waits for the writer of a pipe.
+    ///
+    /// SQLite opens and closes the file, because a descriptor of our own would drop all locks of this process as it closes:
+    /// https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     private func header() throws(Unusable) -> Data? {
-        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            let code = errno
-            switch code {
-            case ENOENT: return nil
-            case ELOOP: throw .unreadable("\(path) is a symbolic link of another user, which is not followed")
-            default: throw .unreadable("\(path) cannot be opened for reading: \(String(cString: strerror(code)))")
-            }
-        }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw .unreadable("\(path) is no regular file") }
-        do {
-            return try handle.read(upToCount: 108) ?? Data()
-        } catch {
-            throw .unreadable("\(path) cannot be read: \(error.localizedDescription)")
+        guard lstat(path, &status) == 0 else {
+            let code = errno
+            if code == ENOENT { return nil }
+            throw .unreadable("\(path) cannot be opened for reading: \(String(cString: strerror(code)))")
         }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: break
+        case S_IFLNK: throw .unreadable("\(path) is a symbolic link of another user, which is not followed")
+        default: throw .unreadable("\(path) is no regular file")
+        }
+        var connection: OpaquePointer?
+        defer { sqlite3_close_v2(connection) }
+        guard sqlite3_open_v2(path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, nil) == SQLITE_OK else {
+            let reason = String(cString: strerror(sqlite3_system_errno(connection)))
+            throw .unreadable("\(path) cannot be opened for reading: \(reason)")
+        }
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        sqlite3_file_control(connection, "main", SQLITE_FCNTL_FILE_POINTER, &file)
+        var bytes = Data(count: min(108, Int(status.st_size)))
+        let (count, read) = (CInt(bytes.count), file?.pointee.pMethods?.pointee.xRead)
+        let result = bytes.withUnsafeMutableBytes { read?(file, $0.baseAddress, count, 0) ?? SQLITE_IOERR }
+        guard result == SQLITE_OK || count == 0 else {
+            throw .unreadable("\(path) cannot be read: \(String(cString: sqlite3_errstr(result)))")
+        }
+        return bytes
     }
 
-    /// Whether the header says that siwatch made the file. Only for a process that does not have the file open.
+    /// Whether the header says that siwatch made the file.
     package var hasOurMark: Bool {
         guard let header = (try? header()).flatMap(\.self), header.count >= 72 else { return false }
         return Int32(bitPattern: header.bigEndian32(at: 68)) == Schema.applicationID

@@ -34,7 +34,7 @@ struct ClientSecretCommand: AsyncParsableCommand {
             throw CommandFailure.wrongUsage("no app of the configuration has the client \(clientID.printable); there is \(known)")
         }
         let key = try Keys(configuration).clientSecretKeys[app.name]![0]
-        let secrets = ClientSecrets(teamID: app.teamID, key: key, clock: .system)
+        let secrets = ClientSecrets(teamID: app.teamID, key: key, clock: Invocation.current.clock)
         let (secret, end) = try await secrets.secret(for: clientID, lasting: .days(days))
         try printOutput(secret.reveal)
         printError("ends on \(end.text.prefix(10)), at \(end.text.dropFirst(11).prefix(5)) UTC: paste another one before", at: .notice)

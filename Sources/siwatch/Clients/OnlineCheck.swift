@@ -13,7 +13,7 @@ import Webhooks
 struct OnlineCheck {
     private let configuration: Configuration
     private let transport: ObservedTransport
-    private let clock = WallClock.system
+    private let clock = Invocation.current.clock
     private let skew: NIOLockedValueBox<Int64?>
     private var symptoms: [Symptom] = []
     private var unanswered = 0
@@ -25,7 +25,7 @@ struct OnlineCheck {
         transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) { exchange in
             // A slow answer was on its way for nobody knows how long. Apple's date is cut to the second.
             guard let date = exchange.date, exchange.duration <= .seconds(2) else { return }
-            let ahead = WallClock.system.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
+            let ahead = Invocation.current.clock.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
             skew.withLockedValue { $0 = ahead }
         }
     }

@@ -27,10 +27,12 @@ struct CommandFailure: Error {
 }
 
 extension CommandFailure {
-    /// Says why, and ends the process.
-    func exit() -> Never {
+    /// Says why.
+    ///
+    /// - Returns: the exit code.
+    func tell() -> Int32 {
         for message in messages { printError("siwatch: \(message)") }
-        Foundation.exit(code.rawValue)
+        return code.rawValue
     }
 }
 

@@ -16,7 +16,7 @@ struct CommonOptions: ParsableArguments {
     var asRoot = false
 
     var configurationPath: String {
-        config ?? ProcessInfo.processInfo.environment["SIWATCH_CONFIG"] ?? "/etc/siwatch/siwatch.toml"
+        config ?? Invocation.current.environment["SIWATCH_CONFIG"] ?? "/etc/siwatch/siwatch.toml"
     }
 
     /// - Parameter opensDatabase: whether the command opens the database, and so must not do it as root in the place of the owner.

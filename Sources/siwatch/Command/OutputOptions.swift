@@ -4,7 +4,6 @@
 import ArgumentParser
 import CredentialCore
 import Foundation
-import Logging
 
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
@@ -53,28 +52,4 @@ private struct Versioned<Report: Encodable>: Encodable {
             if scalar == "\n" || scalar.isPrintable { json.unicodeScalars.append(scalar) } else { json += scalar.jsonEscape }
         }
     }
-}
-
-/// Writes to standard output, and nothing that a terminal would obey. Throws if that fails, because `print` would lose the text silently.
-func printOutput(_ text: String) throws(CommandFailure) {
-    var bytes = Array((text.printableLines + "\n").utf8)[...]
-    while !bytes.isEmpty {
-        let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-        if count < 0 {
-            if errno == EINTR { continue }
-            throw .failed("the output cannot be written: \(systemError())")
-        }
-        bytes = bytes.dropFirst(count)
-    }
-}
-
-/// Writes a line to standard error, and nothing that a terminal would obey. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
-///
-/// - Parameter level: for `journalctl -p`, if standard error is the journal.
-func printError(_ line: String, at level: Logger.Level = .error) {
-    var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
-    guard poll(&place, 1, 1000) != 0 else { return }
-    let priority = LogOutput.isJournal(STDERR_FILENO) ? "<\(level.priority)>" : ""
-    let lines = line.printableLines.split(separator: "\n", omittingEmptySubsequences: false).map { "\(priority)\($0)\n" }
-    try? FileHandle.standardError.write(contentsOf: Data(lines.joined().utf8))
 }

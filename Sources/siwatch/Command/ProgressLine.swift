@@ -11,10 +11,10 @@ struct ProgressOptions: ParsableArguments {
 
     /// - Parameter json: whether the command prints for programs.
     func line(json: Bool) -> ProgressLine {
-        let environment = ProcessInfo.processInfo.environment
-        let isShown = !noProgress && !json && isatty(STDERR_FILENO) != 0 && environment["TERM"] != "dumb"
+        let (console, environment) = (Invocation.current.console, Invocation.current.environment)
+        let isShown = !noProgress && !json && isatty(console.error) != 0 && environment["TERM"] != "dumb"
         // https://no-color.org: set and not empty.
-        return ProgressLine(isShown: isShown, usesEscapes: (environment["NO_COLOR"] ?? "").isEmpty)
+        return ProgressLine(isShown: isShown, usesEscapes: (environment["NO_COLOR"] ?? "").isEmpty, write: console.writeError)
     }
 }
 
@@ -44,7 +44,7 @@ final class ProgressLine: Sendable {
     init(
         isShown: Bool,
         usesEscapes: Bool = true,
-        write: @escaping @Sendable (String) -> Void = { _ = try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) }
+        write: @escaping @Sendable (String) -> Void = Console.standard.writeError
     ) {
         self.isShown = isShown
         self.usesEscapes = usesEscapes

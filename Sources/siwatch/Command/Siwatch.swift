@@ -31,23 +31,10 @@ struct Siwatch: AsyncParsableCommand {
         )
     }
 
-    /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
         FirstProcess.begin()
         PrivateMemory.begin()
         ParseTOML.runIfAsked()
-        do {
-            var command = try parseAsRoot()
-            if var asynchronous = command as? any AsyncParsableCommand {
-                try await asynchronous.run()
-            } else {
-                try command.run()
-            }
-        } catch let failure as CommandFailure {
-            failure.exit()
-        } catch {
-            if let unknown = UnknownCommand(in: CommandLine.arguments.dropFirst(), of: Siwatch.self) { unknown.failure.exit() }
-            exit(withError: error)
-        }
+        await Foundation.exit(Invocation.current.run())
     }
 }

@@ -13,7 +13,7 @@ extension Configuration {
     init(
         contentsOf path: String,
         credentials: String? = FileNames.systemCredentials,
-        parser: TOMLParser = TOMLParser()
+        parser: TOMLParser = Invocation.current.parser
     ) throws(InvalidConfiguration) {
         let text: String
         do {

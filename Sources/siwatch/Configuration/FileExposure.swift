@@ -34,7 +34,7 @@ extension Configuration {
     /// Empty if the group has another name than the package gives it.
     var strangersInGroup: [String] {
         guard let group = FileExposure(source)?.status.st_gid, Account.name(ofGroup: group) == "siwatch" else { return [] }
-        return Account.members(ofGroup: group).filter { !["siwatch", "root"].contains($0) }
+        return (Account.Group(group)?.members ?? []).filter { !["siwatch", "root"].contains($0) }
     }
 
     /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no

@@ -17,14 +17,14 @@ struct FileNames {
 
     /// The folder of systemd's credentials: the service's own, or that of the running unit, for a command beside it.
     static var systemCredentials: String? {
-        if let folder = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"] { return folder }
+        if let folder = Invocation.current.environment["CREDENTIALS_DIRECTORY"] { return folder }
         let unit = "/run/credentials/siwatch.service"
         return FileManager.default.isReadableFile(atPath: unit) ? unit : nil
     }
 
     /// Whether systemd hides the credentials of the unit from this command, as version 252 does from `ExecReload=`.
     static var areCredentialsHidden: Bool {
-        ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"].map { access($0, X_OK) != 0 } ?? false
+        Invocation.current.environment["CREDENTIALS_DIRECTORY"].map { access($0, X_OK) != 0 } ?? false
     }
 
     /// A relative name starts at the folder of the TOML file.

@@ -31,12 +31,12 @@ struct FleetMembership: Sendable {
                 .maintenance
             ]
         guard let fleet = store.fleet else {
-            clock = .system
+            clock = Invocation.current.clock
             leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
             shared = nil
             return
         }
-        let clock = FleetClock(local: .system, uptime: uptime)
+        let clock = FleetClock(local: Invocation.current.clock, uptime: uptime)
         try await clock.look(at: fleet)
         leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, LaneLease(uptime: uptime)) })
         self.clock = clock.wallClock
@@ -45,9 +45,9 @@ struct FleetMembership: Sendable {
 
     /// The clock for work on a store: the database's if replicas share it, else the machine's.
     static func clock(of store: any CredentialStore) async throws -> WallClock {
-        guard let fleet = store.fleet else { return .system }
+        guard let fleet = store.fleet else { return Invocation.current.clock }
         let start = ContinuousClock.now
-        let clock = FleetClock(local: .system) { ContinuousClock.now - start }
+        let clock = FleetClock(local: Invocation.current.clock) { ContinuousClock.now - start }
         try await clock.look(at: fleet)
         return clock.wallClock
     }

@@ -38,7 +38,7 @@ struct Backup: AsyncParsableCommand {
     }
 
     private func copy(_ database: DatabaseFile, of configuration: Configuration) async throws {
-        let now = WallClock.system.now
+        let now = Invocation.current.clock.now
         let folder = keep.map { BackupFolder(path: self.file, keep: $0) }
         let file = folder?.newFile(at: now) ?? self.file
         do {

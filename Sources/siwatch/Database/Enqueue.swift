@@ -39,9 +39,10 @@ struct Enqueue: AsyncParsableCommand {
     private var sourceName: String { source == "-" ? "standard input" : source.printable }
 
     private func read() throws(CommandFailure) -> [UInt8] {
-        let descriptor = source == "-" ? STDIN_FILENO : open(source, O_RDONLY | O_CLOEXEC)
+        let console = Invocation.current.console
+        let descriptor = console.open(source)
         guard descriptor >= 0 else { throw .failed("\(sourceName) cannot be read: \(systemError())") }
-        defer { if source != "-" { close(descriptor) } }
+        defer { console.close(descriptor) }
         var body: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
         // Reads past the limit, to learn whether the body is too long.

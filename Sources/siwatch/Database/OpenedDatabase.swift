@@ -28,11 +28,13 @@ struct OpenedDatabase {
         location = database
         let obstacles = database.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
+        let lock: DatabaseLock?
         do {
             lock = try database.lock()
         } catch {
             throw CommandFailure(database: error)
         }
+        self.lock = lock
         do {
             if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             store = try database.open(retention: configuration.retention)
@@ -56,12 +58,13 @@ struct OpenedDatabase {
                 await leave()
                 throw error
             }
-        } catch let failure as CommandFailure {
-            throw failure
-        } catch let error as SealingError {
-            throw .wrongKey(of: configuration, error)
         } catch {
-            throw CommandFailure(database: error)
+            lock?.release()
+            switch error {
+            case let failure as CommandFailure: throw failure
+            case let error as SealingError: throw .wrongKey(of: configuration, error)
+            default: throw CommandFailure(database: error)
+            }
         }
     }
 

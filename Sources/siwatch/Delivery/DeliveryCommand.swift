@@ -50,10 +50,10 @@ extension DeliveryCommand {
             let configuration = try options.readConfiguration(opensDatabase: false)
             let delivery = try configuration.delivery(named: name)
             let source = ReceiverSource(delivery, try Keys(configuration).deliveries[name] ?? DeliveryKeys())
-            let message = WebhookMessage(test: WallClock.system.now, nonce: .random(in: .min ... .max))
+            let message = WebhookMessage(test: Invocation.current.clock.now, nonce: .random(in: .min ... .max))
             let answer: Receiver.Answer
             do {
-                answer = try await source.receiver().send(message, at: WallClock.system.now)
+                answer = try await source.receiver().send(message, at: Invocation.current.clock.now)
             } catch {
                 await source.close()
                 throw CommandFailure.failed("\(delivery.shownURL) was not asked: \(error)")
@@ -81,7 +81,7 @@ extension DeliveryCommand {
         func run() async throws {
             let replayed = try await options.change(name) { store, name in
                 try await store.stop(name, since: nil)
-                return try await store.replay(name, at: WallClock.system.now)
+                return try await store.replay(name, at: Invocation.current.clock.now)
             }
             let waiting = replayed.counted("change that waits or is dead is", "changes that wait or are dead are")
             try printOutput("The delivery goes on, and \(waiting) sent again.")

@@ -11,11 +11,11 @@ struct BackendAccess {
 
     /// Nil if the host does not know the user.
     init?(user name: String) {
-        guard let entry = getpwnam(name)?.pointee else { return nil }
+        guard let entry = Account.User(name) else { return nil }
         var count: Int32 = 1024
         var found = [gid_t](repeating: 0, count: Int(count))
-        guard getgrouplist(name, entry.pw_gid, &found, &count) >= 0 else { return nil }
-        (self.name, user, groups) = (name, entry.pw_uid, Set(found.prefix(Int(count))))
+        guard getgrouplist(name, entry.groupID, &found, &count) >= 0 else { return nil }
+        (self.name, user, groups) = (name, entry.id, Set(found.prefix(Int(count))))
     }
 
     /// What keeps the user from inserting into an SQLite database, and the command that mends it; nil if nothing does.

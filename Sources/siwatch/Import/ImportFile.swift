@@ -39,9 +39,10 @@ struct ImportFile {
         name = path == "-" ? "standard input" : path.printable
         self.clientID = clientID
         self.grantedAt = grantedAt
-        let number = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        let console = Invocation.current.console
+        let number = console.open(path)
         guard number >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
-        descriptor = Descriptor(number)
+        descriptor = Descriptor(number, of: console)
         var status = stat()
         size = fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
         version = Version(status)
@@ -135,13 +136,14 @@ struct ImportFile {
     /// An open file that closes with its last user.
     private final class Descriptor: Sendable {
         let number: Int32
+        private let console: Console
 
-        init(_ number: Int32) {
-            self.number = number
+        init(_ number: Int32, of console: Console) {
+            (self.number, self.console) = (number, console)
         }
 
         deinit {
-            if number != STDIN_FILENO { close(number) }
+            console.close(number)
         }
     }
 }

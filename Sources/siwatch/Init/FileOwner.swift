@@ -11,14 +11,14 @@ struct FileOwner {
 
     /// Nil if the host does not know the user.
     init?(_ name: String) {
-        guard let entry = getpwnam(name)?.pointee else { return nil }
-        (user, userID, groupID) = (name, entry.pw_uid, entry.pw_gid)
+        guard let entry = Account.User(name) else { return nil }
+        (user, userID, groupID) = (name, entry.id, entry.groupID)
     }
 
     /// The same user, with the group that shares the database with backends, where the host has one.
     var inBackendGroup: FileOwner {
         var owner = self
-        owner.groupID = getgrnam("siwatch-backend")?.pointee.gr_gid ?? groupID
+        owner.groupID = Account.Group.ofBackends?.id ?? groupID
         return owner
     }
 
@@ -49,7 +49,7 @@ struct FileOwner {
     /// The group whose members may write a database of this user's: that of backends, or of the file itself. Nil if a link, another user's
     /// file or the group of root stands there.
     func groupOfBackends(at database: String) -> gid_t? {
-        if let group = getgrnam("siwatch-backend") { return group.pointee.gr_gid }
+        if let group = Account.Group.ofBackends { return group.id }
         var status = stat()
         guard lstat(database, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == userID, status.st_gid != 0 else {
             return nil

@@ -10,7 +10,8 @@ struct HostCommand {
 
     /// This program once more, as another user if that is not the caller.
     static func siwatch(_ arguments: [String], as user: String) -> HostCommand {
-        let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
+        let own = Invocation.current.program
+        let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: own)) ?? own
         let words = [program] + arguments
         return HostCommand(words: user == Account.user ? words : ["runuser", "-u", user, "--"] + words)
     }
@@ -23,7 +24,7 @@ struct HostCommand {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = words
-        var environment = ProcessInfo.processInfo.environment
+        var environment = Invocation.current.environment
         // Those of the administrator are not in everybody's path.
         environment["PATH"] = (environment["PATH"].map { "\($0):" } ?? "") + "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         process.environment = environment

@@ -33,7 +33,7 @@ struct Init: AsyncParsableCommand {
                 )
             }
         }
-        let asks = !options.yes && !output.json && Terminal.isThere
+        let asks = !options.yes && !output.json && Invocation.current.console.hasPerson
         var answers = try existing ?? InitAnswers(options, asks: asks)
         if existing != nil { try answers.askForBackendUser(options, asks: asks) }
         let setUp = try SetUp(answers, options, asks: asks)

@@ -274,7 +274,7 @@ extension InitAnswers {
 
     private static func user(_ name: String) throws(CommandFailure) -> String? {
         if name.isEmpty { return nil }
-        guard getpwnam(name) != nil else { throw .wrongUsage("this host knows no user \(name.printable)") }
+        guard Account.User(name) != nil else { throw .wrongUsage("this host knows no user \(name.printable)") }
         return name
     }
 }

@@ -51,7 +51,7 @@ struct InitOptions: ParsableArguments {
     @Flag(help: "Do not ask Apple whether the key, the team and the clients belong together.") var offline = false
 
     var configurationPath: String {
-        let path = config ?? ProcessInfo.processInfo.environment["SIWATCH_CONFIG"] ?? Self.standardPath
+        let path = config ?? Invocation.current.environment["SIWATCH_CONFIG"] ?? Self.standardPath
         return URL(filePath: path).standardizedFileURL.path
     }
 

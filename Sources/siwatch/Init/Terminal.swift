@@ -5,16 +5,14 @@ import Foundation
 
 /// The person in front of the command.
 enum Terminal {
-    /// Whether somebody can read a question and answer it.
-    static var isThere: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
-
     /// Asks for a yes. Everything else is a no.
     ///
     /// - Returns: nil if nobody can be asked.
     static func confirms(_ question: String) -> Bool? {
-        guard isThere else { return nil }
-        try? FileHandle.standardError.write(contentsOf: Data("\(question) [y/N] ".utf8))
-        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
+        let console = Invocation.current.console
+        guard console.hasPerson else { return nil }
+        console.writeError("\(question) [y/N] ")
+        return ["y", "yes"].contains(console.readLine()?.lowercased() ?? "")
     }
 
     /// Asks until an answer is good.
@@ -28,10 +26,11 @@ enum Terminal {
         proposal: String? = nil,
         _ read: (String) throws(CommandFailure) -> Answer
     ) throws(CommandFailure) -> Answer {
+        let console = Invocation.current.console
         while true {
             let suffix = proposal.map { $0.isEmpty ? "" : " [\($0.printable)]" } ?? ""
-            try? FileHandle.standardError.write(contentsOf: Data("\(question)\(suffix): ".utf8))
-            guard let line = readLine() else { throw .wrongUsage("the answers ended early; nothing was changed") }
+            console.writeError("\(question)\(suffix): ")
+            guard let line = console.readLine() else { throw .wrongUsage("the answers ended early; nothing was changed") }
             let text = line.trimmingCharacters(in: .whitespaces)
             guard let answer = text.isEmpty ? proposal : text else { continue }
             do {

@@ -31,7 +31,7 @@ final class LogOutput: Sendable {
         }
     }
 
-    init(_ log: Configuration.Log, descriptor: Int32 = STDERR_FILENO) {
+    init(_ log: Configuration.Log, descriptor: Int32 = Invocation.current.console.error) {
         let isJournal = Self.isJournal(descriptor)
         let isJSON =
             switch log.format {
@@ -93,7 +93,7 @@ final class LogOutput: Sendable {
     /// - Parameter stream: `$JOURNAL_STREAM`, device and inode in decimal. All sockets are on one device.
     static func isJournal(
         _ descriptor: Int32,
-        stream: String? = ProcessInfo.processInfo.environment["JOURNAL_STREAM"]
+        stream: String? = Invocation.current.environment["JOURNAL_STREAM"]
     ) -> Bool {
         guard let inode = stream?.split(separator: ":").last else { return false }
         return (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")) == "socket:[\(inode)]"

@@ -49,7 +49,7 @@ struct Move: AsyncParsableCommand {
                     guard departure.destination == destination.place else { throw MoveRefusal.elsewhere(source.place, departure) }
                     report.isResumed = try await move.resolve(departure)
                 }
-                if !report.isResumed { report.proof = try await move.run(id: UUID().uuidString, at: WallClock.system.now) }
+                if !report.isResumed { report.proof = try await move.run(id: UUID().uuidString, at: Invocation.current.clock.now) }
                 report.seconds = (ContinuousClock.now - began).inSeconds
                 try output.print(report, report.page)
             }

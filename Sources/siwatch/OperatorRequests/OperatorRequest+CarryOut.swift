@@ -95,7 +95,7 @@ extension OperatorRequest {
     ///
     /// - Returns: nil if the daemon has gone meanwhile.
     private func ask(_ store: any CredentialStore, of database: DatabaseLocation) async throws -> OperatorAnswer? {
-        let id = try await store.submit(self, at: WallClock.system.now)
+        let id = try await store.submit(self, at: Invocation.current.clock.now)
         let end = ContinuousClock.now + Self.timeout
         while true {
             if let answer = try await store.answer(to: id) { return answer }

@@ -42,9 +42,11 @@ struct StatusWatch {
 
 /// The terminal's alternate screen, so that earlier lines come back afterwards.
 private struct Screen {
+    private let console = Invocation.current.console
+
     /// Nil if standard output is no terminal.
     init?() {
-        guard isatty(STDOUT_FILENO) != 0 else { return nil }
+        guard isatty(console.output) != 0 else { return nil }
         write("\u{1b}[?1049h\u{1b}[?25l")
     }
 
@@ -55,13 +57,13 @@ private struct Screen {
     /// Draws over the old page, so that nothing flickers.
     func show(_ lines: [String]) {
         var size = winsize()
-        let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0
+        let isKnown = ioctl(console.output, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0
         let (width, height) = isKnown ? (Int(size.ws_col), Int(size.ws_row)) : (80, 24)
         let page = lines.prefix(height).map { "\($0.printable.prefix(width))\u{1b}[K" }.joined(separator: "\r\n")
         write("\u{1b}[H\(page)\u{1b}[J")
     }
 
     private func write(_ text: String) {
-        try? FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
+        try? console.write(text)
     }
 }

@@ -3,12 +3,13 @@
 
 import Foundation
 
-/// Parses TOML in a child process, so that a document that crashes the parser harms nobody.
+/// Parses TOML in a child process, so that a document that crashes the parser harms nobody; or in this one, for texts that harm nobody.
 ///
 /// The child is siwatch itself, started once more as `parse-toml`. It is started by its open file, so that a daemon whose program was
 /// replaced on disk still parses as before.
 struct TOMLParser: Sendable {
-    var program = "/proc/self/exe"
+    /// Nil is this process.
+    var program: String? = "/proc/self/exe"
     /// How long the parser may compute, in whole seconds of processor time. A busy machine does not use this time up.
     var processorSeconds = 5
 
@@ -16,7 +17,10 @@ struct TOMLParser: Sendable {
     private static let timeout = Duration.seconds(30)
 
     func parse(_ text: String) throws(UnparsedDocument) -> ConfigurationTable {
-        let (output, end) = try run(text)
+        guard let program else {
+            do { return try ConfigurationTable(parsing: text) } catch { throw .mistake(error) }
+        }
+        let (output, end) = try run(text, by: program)
         if let answer = try? JSONDecoder().decode(ParsedDocument.self, from: Data(output)) {
             switch answer {
             case .table(let table): return table
@@ -33,7 +37,7 @@ struct TOMLParser: Sendable {
         }
     }
 
-    private func run(_ text: String) throws(UnparsedDocument) -> (output: [UInt8], end: ParserProcess.End) {
+    private func run(_ text: String, by program: String) throws(UnparsedDocument) -> (output: [UInt8], end: ParserProcess.End) {
         do {
             let process = try ParserProcess(program, ParseTOML.arguments(processorSeconds: processorSeconds))
             return process.exchange(Array(text.utf8), within: Self.timeout)

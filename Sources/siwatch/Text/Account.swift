@@ -3,42 +3,105 @@
 
 import Foundation
 
+/// As the system's header has it.
+private typealias GroupLine = group
+
 /// Names of the process's user and group, as the system knows them.
 enum Account {
     static var user: String { name(ofUser: geteuid()) }
     static var group: String { name(ofGroup: getegid()) }
 
     /// The group of the process's user in the system's list, which secrets belong to. The unit gives the process the backends' group instead.
-    static var primaryGroup: gid_t { getpwuid(geteuid())?.pointee.pw_gid ?? getegid() }
+    static var primaryGroup: gid_t { User(geteuid())?.groupID ?? getegid() }
 
     /// The user that siwatch runs as, and the group that shares the database with backends, as the package makes them. On a host without
     /// them, this process's own.
-    static var service: String { geteuid() == 0 && getpwnam("siwatch") != nil ? "siwatch" : user }
-    static var backendGroup: String { getgrnam("siwatch-backend") != nil ? "siwatch-backend" : group }
+    static var service: String { geteuid() == 0 && User("siwatch") != nil ? "siwatch" : user }
+    static var backendGroup: String { Group.ofBackends != nil ? "siwatch-backend" : group }
 
     /// The home of the user who started this process by `sudo`; nil without sudo.
     static var homeBehindSudo: String? {
-        guard let user = ProcessInfo.processInfo.environment["SUDO_USER"], let entry = getpwnam(user)?.pointee else { return nil }
-        return String(cString: entry.pw_dir)
+        Invocation.current.environment["SUDO_USER"].flatMap { User($0)?.home }
     }
 
-    /// The users that the system's list names as members of a group, besides its users by primary group.
-    static func members(ofGroup group: gid_t) -> [String] {
-        guard var next = getgrgid(group)?.pointee.gr_mem else { return [] }
-        var members: [String] = []
-        while let member = next.pointee {
-            members.append(String(cString: member))
-            next += 1
+    static func name(ofUser user: uid_t) -> String { User(user)?.name ?? "\(user)" }
+
+    static func name(ofGroup group: gid_t) -> String { Group(group)?.name ?? "\(group)" }
+
+    /// A line of the system's list of users. Looking it up is safe on every thread.
+    struct User {
+        let name: String
+        let id: uid_t
+        let groupID: gid_t
+        let home: String
+
+        init?(_ name: String) { self.init { getpwnam_r(name, $0, $1, $2, $3) } }
+        init?(_ id: uid_t) { self.init { getpwuid_r(id, $0, $1, $2, $3) } }
+
+        private init?(_ lookUp: LookUp<passwd>) {
+            let found: User? = find(passwd(), lookUp) { entry in
+                User(
+                    name: String(cString: entry.pw_name),
+                    id: entry.pw_uid,
+                    groupID: entry.pw_gid,
+                    home: String(cString: entry.pw_dir)
+                )
+            }
+            guard let found else { return nil }
+            self = found
         }
-        return members
+
+        private init(name: String, id: uid_t, groupID: gid_t, home: String) {
+            (self.name, self.id, self.groupID, self.home) = (name, id, groupID, home)
+        }
     }
 
-    static func name(ofUser user: uid_t) -> String {
-        getpwuid(user).map { String(cString: $0.pointee.pw_name) } ?? "\(user)"
+    /// A line of the system's list of groups.
+    struct Group {
+        let name: String
+        let id: gid_t
+        /// Those that the line names, besides the users by primary group.
+        let members: [String]
+
+        /// The one that shares the database with backends, as the package makes it.
+        static var ofBackends: Group? { Group("siwatch-backend") }
+
+        init?(_ name: String) { self.init { getgrnam_r(name, $0, $1, $2, $3) } }
+        init?(_ id: gid_t) { self.init { getgrgid_r(id, $0, $1, $2, $3) } }
+
+        private init?(_ lookUp: LookUp<GroupLine>) {
+            let found: Group? = find(GroupLine(), lookUp) { entry in
+                var members: [String] = []
+                var next = entry.gr_mem
+                while let member = next?.pointee {
+                    members.append(String(cString: member))
+                    next = next?.advanced(by: 1)
+                }
+                return Group(name: String(cString: entry.gr_name), id: entry.gr_gid, members: members)
+            }
+            guard let found else { return nil }
+            self = found
+        }
+
+        private init(name: String, id: gid_t, members: [String]) {
+            (self.name, self.id, self.members) = (name, id, members)
+        }
     }
 
-    static func name(ofGroup group: gid_t) -> String {
-        getgrgid(group).map { String(cString: $0.pointee.gr_name) } ?? "\(group)"
+    private typealias LookUp<Entry> = (
+        UnsafeMutablePointer<Entry>, UnsafeMutablePointer<CChar>, Int, UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>
+    ) -> Int32
+
+    /// Reads a line of a list, whose texts stand in a buffer that lives as long as `read`. A group may have thousands of members.
+    private static func find<Entry, Found>(_ empty: Entry, _ lookUp: LookUp<Entry>, read: (Entry) -> Found) -> Found? {
+        var (entry, size) = (empty, 1 << 12)
+        while true {
+            var result: UnsafeMutablePointer<Entry>?
+            let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
+            defer { buffer.deallocate() }
+            guard lookUp(&entry, buffer, size, &result) == ERANGE, size < 1 << 24 else { return result.map { read($0.pointee) } }
+            size *= 4
+        }
     }
 }
 

@@ -7,10 +7,10 @@ import Foundation
 import Testing
 
 /// `siwatch check --online` against a simulated Apple, over HTTP.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct OnlineCheckTests {
+@Suite(.timeLimit(.minutes(10))) struct OnlineCheckTests {
     @Test func aGoodConfigurationIsProvedAndNoUserIsTouched() async throws {
         try await Site.with { site in
-            let (status, output) = try await site.folder.run("check", "--online")
+            let (status, output) = try await site.folder.siwatch("check", "--online")
             #expect(status == 0, "\(output)")
             for clientID in SimulatedApple.clientIDs {
                 #expect(output.contains("ok       Apple accepts \(clientID) with the key ABC123DEFG of the team A1B2C3D4E5"), "\(output)")
@@ -27,7 +27,7 @@ import Testing
 
     @Test func withoutTheFlagAppleIsNotAsked() async throws {
         try await Site.with { site in
-            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await site.folder.siwatch("check").status == 0)
             let counters = try await site.apple.send(ReadCounters())
             #expect(counters.clientCredentials.isEmpty && counters.requests.isEmpty)
         }
@@ -43,7 +43,7 @@ import Testing
     func aMistakeIsNamedAndExitsWith78(right: String, wrong: String, words: String) async throws {
         try await Site.with { site in
             try site.folder.edit(right, wrong)
-            let (status, output) = try await site.folder.run("check", "--online")
+            let (status, output) = try await site.folder.siwatch("check", "--online")
             #expect(status == 78, "\(output)")
             #expect(
                 output.contains { $0.hasPrefix("wrong    Apple refuses ") && $0.contains("(invalid_client)") && $0.contains(words) },
@@ -55,7 +55,7 @@ import Testing
     @Test func aRevokedKeyExitsWith78() async throws {
         try await Site.with { site in
             try await site.apple.send(RevokeKey(id: SimulatedApple.keyID))
-            let (status, output) = try await site.folder.run("check", "--online")
+            let (status, output) = try await site.folder.siwatch("check", "--online")
             #expect(status == 78 && output.contains("siwatch: Apple refuses 2 clients of this configuration"), "\(output)")
         }
     }
@@ -67,7 +67,7 @@ import Testing
     func anAppleWithoutAUsableAnswerExitsWith69(_ fault: Fault) async throws {
         try await Site.with { site in
             try await site.apple.script(fault.ofClientCredentials)
-            let (status, output) = try await site.folder.run("check", "--online")
+            let (status, output) = try await site.folder.siwatch("check", "--online")
             #expect(status == 69, "\(output)")
             #expect(output.contains { $0.hasPrefix("warning  Apple gave no usable answer about com.example.app: ") }, "\(output)")
         }
@@ -76,7 +76,7 @@ import Testing
     @Test func anAppleThatIsAwayExitsWith69() async throws {
         try await Site.with { site in
             await site.apple.stop()
-            let (status, output) = try await site.folder.run("check", "--online")
+            let (status, output) = try await site.folder.siwatch("check", "--online")
             #expect(status == 69 && output.contains { $0.hasPrefix("warning  no answer came from 127.0.0.1: refused") }, "\(output)")
         }
     }
@@ -149,7 +149,7 @@ import Testing
 
                     """
             try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-            let (status, output) = try await folder.run("check", "--online")
+            let (status, output) = try await folder.siwatch("check", "--online")
             try body(status, output)
         }
     }

@@ -26,7 +26,7 @@ struct BadInputTests {
         token_endpoint = "http://example.com/"
         """.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
         for command in ["check", "migrate", "run", "status"] {
-            let (status, output) = try await folder.run(command)
+            let (status, output) = try await folder.siwatch(command)
             #expect(status == 78, "\(command)")
             let text = output.joined(separator: "\n")
             for key in ["app[0].team_id", "app[0].client_ids", "refresh.interval", "refresh.colour", "apple.token_endpoint"] {
@@ -41,7 +41,7 @@ struct BadInputTests {
         try await Site.with { site in
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 78)
             #expect(output.joined().contains("siwatch app rename example renamed"))
             #expect(output.joined().contains("missing.p8"))
@@ -58,7 +58,7 @@ struct BadInputTests {
                 try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
                 try queue.close()
                 for command in ["check", "run"] {
-                    let (status, output) = try await site.folder.run(command)
+                    let (status, output) = try await site.folder.siwatch(command)
                     #expect(status == 78)
                     let text = output.joined()
                     #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
@@ -70,7 +70,7 @@ struct BadInputTests {
     @Test func checkSaysThatADatabaseCannotBeMade() async throws {
         try await Site.with { site in
             try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
         }
     }
@@ -79,7 +79,7 @@ struct BadInputTests {
         try await Site.with { site in
             let taken = site.apple.url.replacing("http://", with: "")
             try await site.withNeighbour(listen: taken) { folder in
-                try await folder.complete("migrate")
+                try await folder.succeed("migrate")
                 let (status, output) = try await folder.run("run")
                 #expect(status == 69)
                 #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
@@ -93,11 +93,11 @@ struct BadInputTests {
             let key = site.folder.url.appending(path: "siwatch.key")
             try FileManager.default.removeItem(at: key)
             try await site.withNeighbour { folder in
-                try await folder.complete("migrate")
+                try await folder.succeed("migrate")
                 try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
             }
             for command in ["check", "run"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78)
                 #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
             }
@@ -138,14 +138,14 @@ struct BadInputTests {
         try await Site.with { site in
             try await site.daemon { _ in
                 for command in ["run", "migrate"] {
-                    let (status, output) = try await site.folder.run(command)
+                    let (status, output) = try await site.folder.siwatch(command)
                     #expect(status == 69, "\(command): \(output)")
                 }
-                let (status, output) = try await site.folder.run("status")
+                let (status, output) = try await site.folder.siwatch("status")
                 #expect(status == 0)
                 #expect(output[0].contains(" runs on "))
             }
-            let (status, output) = try await site.folder.run("status")
+            let (status, output) = try await site.folder.siwatch("status")
             #expect(status == 2)
             #expect(output[0].contains("does not run"))
         }
@@ -182,7 +182,7 @@ struct BadInputTests {
         let folder = try WatchedFolder()
         defer { folder.remove() }
         #expect(try await folder.run("run", "--no-such-option").status == 64)
-        #expect(try await folder.run("dance").status == 64)
+        #expect(try await folder.siwatch("dance").status == 64)
     }
 
     @Test func aLostSealingKeyIsNeverReplacedByANewOne() async throws {
@@ -190,7 +190,7 @@ struct BadInputTests {
             let key = site.folder.url.appending(path: "siwatch.key")
             try FileManager.default.removeItem(at: key)
             for command in ["check", "migrate", "run"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78, "\(command): \(output)")
             }
             #expect(!FileManager.default.fileExists(atPath: key.path))
@@ -214,8 +214,8 @@ struct BadInputTests {
         try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)
         let before = try Data(contentsOf: path)
         for command in ["check", "migrate", "run"] {
-            let process = try ChildProcess("siwatch", [command, "--config", other])
-            #expect(await process.exit() == 78, "\(command) \(name): \(process.output)")
+            let process = try await CommandCall.siwatch([command, "--config", other])
+            #expect(process.status == 78, "\(command) \(name): \(process.output)")
             #expect(process.output.joined().contains(words), "\(process.output)")
         }
         #expect(try Data(contentsOf: path) == before)

@@ -7,30 +7,30 @@ import Foundation
 import GRDB
 import Testing
 
-/// Every command beside a running daemon and without one. The tests run one after another, because each starts many processes.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct CommandTests {
+/// Every command beside a running daemon and without one.
+@Suite(.timeLimit(.minutes(10))) struct CommandTests {
     // MARK: Requests
 
     @Test(arguments: SiteDatabase.allCases) func aPauseHoldsAcrossRestartsAndIsSeen(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let folder = site.folder
             try await site.daemon { daemon in
-                #expect(try await folder.run("pause", "example").status == 0)
+                #expect(try await folder.siwatch("pause", "example").status == 0)
                 // On a server the command does it itself.
                 if database == .file {
                     #expect(await daemon.line(containing: "An operator's request was answered")?.contains("example") == true)
                 }
                 try await site.settle(try await site.apple.signIn(3))
             }
-            #expect(try await folder.run("status").output.contains { $0.contains("app example, paused since 2") })
+            #expect(try await folder.siwatch("status").output.contains { $0.contains("app example, paused since 2") })
             try await site.daemon { _ in
-                let page = try await folder.run("status").output
+                let page = try await folder.siwatch("status").output
                 #expect(page.contains { $0.contains("app example, paused since 2") })
             }
-            let (status, output) = try await folder.run("resume", "example")
+            let (status, output) = try await folder.siwatch("resume", "example")
             #expect(status == 0 && output == ["example goes on."])
-            #expect(try await folder.run("resume", "example").output == ["example was not paused."])
-            #expect(try await !folder.run("status").output.contains { $0.contains("paused") })
+            #expect(try await folder.siwatch("resume", "example").output == ["example was not paused."])
+            #expect(try await !folder.siwatch("status").output.contains { $0.contains("paused") })
         }
     }
 
@@ -42,12 +42,12 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
                 try await site.apple.script(.error("invalid_grant"))
                 try await site.backend.until("SELECT pending FROM app", is: 3)
-                let status = try await site.folder.run("status").output
+                let status = try await site.folder.siwatch("status").output
                 #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
                 #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
-                let explanation = try await site.folder.run("explain", users[0].userID).output.joined()
+                let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined()
                 #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
-                let (code, output) = try await site.folder.run("breaker", "confirm", "example")
+                let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
                 #expect(code == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
                 try await site.apple.send(ClearFaults())
@@ -56,7 +56,7 @@ import Testing
                 let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
                 var tries = 0
                 while try await site.backend.int(back) < 3, tries < 500 {
-                    #expect(try await site.folder.run("recheck", "--app", "example").status == 0)
+                    #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
                     tries += 1
                 }
                 #expect(try await site.backend.int(back) == 3)
@@ -71,11 +71,11 @@ import Testing
         try await Site.with(on: database) { site in
             func look() async throws {
                 #expect(
-                    try await site.folder.run("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"]
+                    try await site.folder.siwatch("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"]
                 )
-                #expect(try await site.folder.run("breaker", "confirm", "example").status == 64)
-                #expect(try await site.folder.run("breaker", "confirm", "another").status == 1)
-                let reset = try await site.folder.run("breaker", "reset", "example")
+                #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
+                #expect(try await site.folder.siwatch("breaker", "confirm", "another").status == 1)
+                let reset = try await site.folder.siwatch("breaker", "reset", "example")
                 #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
                 // An open breaker, left by a previous process.
                 let opened =
@@ -83,13 +83,13 @@ import Testing
                 try await site.backend.execute("DELETE FROM breaker")
                 try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
                 #expect(
-                    try await site.folder.run("breaker", "show").output == [
+                    try await site.folder.siwatch("breaker", "show").output == [
                         "example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
                             + "Apple blames the configuration of com.example.web"
                     ]
                 )
-                #expect(try await site.folder.run("breaker", "confirm", "example").output == ["The breaker of example is closed."])
-                #expect(try await site.folder.run("breaker", "confirm", "example").status == 64)
+                #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
+                #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
             }
             if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
         }
@@ -102,13 +102,13 @@ import Testing
             try await site.backend.execute("DELETE FROM breaker")
             try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
             let words = "example: open, because its state cannot be read: no rejection is believed"
-            #expect(try await site.folder.run("breaker").output == [words])
-            #expect(try await site.folder.run("status").output.contains("breaker \(words)"))
-            let json = try await site.folder.run("breaker", "--json").output.joined()
+            #expect(try await site.folder.siwatch("breaker").output == [words])
+            #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
+            let json = try await site.folder.siwatch("breaker", "--json").output.joined()
             #expect(json.contains("\"schema\" : 1") && json.contains("\"example\"") && !json.contains("openedAt"), "\(json)")
             try await site.daemon { _ in
                 // The daemon has found it unreadable at its start.
-                let page = try await site.folder.run("breaker").output.joined()
+                let page = try await site.folder.siwatch("breaker").output.joined()
                 #expect(page.contains("example: open since 20"), "\(page)")
             }
         }
@@ -118,7 +118,7 @@ import Testing
         try await Site.with(on: database) { site in
             try await site.apple.script(.error("invalid_grant"))
             func unproven() async throws -> [String] {
-                try await site.folder.run("status").output.filter { $0.contains("Apple has accepted no token of") }
+                try await site.folder.siwatch("status").output.filter { $0.contains("Apple has accepted no token of") }
             }
             #expect(try await unproven().isEmpty, "there is nothing to ask about")
             try await site.backend.insert(try await site.apple.signIn(1, clientID: "com.example.web"))
@@ -136,7 +136,7 @@ import Testing
             func warnings() async throws -> [String] {
                 var lines: [String] = []
                 for command in ["check", "status"] {
-                    lines += try await site.folder.run(command).output.filter { $0.hasSuffix("example: \(words)") }
+                    lines += try await site.folder.siwatch(command).output.filter { $0.hasSuffix("example: \(words)") }
                 }
                 return lines
             }
@@ -162,7 +162,7 @@ import Testing
             try site.folder.edit("client_ids", "canaries = [\"\(user.userID)\", \"nobody\"]\nclient_ids")
             let words = "has no token that Apple could be asked about"
             func warnings(_ command: String) async throws -> [String] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 // No siwatch runs.
                 #expect(status == (command == "status" ? 2 : 0), "\(output)")
                 return output.filter { $0.contains(words) }
@@ -188,7 +188,7 @@ import Testing
         try await Site.with(on: database) { site in
             let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
             func said(by command: String) async throws -> Bool {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 // Mostly no siwatch runs.
                 #expect(status == 0 || command == "status" && status == 2, "\(output)")
                 return output.joined(separator: " ").contains(words)
@@ -219,13 +219,13 @@ import Testing
                 // siwatch tries a client that Apple has not accepted yet at once, with its first user.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
-                #expect(try await site.folder.run("recheck", user[0].userID).status == 0)
+                #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 0)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                let (status, output) = try await site.folder.run("recheck", user[0].userID)
+                let (status, output) = try await site.folder.siwatch("recheck", user[0].userID)
                 #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
             }
-            #expect(try await site.folder.run("recheck", user[0].userID).status == 1)
-            #expect(try await site.folder.run("recheck", "nobody").status == 1)
+            #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 1)
+            #expect(try await site.folder.siwatch("recheck", "nobody").status == 1)
         }
     }
 
@@ -244,16 +244,16 @@ import Testing
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-            let (status, output) = try await site.folder.run("unverified", "--app", "example")
+            let (status, output) = try await site.folder.siwatch("unverified", "--app", "example")
             #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
             for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
-            let json = try await site.folder.run("unverified", "--app", "example", "--json").output.joined()
+            let json = try await site.folder.siwatch("unverified", "--app", "example", "--json").output.joined()
             #expect(json.contains(users[5].userID) && json.contains("tokenGrantedAt") && !json.contains("r-old"), "\(json)")
-            let page = try await site.folder.run("status").output
+            let page = try await site.folder.siwatch("status").output
             #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
-            let explanation = try await site.folder.run("explain", users[5].userID).output.joined(separator: "\n")
+            let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
             #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
-            #expect(try await site.folder.run("unverified", "--app", "exmaple").status == 1)
+            #expect(try await site.folder.siwatch("unverified", "--app", "exmaple").status == 1)
         }
     }
 
@@ -265,11 +265,11 @@ import Testing
             try await site.backend.execute(
                 "INSERT INTO operator_request (request, requested_at) VALUES ('{\"recheckApp\":{\"_0\":\"example\"}}', \(now))"
             )
-            #expect(try await site.folder.run("pause", "example").status == 0)
+            #expect(try await site.folder.siwatch("pause", "example").status == 0)
             let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
             #expect(try await site.backend.int(open) == 1)
             // Without a daemon, a recheck runs in its own process.
-            #expect(try await site.folder.run("recheck", "--app", "example").status == 0)
+            #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
             #expect(try await site.backend.int(open) == 0)
         }
     }
@@ -278,8 +278,8 @@ import Testing
     @Test func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
         try await Site.with { site in
             try await site.daemon { daemon in
-                await daemon.freeze()
-                let (status, output) = try await site.folder.run("pause", "example")
+                try await daemon.freeze()
+                let (status, output) = try await site.folder.siwatch("pause", "example")
                 daemon.signal(SIGCONT)
                 // The daemon may have been stopped while it held the lock on the database.
                 #expect(status == 69, "\(output)")
@@ -292,11 +292,11 @@ import Testing
     @Test func aCommandOutlivesTheDaemonItAsked() async throws {
         try await Site.with { site in
             let daemon = try await site.folder.startDaemon()
-            await daemon.freeze()
+            try await daemon.freeze()
             // The daemon may have been stopped while it held the lock on the database. Then the command could not leave its request.
             while (try? await site.backend.execute("DELETE FROM operator_request")) == nil {
                 daemon.signal(SIGCONT)
-                await daemon.freeze()
+                try await daemon.freeze()
             }
             let command = try site.folder.start("pause", "example")
             try await site.backend.until("SELECT COUNT(*) FROM operator_request", is: 1)
@@ -318,9 +318,9 @@ import Testing
                 try await site.settle(signIns)
                 try await site.tell(site.apple.notify(RevokeConsent(), users: [user]))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
-                #expect(try await site.folder.run("explain", user).status == 0)
+                #expect(try await site.folder.siwatch("explain", user).status == 0)
             }
-            let (status, output) = try await site.folder.run("explain", user, "--jws")
+            let (status, output) = try await site.folder.siwatch("explain", user, "--jws")
             #expect(status == 0)
             let text = output.joined(separator: "\n")
             let order = ["sign-in", "nothing → authorized", "consent-revoked", "authorized → revoked", "In example: revoked since 2"]
@@ -328,23 +328,23 @@ import Testing
             #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
             #expect(text.contains(#"{"payload":"ey"#))
             #expect(!text.contains(token) && !text.contains(signIns[1].userID))
-            #expect(try await !site.folder.run("explain", user).output.joined().contains("payload"))
+            #expect(try await !site.folder.siwatch("explain", user).output.joined().contains("payload"))
 
             // The user's name in the log.
             let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
             #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
 
-            let json = try await site.folder.run("explain", user, "--json").output.joined(separator: "\n")
+            let json = try await site.folder.siwatch("explain", user, "--json").output.joined(separator: "\n")
             let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
             #expect(report["schema"] as? Int == 1 && report["userID"] as? String == user)
             #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
             #expect(!json.contains(token))
 
-            #expect(try await site.folder.run("explain", "nobody").status == 1)
-            #expect(try await site.folder.run("explain", user, "--client", "com.example.web").status == 1)
+            #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
+            #expect(try await site.folder.siwatch("explain", user, "--client", "com.example.web").status == 1)
             // Without the sealing key the command prints all but that name.
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            let (keyless, lines) = try await site.folder.run("explain", user)
+            let (keyless, lines) = try await site.folder.siwatch("explain", user)
             #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
         }
     }
@@ -353,7 +353,7 @@ import Testing
     @Test func waitingSignInsSayWhatTheyWaitFor() async throws {
         try await Site.with { site in
             func explanation(_ user: String) async throws -> String {
-                try await site.folder.run("explain", user).output.joined(separator: "\n")
+                try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
             }
             let hour: Int64 = 3_600_000
             let now = Int64(Date.now.timeIntervalSince1970 * 1000)
@@ -421,10 +421,10 @@ import Testing
                 try await explanation("leaving").contains("com.example.app: no_token, no token was held that could be revoked, settled 2")
             )
             #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
-            let json = try await site.folder.run("explain", "early", "--json").output.joined(separator: "\n")
+            let json = try await site.folder.siwatch("explain", "early", "--json").output.joined(separator: "\n")
             #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 3_000)"), "\(json)")
 
-            var page = try await site.folder.run("status").output
+            var page = try await site.folder.siwatch("status").output
             let wait = "sign-ins wait a week for an app of the configuration to name their client: "
             #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
             #expect(page.contains("2 sign-ins are dated ahead of the clock and wait for their time"), "\(page)")
@@ -434,7 +434,7 @@ import Testing
             // The configuration names the client by now, and no siwatch has started with it.
             try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
             #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
-            page = try await site.folder.run("status").output
+            page = try await site.folder.siwatch("status").output
             #expect(page.contains("1 \(wait)com.example.ahead 1"), "\(page)")
             #expect(page.contains("1 sign-ins wait for siwatch's next start, which takes their clients in"), "\(page)")
         }
@@ -451,10 +451,10 @@ import Testing
                 )
             }
             func explanation(_ user: String) async throws -> String {
-                try await site.folder.run("explain", user).output.joined(separator: "\n")
+                try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
             }
             func refusals() async throws -> [String] {
-                try await site.folder.run("status").output.filter { $0.contains("Apple refuses the client") }
+                try await site.folder.siwatch("status").output.filter { $0.contains("Apple refuses the client") }
             }
             let signIns = try await site.apple.signIn(2)
             let (user, leaving) = (signIns[0].userID, signIns[1].userID)
@@ -491,11 +491,10 @@ import Testing
             #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
             let deletion = try await explanation(leaving)
             #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
-            let receipt = try await site.folder.run("receipt", leaving).output.joined(separator: "\n")
+            let receipt = try await site.folder.siwatch("receipt", leaving).output.joined(separator: "\n")
             #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
             for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
-                let command = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
-                _ = await command.exit()
+                let command = try await site.folder.siwatch(arguments)
                 let json = command.output.joined()
                 #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
             }
@@ -512,7 +511,7 @@ import Testing
                 "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', 'u', ?)",
                 [Int64(Date.now.timeIntervalSince1970 * 1000) + 3_600_000]
             )
-            let page = try await site.folder.run("status").output
+            let page = try await site.folder.siwatch("status").output
             #expect(page.contains { $0.contains(/^revocation +1 +dated ahead/) }, "\(page)")
         }
     }
@@ -532,13 +531,13 @@ import Testing
                     )
                 }
             }
-            #expect(try await site.folder.run("revocations", "confirm", "example", "1").status == 64)
+            #expect(try await site.folder.siwatch("revocations", "confirm", "example", "1").status == 64)
             try await site.daemon { daemon in
                 try await site.settle(signIns)
                 try await insert(signIns[0..<2])
                 try await site.backend.until(held, is: 1)
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-                let page = try await site.folder.run("status").output.joined(separator: "\n")
+                let page = try await site.folder.siwatch("status").output.joined(separator: "\n")
                 #expect(
                     page.contains("example: the brake on revocations is set since 2")
                         && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
@@ -546,9 +545,9 @@ import Testing
                 )
                 // Two hands settle the two requests, in either order.
                 let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
-                let receipt = try await site.folder.run("receipt", user).output.joined(separator: "\n")
+                let receipt = try await site.folder.siwatch("receipt", user).output.joined(separator: "\n")
                 #expect(receipt.contains("so it waits for an operator: see siwatch revocations"), "\(receipt)")
-                let (status, output) = try await site.folder.run("revocations", "confirm", "example", "1")
+                let (status, output) = try await site.folder.siwatch("revocations", "confirm", "example", "1")
                 #expect(
                     status == 0
                         && output.contains {
@@ -581,12 +580,12 @@ import Testing
                 }
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
             }
-            #expect(try await site.folder.run("revocations").output.contains { $0.contains("and holds 2 requests") })
-            let (status, output) = try await site.folder.run("revocations", "drop", "example")
+            #expect(try await site.folder.siwatch("revocations").output.contains { $0.contains("and holds 2 requests") })
+            let (status, output) = try await site.folder.siwatch("revocations", "drop", "example")
             #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
             try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
             try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
-            let receipt = try await site.folder.run("receipt", signIns[2].userID).output.joined(separator: "\n")
+            let receipt = try await site.folder.siwatch("receipt", signIns[2].userID).output.joined(separator: "\n")
             #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
         }
     }
@@ -597,8 +596,7 @@ import Testing
     @Test(arguments: SiteDatabase.allCases) func aReceiptShowsWhatAppleAnswered(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
-                let command = try ChildProcess("siwatch", ["receipt"] + arguments + ["--config", site.folder.configurationPath])
-                return (await command.exit(), command.output)
+                return try await site.folder.siwatch(["receipt"] + arguments)
             }
             let signIns = try await site.apple.signIn(2)
             let (user, other) = (signIns[0].userID, signIns[1].userID)
@@ -611,7 +609,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
                 try await site.backend.execute(ask, [user])
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
-                #expect(try await site.folder.run("pause", "example").status == 0)
+                #expect(try await site.folder.siwatch("pause", "example").status == 0)
                 try await site.backend.execute(ask, [other])
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_queue WHERE opened_at IS NOT NULL", is: 1)
             }
@@ -627,7 +625,7 @@ import Testing
             let places = order.map { text.range(of: $0)?.lowerBound }
             #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
             #expect(!text.contains(token) && !text.contains(other))
-            let explanation = try await site.folder.run("explain", user).output.joined(separator: "\n")
+            let explanation = try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
             #expect(explanation.contains("because the app asked for it then, and Apple accepted the token, was asked"), "\(explanation)")
 
             let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
@@ -641,8 +639,10 @@ import Testing
             let waiting = try await receipt(other).output.joined(separator: "\n")
             #expect(waiting.contains("com.example.app: its tokens wait for siwatch resume example"), "\(waiting)")
             #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
-            #expect(try await site.folder.run("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") })
-            let page = try await site.folder.run("status").output
+            #expect(
+                try await site.folder.siwatch("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") }
+            )
+            let page = try await site.folder.siwatch("status").output
             #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 1 token at work, the oldest for ") }, "\(page)")
 
             #expect(try await receipt("nobody").status == 1)
@@ -663,13 +663,13 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
                 #expect(
-                    try await site.folder.run("status").output.contains(
+                    try await site.folder.siwatch("status").output.contains(
                         "example: Apple accepts 2 tokens as those of other users; siwatch unverified --app example lists them"
                     )
                 )
-                let explanation = try await site.folder.run("explain", users[0].userID).output.joined(separator: "\n")
+                let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined(separator: "\n")
                 #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
-                let (_, listed) = try await site.folder.run("unverified", "--app", "example")
+                let (_, listed) = try await site.folder.siwatch("unverified", "--app", "example")
                 #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
                 for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
                 // The right token, with a sign-in a moment later.
@@ -690,34 +690,34 @@ import Testing
             try Data("\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}".utf8 + [0xff, 0x00, 0x0d]).write(to: URL(filePath: hostile))
             try await site.daemon { _ in
                 for count in 1...3 {
-                    #expect(try await site.folder.run("enqueue", hostile).status == 0)
+                    #expect(try await site.folder.siwatch("enqueue", hostile).status == 0)
                     try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
                 }
                 for arguments in [["list"], ["show", "1"], ["show", "1", "--json"], ["list", "--json"]] {
-                    let command = try ChildProcess("siwatch", ["quarantine"] + arguments + ["--config", site.folder.configurationPath])
-                    #expect(await command.exit() == 0)
+                    let command = try await site.folder.siwatch(["quarantine"] + arguments)
+                    #expect(command.status == 0)
                     let scalars = command.output.joined().unicodeScalars
                     #expect(scalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) && $0.value != 0x202e })
                 }
-                let page = try await site.folder.run("quarantine", "list", "--limit", "1", "--before", "3").output
+                let page = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "3").output
                 #expect(page.contains { $0.contains("malformed") } && page.last == "Older ones: --before 2")
-                let last = try await site.folder.run("quarantine", "list", "--limit", "1", "--before", "2").output
+                let last = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "2").output
                 #expect(last.last?.contains("malformed") == true, "the last page names no other")
 
-                #expect(try await site.folder.run("quarantine", "retry", "1").output == ["1 notification waits again."])
+                #expect(try await site.folder.siwatch("quarantine", "retry", "1").output == ["1 notification waits again."])
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)
-                let (status, output) = try await site.folder.run("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
+                let (status, output) = try await site.folder.siwatch("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
                 #expect(status == 1 && output.joined().contains("there is no row 1"))
-                #expect(try await site.folder.run("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
-                #expect(try await site.folder.run("quarantine", "drop", "2").status == 0)
+                #expect(try await site.folder.siwatch("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
+                #expect(try await site.folder.siwatch("quarantine", "drop", "2").status == 0)
             }
             #expect(
-                try await site.folder.run("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0
+                try await site.folder.siwatch("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0
             )
             #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
-            #expect(try await site.folder.run("quarantine", "drop", "--all").output == ["1 notification is gone."])
-            #expect(try await site.folder.run("quarantine", "list").output == ["The quarantine is empty."])
-            #expect(try await site.folder.run("quarantine", "show", "4").status == 1)
+            #expect(try await site.folder.siwatch("quarantine", "drop", "--all").output == ["1 notification is gone."])
+            #expect(try await site.folder.siwatch("quarantine", "list").output == ["The quarantine is empty."])
+            #expect(try await site.folder.siwatch("quarantine", "show", "4").status == 1)
         }
     }
 
@@ -727,19 +727,19 @@ import Testing
             let body = try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID])[0].body
             let file = site.folder.url.appending(path: "body.json").path
             try Data((body + "\n").utf8).write(to: URL(filePath: file))
-            #expect(try await site.folder.run("enqueue", file).output == ["Row 1 of notification_queue."])
+            #expect(try await site.folder.siwatch("enqueue", file).output == ["Row 1 of notification_queue."])
             try await site.daemon { _ in
                 try await site.settle(signIns)
-                #expect(try await site.folder.run("enqueue", file).status == 0)
+                #expect(try await site.folder.siwatch("enqueue", file).status == 0)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
 
-            #expect(try await site.folder.run("enqueue", "/dev/null").status == 64)
+            #expect(try await site.folder.siwatch("enqueue", "/dev/null").status == 64)
             try Data(count: 65_537).write(to: URL(filePath: file))
-            #expect(try await site.folder.run("enqueue", file).status == 64)
-            #expect(try await site.folder.run("enqueue", file + ".none").status == 1)
-            #expect(try await site.folder.run("enqueue", site.folder.url.path).status == 1)
+            #expect(try await site.folder.siwatch("enqueue", file).status == 64)
+            #expect(try await site.folder.siwatch("enqueue", file + ".none").status == 1)
+            #expect(try await site.folder.siwatch("enqueue", site.folder.url.path).status == 1)
         }
     }
 
@@ -750,12 +750,12 @@ import Testing
             let copy = site.folder.url.appending(path: "backup.sqlite").path
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(5))
-                let (status, output) = try await site.folder.run("backup", copy)
+                let (status, output) = try await site.folder.siwatch("backup", copy)
                 #expect(status == 0 && output.joined().contains("keep it apart"), "\(output)")
-                let (again, reason) = try await site.folder.run("backup", copy)
+                let (again, reason) = try await site.folder.siwatch("backup", copy)
                 #expect(again == 1 && reason.joined().contains("exists already"))
-                #expect(try await site.folder.run("backup", "/nowhere/backup.sqlite").status == 1)
-                #expect(try await site.folder.run("backup", "/dev/full").status == 1)
+                #expect(try await site.folder.siwatch("backup", "/nowhere/backup.sqlite").status == 1)
+                #expect(try await site.folder.siwatch("backup", "/dev/full").status == 1)
             }
             #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
             let backend = try Backend(databasePath: copy)
@@ -775,16 +775,16 @@ import Testing
                 let pages = try await OperationsPages(of: daemon)
                 let metric = "siwatch_backup_last_success_timestamp_seconds"
                 #expect(try await pages.get("metrics").contains("\n\(metric) 0\n"))
-                #expect(try await site.folder.run("status").output.contains("last backup     never"))
-                let (status, output) = try await site.folder.run("backup", "--keep", "2", folder.path)
+                #expect(try await site.folder.siwatch("status").output.contains("last backup     never"))
+                let (status, output) = try await site.folder.siwatch("backup", "--keep", "2", folder.path)
                 #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
                 #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
                 #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
-                #expect(try await site.folder.run("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
+                #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
             }
             let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
             #expect(left.count == 4 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
-            #expect(try await site.folder.run("backup", "--keep", "0", folder.path).status == 64)
+            #expect(try await site.folder.siwatch("backup", "--keep", "0", folder.path).status == 64)
         }
     }
 
@@ -793,16 +793,16 @@ import Testing
         try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(1))
-                #expect(try await site.folder.run("app", "rename", "example", "renamed").status == 69)
+                #expect(try await site.folder.siwatch("app", "rename", "example", "renamed").status == 69)
             }
-            let (status, output) = try await site.folder.run("app", "rename", "example", "renamed")
+            let (status, output) = try await site.folder.siwatch("app", "rename", "example", "renamed")
             #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
             #expect(try await site.folder.run("run").status == 78)
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            #expect(try await site.folder.run("app", "rename", "example", "other").status == 1)
-            #expect(try await site.folder.run("app", "rename", "renamed", "").status == 64)
+            #expect(try await site.folder.siwatch("app", "rename", "example", "other").status == 1)
+            #expect(try await site.folder.siwatch("app", "rename", "renamed", "").status == 64)
         }
     }
 
@@ -820,7 +820,7 @@ import Testing
                 #expect(!watch.output.joined().contains("\u{1b}"))
                 #expect(watch.output.contains { $0.contains("authorized") && $0.contains("█") })
             }
-            let json = try await site.folder.run("status", "--json").output.joined(separator: "\n")
+            let json = try await site.folder.siwatch("status", "--json").output.joined(separator: "\n")
             let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
             #expect(report["schema"] as? Int == 1 && report["isRunning"] as? Bool == false)
         }
@@ -836,8 +836,8 @@ import Testing
         ["enqueue"], ["backup"], ["app", "rename", "one"], ["status", "--watch", "--json"],
     ])
     func wrongUsageIs64(arguments: [String]) async throws {
-        let command = try ChildProcess("siwatch", arguments)
-        #expect(await command.exit() == 64, "\(command.output)")
+        let command = try await CommandCall.siwatch(arguments)
+        #expect(command.status == 64, "\(command.output)")
     }
 
     @Test func nothingIsMadeWhereThereIsNoDatabase() async throws {
@@ -849,8 +849,8 @@ import Testing
                 ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
                 ["enqueue", other], ["backup", other + ".copy"], ["app", "rename", "example", "new"], ["status"],
             ] {
-                let command = try ChildProcess("siwatch", arguments + ["--config", other])
-                #expect(await command.exit() == 78, "\(arguments): \(command.output)")
+                let command = try await CommandCall.siwatch(arguments + ["--config", other])
+                #expect(command.status == 78, "\(arguments): \(command.output)")
                 #expect(command.output.joined().contains("siwatch migrate creates it"), "\(command.output)")
             }
             let files = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
@@ -875,8 +875,8 @@ import Testing
 
     @Test(arguments: ["bash", "zsh", "fish"])
     func shellsCanCompleteEveryCommand(shell: String) async throws {
-        let command = try ChildProcess("siwatch", ["--generate-completion-script", shell])
-        #expect(await command.exit() == 0)
+        let command = try await CommandCall.siwatch(["--generate-completion-script", shell])
+        #expect(command.status == 0)
         let text = command.output.joined(separator: "\n")
         for word in ["quarantine", "retry", "received-at", "bad_signature", "recheck", "rename", "forget", "export"] {
             #expect(text.contains(word), "\(word)")

@@ -7,9 +7,9 @@ import Foundation
 import Testing
 
 /// `siwatch export` and `siwatch forget`, beside a daemon and without one.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct OnePersonTests {
+@Suite(.timeLimit(.minutes(10))) struct OnePersonTests {
     private func export(_ site: Site, _ user: String) async throws -> [String: Any] {
-        let (status, output) = try await site.folder.run("export", user)
+        let (status, output) = try await site.folder.siwatch("export", user)
         #expect(status == 0, "\(output)")
         return try #require(try JSONSerialization.jsonObject(with: Data(output.joined(separator: "\n").utf8)) as? [String: Any])
     }
@@ -38,13 +38,13 @@ import Testing
                 )
                 #expect((credential["granted_at"] as? String)?.contains("T") == true)
                 #expect(tables["user_event"]?.first?["email"] as? String == signIns[0].email)
-                let text = try await site.folder.run("export", user).output.joined()
+                let text = try await site.folder.siwatch("export", user).output.joined()
                 let token = try #require(signIns[0].refreshToken)
                 #expect(!text.contains(other) && !text.contains(token))
             }
             #expect(try await export(site, other)["user"] as? String == other)
-            #expect(try await site.folder.run("export", "nobody").status == 1)
-            #expect(try await site.folder.run("export", user, "--app", "nowhere").status == 1)
+            #expect(try await site.folder.siwatch("export", "nobody").status == 1)
+            #expect(try await site.folder.siwatch("export", user, "--app", "nowhere").status == 1)
         }
     }
 
@@ -56,10 +56,10 @@ import Testing
             try await site.daemon { _ in
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 1)
-                let explained = try await site.folder.run("explain", user).output.joined()
+                let explained = try await site.folder.siwatch("explain", user).output.joined()
                 #expect(explained.contains("If siwatch has missed that the user withdrew consent, the check at "), "\(explained)")
-                try await site.folder.complete("pause", "example")
-                let paused = try await site.folder.run("explain", user).output.joined()
+                try await site.folder.succeed("pause", "example")
+                let paused = try await site.folder.siwatch("explain", user).output.joined()
                 #expect(paused.contains("authorized") && !paused.contains("has missed"), "\(paused)")
             }
         }
@@ -73,7 +73,7 @@ import Testing
             let names = [user, try #require(signIns[0].email), try #require(signIns[0].refreshToken)]
             let daemon = try await site.daemon { daemon in
                 try await site.settle(signIns)
-                let refused = try await site.folder.run("forget", user)
+                let refused = try await site.folder.siwatch("forget", user)
                 #expect(refused.status == 1 && refused.output.joined().contains("signed in to example"), "\(refused.output)")
                 let notifications = try await site.apple.notify(RevokeConsent(), users: [user])
                 try await site.tell(notifications)
@@ -81,7 +81,7 @@ import Testing
                 try await site.settle(try await site.apple.signIn([user], clientID: SimulatedApple.clientIDs[0]))
                 try await site.tell(leaving: [user], at: SimulatedApple.clientIDs[0])
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-                let (status, output) = try await site.folder.run("forget", user)
+                let (status, output) = try await site.folder.siwatch("forget", user)
                 #expect(status == 0 && output.contains { $0.contains("requests to revoke 1") }, "\(output)")
                 #expect(!output.joined().contains(user))
                 if database == .file {
@@ -98,10 +98,10 @@ import Testing
             }
             #expect(!daemon.output.joined().contains(user))
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 1)
-            #expect(try await site.folder.run("export", user).status == 1)
-            #expect(try await site.folder.run("explain", user).status == 1)
-            #expect(try await site.folder.run("forget", user).status == 1)
-            let receipt = try await site.folder.run("receipt", user)
+            #expect(try await site.folder.siwatch("export", user).status == 1)
+            #expect(try await site.folder.siwatch("explain", user).status == 1)
+            #expect(try await site.folder.siwatch("forget", user).status == 1)
+            let receipt = try await site.folder.siwatch("receipt", user)
             #expect(receipt.status == 0 && receipt.output.joined().contains("accepts it no more"), "\(receipt.output)")
             if database == .file { #expect(try site.folder.files(with: names).values.allSatisfy(\.isEmpty)) }
         }
@@ -113,7 +113,7 @@ import Testing
             let user = signIns[0].userID
             try await site.backend.insert(signIns)
             #expect(try await site.folder.run("run", "--once").status == 0)
-            let (status, output) = try await site.folder.run("forget", user, "--even-if-authorized", "--json")
+            let (status, output) = try await site.folder.siwatch("forget", user, "--even-if-authorized", "--json")
             #expect(status == 0 && !output.joined().contains(user), "\(output)")
             let receipt = try #require(
                 try JSONSerialization.jsonObject(with: Data(output.joined(separator: "\n").utf8)) as? [String: Any]

@@ -24,7 +24,7 @@ struct PrintableTests {
         try await Site.with { site in
             try site.folder.edit("siwatch.sqlite\"", "si\u{9b}31mwatch.sqlite\"")
             for command in ["check", "status", "migrate"] {
-                let (_, output) = try await site.folder.run(command)
+                let (_, output) = try await site.folder.siwatch(command)
                 #expect(!output.joined().unicodeScalars.contains("\u{9b}"), "\(command): \(output)")
             }
         }

@@ -104,7 +104,7 @@ import Testing
                 // siwatch asks about each, waits, and asks again an interval later.
                 try await site.backend.until(isOpen, is: 1)
                 #expect(await daemon.line(containing: "No rejection of a token is believed") != nil)
-                #expect(try await site.folder.run("status").output.contains { $0.hasPrefix("breaker example: open since") })
+                #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("breaker example: open since") })
             }
             // After a restart the breaker is unchanged until Apple answers normally.
             try await site.daemon { _ in
@@ -112,7 +112,7 @@ import Testing
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
                 try await site.apple.send(ClearFaults())
-                #expect(try await site.folder.run("breaker", "reset", "example").output == ["The breaker of example is closed."])
+                #expect(try await site.folder.siwatch("breaker", "reset", "example").output == ["The breaker of example is closed."])
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answer = 'valid'", is: 20)
             }
         }

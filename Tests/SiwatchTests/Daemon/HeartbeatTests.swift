@@ -13,12 +13,12 @@ struct HeartbeatTests {
             let now = database == .file ? "CAST(strftime('%s', 'now') AS INTEGER)" : "extract(epoch FROM now())"
             let isAlive = "SELECT CASE WHEN alive_at > (\(now) - 60) * 1000 THEN 1 ELSE 0 END FROM heartbeat"
             #expect(try await site.backend.int(isAlive) == 0)
-            #expect(try await site.folder.run("status").status == 2)
+            #expect(try await site.folder.siwatch("status").status == 2)
             try await site.daemon { _ in
                 try await site.backend.until(isAlive, is: 1)
-                #expect(try await site.folder.run("status", "--json").status == 0)
+                #expect(try await site.folder.siwatch("status", "--json").status == 0)
             }
-            #expect(try await site.folder.run("status", "--json").status == 2)
+            #expect(try await site.folder.siwatch("status", "--json").status == 2)
         }
     }
 
@@ -27,13 +27,13 @@ struct HeartbeatTests {
         try await Site.with { site in
             try await site.daemon { daemon in
                 try await site.backend.until("SELECT COUNT(*) FROM heartbeat WHERE alive_at > 0", is: 1)
-                await daemon.freeze()
+                try await daemon.freeze()
                 defer { daemon.signal(SIGCONT) }
                 try await site.backend.execute("UPDATE counter SET value = value - 61000 WHERE name = 'alive_at'")
-                #expect(try await site.folder.run("status").status == 0, "it has just begun")
+                #expect(try await site.folder.siwatch("status").status == 0, "it has just begun")
                 let begin = [FileAttributeKey.modificationDate: Date.now.addingTimeInterval(-62)]
                 try FileManager.default.setAttributes(begin, ofItemAtPath: site.folder.databasePath + ".lock")
-                let (status, output) = try await site.folder.run("status")
+                let (status, output) = try await site.folder.siwatch("status")
                 #expect(status == 2)
                 #expect(output[1] == "health: down" && output[2].hasPrefix("its last sign of life here: 1 min "), "\(output)")
             }

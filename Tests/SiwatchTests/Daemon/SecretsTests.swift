@@ -36,7 +36,7 @@ import Testing
                 for command in [["status"], ["status", "--json"], ["breaker"], ["pause", "example"], ["resume", "example"]] {
                     texts[command.joined(separator: " ")] = try await Self.run(command, in: site)
                 }
-                _ = try await site.folder.run("backup", backup)
+                _ = try await site.folder.siwatch("backup", backup)
             }
             texts["the log"] = daemon.output.joined(separator: "\n")
             texts["run --once"] = try await Self.run(["run", "--once"], in: site)
@@ -84,7 +84,7 @@ import Testing
     /// By a token, by a sealed token and by a code; some are good.
     private static func signIn(_ people: [SignIn], to site: Site) async throws {
         try await site.settle(people)
-        let key = try #require(try await site.folder.run("key", "public").output.first)
+        let key = try #require(try await site.folder.siwatch("key", "public").output.first)
         for (index, signIn) in try await site.apple.signIn(2).enumerated() {
             var sealed = try seal(signIn, to: key)
             if index == 1 { sealed[sealed.count - 1] ^= 1 }
@@ -209,9 +209,7 @@ import Testing
     }
 
     private static func run(_ command: [String], in site: Site) async throws -> String {
-        let process = try ChildProcess("siwatch", command + ["--config", site.folder.configurationPath])
-        await process.exit()
-        return process.output.joined(separator: "\n")
+        try await site.folder.siwatch(command).output.joined(separator: "\n")
     }
 
     /// All rows of all tables of a schema. Bytes that are letters show as letters.

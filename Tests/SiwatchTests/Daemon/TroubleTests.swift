@@ -128,9 +128,9 @@ struct TroubleTests {
                 let owned = "SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'"
                 try await site.backend.until(owned, is: 2)
                 try await site.backend.execute("UPDATE replica SET started_at = 1")
-                #expect(try await !site.folder.run("status").output.joined().contains("no siwatch owns"))
+                #expect(try await !site.folder.siwatch("status").output.joined().contains("no siwatch owns"))
                 try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
-                let text = try await site.folder.run("status").output.joined(separator: "\n")
+                let text = try await site.folder.siwatch("status").output.joined(separator: "\n")
                 #expect(
                     text.contains("no siwatch owns the lane example") && text.contains("no siwatch owns the lane maintenance"),
                     "\(text)"
@@ -144,12 +144,12 @@ struct TroubleTests {
         try await Site.with { site in
             try #require(chmod(site.folder.url.path, 0o750) == 0)
             for command in ["check", "status"] {
-                let (_, output) = try await site.folder.run(command)
+                let (_, output) = try await site.folder.siwatch(command)
                 let text = output.joined(separator: "\n")
                 #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
             }
             try #require(chmod(site.folder.url.path, 0o2770) == 0)
-            let (_, output) = try await site.folder.run("status")
+            let (_, output) = try await site.folder.siwatch("status")
             #expect(!output.joined(separator: "\n").contains("only while siwatch runs"))
         }
     }
@@ -168,7 +168,7 @@ struct TroubleTests {
                 #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
                 #expect(await daemon.line(containing: "inserts_blocked") != nil)
                 for command in ["check", "status"] {
-                    let (status, output) = try await site.folder.run(command)
+                    let (status, output) = try await site.folder.siwatch(command)
                     #expect(
                         status == (command == "status" ? 2 : 0) && output.joined(separator: "\n").contains(body.dropLast()),
                         "\(command): \(output)"

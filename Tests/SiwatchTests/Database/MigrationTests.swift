@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct MigrationTests {
     @Test(arguments: SiteDatabase.allCases) func aDryRunSaysThatNothingIsMissing(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            let (status, output) = try await site.folder.run("migrate", "--dry-run")
+            let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
             #expect(status == 0 && output.count == 1 && output[0].hasSuffix(" is up to date, with schema version 3."), "\(output)")
         }
     }
@@ -19,7 +19,7 @@ import Testing
         try await Site.with { site in
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
             try site.folder.edit("siwatch.sqlite", "new.sqlite")
-            let (status, output) = try await site.folder.run("migrate", "--dry-run")
+            let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
             #expect(status == 0 && output.first?.contains("new.sqlite is not there yet") == true, "\(output.prefix(2))")
             #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
             #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
@@ -35,15 +35,15 @@ import Testing
     @Test func aDryRunPrintsTheScriptThatMakesASchema() async throws {
         try await Site.with(on: .server) { site in
             try site.folder.edit("schema = \"", "schema = \"new_")
-            let (status, script) = try await site.folder.run("migrate", "--dry-run")
+            let (status, script) = try await site.folder.siwatch("migrate", "--dry-run")
             #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
-            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
+            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
 
             try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
-            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": usable") })
-            let again = try await site.folder.run("migrate", "--dry-run").output
+            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": usable") })
+            let again = try await site.folder.siwatch("migrate", "--dry-run").output
             #expect(again.last?.hasSuffix(" is up to date, with schema version 3.") == true, "\(again)")
-            #expect(try await site.folder.run("migrate").status == 0)
+            #expect(try await site.folder.siwatch("migrate").status == 0)
         }
     }
 
@@ -51,8 +51,8 @@ import Testing
         try await Site.with(on: database) { site in
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
             for arguments in [["migrate", "--dry-run"], ["migrate"]] {
-                let process = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
-                #expect(await process.exit() == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
+                let process = try await site.folder.siwatch(arguments)
+                #expect(process.status == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
             }
         }
     }
@@ -73,7 +73,7 @@ import Testing
             }
             // This release may start again, and so may its commands.
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            #expect(try await site.folder.run("explain", "nobody").status == 1)
+            #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
         }
     }
 }

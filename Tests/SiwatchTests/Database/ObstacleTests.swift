@@ -102,11 +102,11 @@ struct ObstacleTests {
 
     @Test(.enabled(if: geteuid() == 0)) func rootIsToldWhoseTheDatabaseIs() async throws {
         try await Site.with { site in
-            #expect(try await !site.folder.run("check").output.joined().contains("sudo -u"))
+            #expect(try await !site.folder.siwatch("check").output.joined().contains("sudo -u"))
             try Servant.take(over: site.folder)
-            #expect(try await site.folder.run("check").output.joined().contains("run it with sudo -u "))
+            #expect(try await site.folder.siwatch("check").output.joined().contains("run it with sudo -u "))
             try #require(chown(site.folder.databasePath, 0, 0) == 0)
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             let path = site.folder.databasePath
             #expect(status == 78 && output.joined().contains("\(path) belongs to root, and the user "), "\(output)")
             #expect(output.joined().contains("sudo chown -h ") && !output.joined().contains("chown -h root"), "\(output)")
@@ -137,13 +137,13 @@ struct ObstacleTests {
             try #require(chmod(site.folder.databasePath, mode) == 0)
             try #require(chmod(site.folder.url.path, 0o751) == 0)
             for command in ["check", "run"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains("can be \(verb) by everybody on this host"), "\(command): \(output)")
                 #expect(output.joined().contains(/; sudo -u \S+ chmod o= \S+ closes it/), "\(command): \(output)")
             }
             // Nobody reaches a file in a closed folder.
             try #require(chmod(site.folder.url.path, 0o750) == 0)
-            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await site.folder.siwatch("check").status == 0)
         }
     }
 
@@ -152,12 +152,12 @@ struct ObstacleTests {
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chmod(key, 0o644) == 0)
             for command in ["check", "run", "migrate"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.count == 1, "\(command): \(output)")
                 #expect(output[0].contains(/; sudo -u \S+ chmod 600 \S+ closes it$/), "\(command): \(output)")
             }
             try #require(chmod(key, 0o600) == 0)
-            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await site.folder.siwatch("check").status == 0)
         }
     }
 
@@ -180,13 +180,13 @@ struct ObstacleTests {
                 let former = status.st_mode & 0o7777
                 try #require(chmod(path, mode) == 0)
                 for command in ["check", "run"] {
-                    let (status, output) = try await folder.run(command)
+                    let (status, output) = try await folder.siwatch(command)
                     #expect(status == 78 && output.count == 1, "\(command): \(output)")
                     #expect(output[0].contains("\(sentence)") && output[0].contains("closes it"), "\(command): \(output)")
                 }
                 try #require(chmod(path, former) == 0)
             }
-            #expect(try await folder.run("check").status == 0)
+            #expect(try await folder.siwatch("check").status == 0)
         }
     }
 
@@ -196,7 +196,7 @@ struct ObstacleTests {
         try await Site.with { site in
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o640) == 0)
-            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await site.folder.siwatch("check").status == 0)
         }
     }
 
@@ -222,18 +222,18 @@ struct ObstacleTests {
     @Test(.enabled(if: Servant.isRoot))
     func rootLeavesAFileToItsOwner() async throws {
         try await Site.with { site in
-            #expect(try await site.folder.run("migrate").status == 0)
+            #expect(try await site.folder.siwatch("migrate").status == 0)
             try Servant.take(over: site.folder)
             for arguments in [["status"], ["run", "--once"], ["backup", site.folder.url.appending(path: "copy").path]] {
-                let process = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
-                #expect(await process.exit() == 64)
+                let process = try await site.folder.siwatch(arguments)
+                #expect(process.status == 64)
                 #expect(process.output.contains { $0.contains(": run it with sudo -u ") }, "\(process.output)")
             }
             let owner = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path).map {
                 try FileManager.default.attributesOfItem(atPath: site.folder.url.appending(path: $0).path)[.ownerAccountID] as? UInt32
             }
             #expect(Set(owner) == [Servant.user], "root has left nothing there")
-            #expect(try await site.folder.run("status", "--as-root").status == 2, "no daemon runs")
+            #expect(try await site.folder.siwatch("status", "--as-root").status == 2, "no daemon runs")
         }
     }
 
@@ -280,7 +280,7 @@ struct ObstacleTests {
         try await Site.with { site in
             try await site.withNeighbour { folder in
                 try folder.edit("name = \"example\"", "name = \"ex\u{202e}ample\"")
-                let (status, output) = try await folder.run("check")
+                let (status, output) = try await folder.siwatch("check")
                 #expect(status == 0 && output.contains { $0.contains("  app ex\\u{202e}ample: ") }, "\(output)")
             }
         }

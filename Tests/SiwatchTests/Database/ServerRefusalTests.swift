@@ -12,7 +12,7 @@ import Testing
 
     private func expect(_ sentence: String, from folder: WatchedFolder, _ commands: [String] = Self.commands) async throws {
         for command in commands {
-            let (status, output) = try await folder.run(command)
+            let (status, output) = try await folder.siwatch(command)
             #expect(status == (command == "status" ? 2 : 69) && output.joined().contains(sentence), "\(command): \(status) \(output)")
         }
     }
@@ -34,7 +34,7 @@ import Testing
                 try Data("\(password)\n".utf8).write(to: URL(filePath: file))
                 try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
                 if isRight {
-                    try await site.folder.complete("check")
+                    try await site.folder.succeed("check")
                 } else {
                     try await expect("password authentication failed for user \"clerk\"", from: site.folder)
                 }
@@ -104,7 +104,7 @@ import Testing
             try take("other")
             try await expect("certificate verify failed", from: site.folder)
             try take("server")
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 0 && !output.joined().contains("warning: database.url: sslmode"), "\(output)")
             try site.folder.edit(url("localhost"), url("elsewhere"))
             try await expect("does not match host name \"elsewhere\"", from: site.folder)
@@ -123,7 +123,7 @@ import Testing
                 #expect(await daemon.line(containing: "session is read-only") != nil)
                 try await expect("session is read-only", from: site.folder, ["check", "run", "migrate"])
                 // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
-                let (status, page) = try await site.folder.run("status")
+                let (status, page) = try await site.folder.siwatch("status")
                 #expect([0, 3].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
                 try await site.backend.execute("SELECT pg_promote()")
                 try await site.settle(Array(signIns[10...]))
@@ -135,9 +135,9 @@ import Testing
     /// A closed connection frees its place a little later than it seems.
     private func take(_ count: Int, from site: Site) async throws -> [Backend] {
         var taken: [Backend] = []
-        while taken.count < count {
-            try Task.checkCancellation()
-            if let backend = try? site.anotherBackend() { taken.append(backend) } else { await Task.yield() }
+        try await eventually {
+            while taken.count < count, let backend = try? site.anotherBackend() { taken.append(backend) }
+            return taken.count == count
         }
         return taken
     }
@@ -155,7 +155,7 @@ import Testing
             let page = try await pages.get("readyz", within: .seconds(60)) { $0.contains("too many clients already") }
             #expect(page.hasPrefix("starting: ") && page.contains("too many clients already"), "\(page)")
             // A command finds no connection, either.
-            let (status, output) = try await site.folder.run("health")
+            let (status, output) = try await site.folder.siwatch("health")
             #expect(status == 2 && output.joined().contains("too many clients already"), "\(output)")
             for backend in others { try backend.close() }
             #expect(await daemon.line(containing: "siwatch is ready") != nil)
@@ -181,7 +181,7 @@ import Testing
             try await site.daemon { daemon in
                 try await site.settle(Array(signIns[..<10]))
                 // siwatch loses its connections, and other clients take them first.
-                await daemon.freeze()
+                try await daemon.freeze()
                 try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
                 try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
                 others = try await fill()

@@ -11,17 +11,17 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
     @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
         try await Site.with(on: .server) { site in
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 0, "\(output)")
             #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
             // siwatch writes no database file beside the server.
             #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
             try site.folder.edit("schema = \"", "schema = \"new_")
-            let before = try await site.folder.run("check")
+            let before = try await site.folder.siwatch("check")
             #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
-            #expect(try await site.folder.run("status").status == 78)
-            #expect(try await site.folder.run("migrate").status == 0)
-            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": usable") })
+            #expect(try await site.folder.siwatch("status").status == 78)
+            #expect(try await site.folder.siwatch("migrate").status == 0)
+            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": usable") })
         }
     }
 
@@ -29,12 +29,12 @@ import Testing
         try await Site.with(on: .server) { site in
             try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
             for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
             }
             try await site.backend.execute("DROP TABLE schema_version")
             for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
             }
         }
@@ -48,7 +48,7 @@ import Testing
             try await site.backend.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
             try site.folder.edit(server.url(), server.url(database: "old"))
             for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains("has the encoding LATIN1, and UTF8 is needed"), "\(command): \(output)")
             }
         }
@@ -58,7 +58,7 @@ import Testing
         try await Site.with(on: .server) { site in
             try site.folder.edit("?host=/", "?host=/nowhere/")
             for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 let expected: Int32 = command == "status" ? 2 : 69
                 #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
             }
@@ -69,12 +69,12 @@ import Testing
         try await Site.with(on: .server) { site in
             try await site.backend.execute("CREATE ROLE stranger LOGIN")
             try site.folder.edit("siwatch@/", "stranger@/")
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
             #expect(try await site.folder.run("run").status == 78)
             // A user who cannot create the schema, either.
             try site.folder.edit("schema = \"", "schema = \"other_")
-            let (other, words) = try await site.folder.run("check")
+            let (other, words) = try await site.folder.siwatch("check")
             #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
         }
     }
@@ -98,19 +98,19 @@ import Testing
             try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
             try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
             try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-            let (status, output) = try await site.folder.run("check")
+            let (status, output) = try await site.folder.siwatch("check")
             #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
-            let again = try await site.folder.run("check")
+            let again = try await site.folder.siwatch("check")
             #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
-            let advice = try await site.folder.run("backup", "copy.dump").output
+            let advice = try await site.folder.siwatch("backup", "copy.dump").output
             #expect(advice.contains { $0.hasPrefix("  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")
         }
     }
 
     @Test func aBackupIsTheServersAndIsSeenToWork() async throws {
         try await Site.with(on: .server) { site in
-            let (status, output) = try await site.folder.run("backup", "/var/backups/it's.dump")
+            let (status, output) = try await site.folder.siwatch("backup", "/var/backups/it's.dump")
             #expect(status == 0, "\(output)")
             let dump = try #require(output.first { $0.contains("; pg_dump ") })
             #expect(
@@ -131,7 +131,7 @@ import Testing
                 #expect(status == 0, "\(command): \(process.output)")
             }
             let copy = site.folder.url.appending(path: "it's a copy").path
-            let commands = try await site.folder.run("backup", copy).output.filter { $0.hasPrefix("  ") }
+            let commands = try await site.folder.siwatch("backup", copy).output.filter { $0.hasPrefix("  ") }
             try #require(commands.count == 2)
             let (before, after) = (try await site.apple.signIn(5), try await site.apple.signIn(2))
             try await site.daemon { _ in
@@ -142,7 +142,7 @@ import Testing
             }
             #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
             try await site.backend.execute("DROP SCHEMA \(schema) CASCADE")
-            #expect(try await site.folder.run("status").status == 78)
+            #expect(try await site.folder.siwatch("status").status == 78)
             try await shell(commands[1])
             try await site.daemon { _ in
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 5)
@@ -184,7 +184,7 @@ import Testing
             let signIns = try await site.apple.signIn(200)
             try await site.daemon { daemon in
                 let pages = try await OperationsPages(of: daemon)
-                await daemon.freeze()
+                try await daemon.freeze()
                 try await site.tell(signIns)
                 server.isFull = true
                 daemon.signal(SIGCONT)

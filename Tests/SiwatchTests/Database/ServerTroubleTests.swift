@@ -82,7 +82,7 @@ import Testing
         try await Site.with(on: .server) { site in
             try await site.backend.execute("DROP TABLE grant_log CASCADE")
             for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")
             }
         }

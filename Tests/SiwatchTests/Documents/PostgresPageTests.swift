@@ -83,28 +83,28 @@ import Testing
 
             let folder = try WatchedFolder()
             defer { folder.remove() }
-            let apple = try await SimulatedApple(in: folder.url)
-            defer { apple.process.signal(SIGKILL) }
-            try folder.configure(apple: apple)
-            try await Self.run(shell[1], in: folder)
-            try Self.name(server, in: folder)
-            let output = try await Self.run(shell[2], in: folder)
-            #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
-            #expect(output.last?.hasSuffix(" is ready.") ?? false, "\(output)")
-            for block in sql[1...2] { try await administrator.execute(block) }
+            try await SimulatedApple.with(in: folder.url) { apple in
+                try folder.configure(apple: apple)
+                try await Self.run(shell[1], in: folder)
+                try Self.name(server, in: folder)
+                let output = try await Self.run(shell[2], in: folder)
+                #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
+                #expect(output.last?.hasSuffix(" is ready.") ?? false, "\(output)")
+                for block in sql[1...2] { try await administrator.execute(block) }
 
-            let backend = try Backend(on: server, as: "backend")
-            defer { try? backend.close() }
-            try await folder.withDaemon { _ in
-                for block in sql[3...] { try await backend.execute(block) }
-                try await backend.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 1)
-            }
-            for forbidden in [
-                "SELECT refresh_token FROM siwatch.grant_queue", "SELECT * FROM siwatch.credential", "DELETE FROM siwatch.grant_queue",
-                "UPDATE siwatch.notification_queue SET due_at = 1",
-                "INSERT INTO siwatch.grant_queue (client_id, user_id, due_at) VALUES ('a', 'b', 1)",
-            ] {
-                await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) }
+                let backend = try Backend(on: server, as: "backend")
+                defer { try? backend.close() }
+                try await folder.withDaemon { _ in
+                    for block in sql[3...] { try await backend.execute(block) }
+                    try await backend.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 1)
+                }
+                for forbidden in [
+                    "SELECT refresh_token FROM siwatch.grant_queue", "SELECT * FROM siwatch.credential", "DELETE FROM siwatch.grant_queue",
+                    "UPDATE siwatch.notification_queue SET due_at = 1",
+                    "INSERT INTO siwatch.grant_queue (client_id, user_id, due_at) VALUES ('a', 'b', 1)",
+                ] {
+                    await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) }
+                }
             }
         }
     }
@@ -112,8 +112,8 @@ import Testing
     @Test func initHasTheOptionsOfThePage() async throws {
         let block = try #require(try Self.blocks("sh").first)
         let options = block.matches(of: /--[a-z-]+/).map { String($0.0) }
-        let help = try ChildProcess("siwatch", ["init", "--help"])
-        #expect(await help.exit() == 0 && block.contains("sudo siwatch init ") && options.count == 2)
+        let help = try await CommandCall.siwatch(["init", "--help"])
+        #expect(help.status == 0 && block.contains("sudo siwatch init ") && options.count == 2)
         for option in options { #expect(help.output.contains { $0.contains("\(option) <") }, "\(option)") }
     }
 

@@ -24,7 +24,7 @@ struct FileTwin {
         var differences: [String] = []
         try await site.withNeighbour { folder in
             try folder.configure(apple: site.apple, ["refresh": "max_requests_per_second = 1000", "revocations": "max_per_hour = 100000"])
-            try await folder.complete("migrate")
+            try await folder.succeed("migrate")
             let backend = try Backend(databasePath: folder.databasePath)
             let rejected = try await site.backend.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'")
             let lost = Set(rejected.map { $0[0] as String })

@@ -25,7 +25,7 @@ extension ReplicaFleet {
         case .freeze(let index):
             replicas[index].apartSince = .now
             replicas[index].isFrozen = true
-            await replicas[index].life?.process.freeze()
+            try await replicas[index].life?.process.freeze()
         case .endOfSession(let share):
             let sessions = try await looks.rows(
                 "SELECT pid FROM pg_stat_activity WHERE application_name = 'siwatch' AND pid <> pg_backend_pid() ORDER BY pid"

@@ -234,14 +234,14 @@ import Testing
         defer { folder.remove() }
         let tables = try Door.table(in: folder).merging(Hook.table(in: folder, port: 9)) { $1 }
         try await Site.with(folder, tables) { _ in
-            let (status, output) = try await folder.run("check")
+            let (status, output) = try await folder.siwatch("check")
             #expect(status == 0 && output.contains("  HTTP door 127.0.0.1:0: backend (delete, notify, read, sign_in)"), "\(output)")
             #expect(output.contains("  delivery hook: http://127.0.0.1:9/hook"), "\(output)")
             let token = folder.url.appending(path: Door.tokenFile)
             try FileManager.default.removeItem(at: token)
-            #expect(try await folder.run("check").output.joined().contains("siwatch http token makes one"))
+            #expect(try await folder.siwatch("check").output.joined().contains("siwatch http token makes one"))
             try FileManager.default.copyItem(at: folder.url.appending(path: "hook.whsec"), to: token)
-            #expect(try await folder.run("check").output.joined().contains("is the secret of a [[delivery]], and no token"))
+            #expect(try await folder.siwatch("check").output.joined().contains("is the secret of a [[delivery]], and no token"))
         }
     }
 
@@ -251,7 +251,7 @@ import Testing
         let none = folder.url.appending(path: "none").path
         try await Site.with(folder, try Door.table(in: folder, listen: "\(none)/http.sock")) { _ in
             for (command, expected) in [("check", Int32(0)), ("run", 69)] {
-                let (status, output) = try await folder.run(command)
+                let (status, output) = try await folder.siwatch(command)
                 #expect(status == expected && output.joined().contains("the folder \(none) is not there"), "\(output)")
                 #expect(!output.joined().contains("Server shutdown error"), "\(output)")
             }
@@ -261,7 +261,7 @@ import Testing
     @Test func theIntakeIsTestedAsAppleWouldAskIt() async throws {
         try await withDoor(on: .file) { site, _, door in
             @Sendable func test(_ url: String) async throws -> (status: Int32, text: String) {
-                let (status, output) = try await site.folder.run("intake", "test", url)
+                let (status, output) = try await site.folder.siwatch("intake", "test", url)
                 return (status, output.joined(separator: "\n"))
             }
             // Loopback without TLS is all that is wrong with it.
@@ -425,7 +425,7 @@ import Testing
                 "client_id": Self.client, "user_id": person.userID, "signed_in_at": person.grantedAt.milliseconds, "wait": 10,
             ]
             #expect(try await door.post("/v1/sign-ins", request, key).status == 200)
-            try await site.folder.complete("forget", "--even-if-authorized", person.userID)
+            try await site.folder.succeed("forget", "--even-if-authorized", person.userID)
             let newest = try #require(try await door.get("/v1/changes")["next"])
             let page = try await door.get("/v1/changes?after=0-0")
             #expect(page["changes.0"] == nil && page["next"] == newest, "\(page.text)")
@@ -455,8 +455,8 @@ import Testing
 
             // A second token comes while the first one still counts, and then the first one goes.
             let old = try #require(door.token)
-            let made = try ChildProcess("siwatch", ["http", "token", site.folder.url.appending(path: "new.token").path])
-            #expect(await made.exit() == 0)
+            let made = try await CommandCall.siwatch(["http", "token", site.folder.url.appending(path: "new.token").path])
+            #expect(made.status == 0)
             try site.folder.edit("token_files = [\"backend.token\"]", "token_files = [\"backend.token\", \"new.token\"]")
             var new = door
             new.token = try String(contentsOf: site.folder.url.appending(path: "new.token"), encoding: .utf8).trimmingCharacters(

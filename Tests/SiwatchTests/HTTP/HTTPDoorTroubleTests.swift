@@ -37,7 +37,7 @@ import Testing
                 let key = ["idempotency-key": "\(round)"] as HTTPHeaders
                 async let answer = try? door.post("/v1/sign-ins", request, key)
                 if round % 2 == 0 {
-                    while try await site.backend.int("SELECT COUNT(*) FROM request_key") < round { await Task.yield() }
+                    try await eventually { try await site.backend.int("SELECT COUNT(*) FROM request_key") >= round }
                 }
                 daemon.signal(SIGKILL)
                 await daemon.exit()
@@ -198,11 +198,11 @@ import Testing
             let certificate = folder.url.appending(path: "tls.pem")
             let pem = try Data(contentsOf: certificate)
             try Data("-----BEGIN CERTIFICATE-----\nsecret\n-----END CERTIFICATE-----\n".utf8).write(to: certificate)
-            let unusable = try await folder.run("check")
+            let unusable = try await folder.siwatch("check")
             #expect(unusable.status == 78 && !unusable.output.joined().contains("secret"), "\(unusable.output)")
             try pem.write(to: certificate)
             try folder.edit("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"")
-            let refused = try await folder.run("check")
+            let refused = try await folder.siwatch("check")
             #expect(refused.status == 78 && refused.output.joined().contains("http.listen"), "\(refused.output)")
             try folder.edit("listen = \"0.0.0.0:0\"", "listen = \"127.0.0.1:0\"")
             try await site.daemon { daemon in

@@ -3,6 +3,7 @@
 
 import BackendAPI
 import CredentialCore
+import DaemonHarness
 import NIOConcurrencyHelpers
 import Testing
 
@@ -19,7 +20,7 @@ import Testing
         await #expect(throws: StoreError.self) { _ = try await desk.append([], at: .earliest) }
         #expect(frozen.asked == 2)
         frozen.thaw()
-        while (try? await desk.settledSignIns(among: [])) == nil { await Task.yield() }
+        try await eventually { (try? await desk.settledSignIns(among: [])) != nil }
         #expect(frozen.asked == 3)
     }
 }

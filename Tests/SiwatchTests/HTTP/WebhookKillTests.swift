@@ -131,7 +131,7 @@ private struct WebhookPair: Sendable {
     }
 
     /// Sends again at once what waits for another try.
-    func replay() async throws { try await site.folder.complete("delivery", "replay", "hook") }
+    func replay() async throws { try await site.folder.succeed("delivery", "replay", "hook") }
 
     func end() {
         daemon.signal(SIGKILL)

@@ -29,7 +29,7 @@ import Testing
                     #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
                     let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
                     #expect(said.contains(Self.words), "\(said)")
-                    let (status, output) = try await folder.run("delivery", "test", "hook")
+                    let (status, output) = try await folder.siwatch("delivery", "test", "hook")
                     #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
                     #expect(receiver.hooks.isEmpty)
                     // The change waits for the receiver, and for no try of its own.
@@ -84,14 +84,14 @@ import Testing
                 _ = try await site.daemon { daemon in
                     try await site.settle(try await site.apple.signIn(1))
                     #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
-                    let (status, output) = try await folder.run("delivery", "test", "hook")
+                    let (status, output) = try await folder.siwatch("delivery", "test", "hook")
                     #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
                     #expect(receiver.hooks.isEmpty)
                     try folder.edit("other.pem", "both.pem")
                     daemon.signal(SIGHUP)
                     #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
                     #expect(Set(receiver.hooks.map(\.id)).count == 1)
-                    try await folder.complete("delivery", "test", "hook")
+                    try await folder.succeed("delivery", "test", "hook")
                     #expect(!daemon.output.joined().contains("reload_needs_restart"), "\(daemon.output)")
                 }
             }
@@ -123,7 +123,7 @@ import Testing
         let table = try Hook.table(in: folder, scheme: "https", port: 9, "ca_file = \"authority.pem\"")
         try await Site.with(folder, table) { _ in
             func check(_ expected: Int32, _ words: String) async throws {
-                let (status, output) = try await folder.run("check")
+                let (status, output) = try await folder.siwatch("check")
                 #expect(status == expected && output.joined(separator: "\n").contains(words), "\(output)")
                 #expect(!output.joined().contains("not to be quoted"))
             }

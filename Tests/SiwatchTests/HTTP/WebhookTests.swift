@@ -33,10 +33,7 @@ import Testing
 
     /// Waits until all tries so far meet a condition.
     private func waitForTries(at receiver: HookReceiver, where isMet: ([HookReceiver.Hook]) -> Bool) async throws {
-        while !isMet(receiver.hooks) {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        try await eventually { isMet(receiver.hooks) }
     }
 
     @Test(arguments: SiteDatabase.allCases) func eachChangeIsToldWithItsSignature(on database: SiteDatabase) async throws {
@@ -56,9 +53,9 @@ import Testing
                     #expect(hook.signatures == expected)
                     #expect(abs((Double(hook.timestamp) ?? 0) - Date.now.timeIntervalSince1970) < 60)
                 }
-                try await site.folder.complete("delivery", "test", "hook")
+                try await site.folder.succeed("delivery", "test", "hook")
                 #expect(receiver.hooks.last?.body.contains("siwatch.test") == true)
-                let list = try await site.folder.run("delivery", "list")
+                let list = try await site.folder.siwatch("delivery", "list")
                 #expect(list.output == ["hook: 0 changes behind, 0 wait for another try, 0 are dead"])
                 #expect(!daemon.output.joined().contains("delivery_failed"))
             }
@@ -86,10 +83,9 @@ import Testing
                 #expect(try await receiver.hooks(count: 6).count >= 6)
                 // The second try comes five seconds after the first, under the same id.
                 var tries: [HookReceiver.Hook] = []
-                while tries.count < 2 {
-                    try Task.checkCancellation()
-                    await Task.yield()
+                try await eventually {
                     tries = receiver.hooks.filter { $0.body.contains(bad) }
+                    return tries.count >= 2
                 }
                 #expect(Set(tries.map(\.id)).count == 1)
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
@@ -112,14 +108,14 @@ import Testing
                 receiver.answer { _ in 410 }
                 try await site.settle(try await site.apple.signIn(1))
                 #expect(await daemon.line(containing: "\"event\":\"delivery_stopped\"") != nil)
-                #expect(try await site.folder.run("delivery", "test", "hook").status == 1)
+                #expect(try await site.folder.siwatch("delivery", "test", "hook").status == 1)
                 receiver.answer { _ in 200 }
                 #expect(
-                    try await site.folder.run("delivery", "list").output.joined().contains(
+                    try await site.folder.siwatch("delivery", "list").output.joined().contains(
                         "2 changes behind, 0 wait for another try, 0 are dead, stopped since"
                     )
                 )
-                try await site.folder.complete("delivery", "replay", "hook")
+                try await site.folder.succeed("delivery", "replay", "hook")
                 let cursor = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: cursor)
             }
@@ -146,20 +142,20 @@ import Testing
                     line?.contains("6 changes behind") == true && line?.contains("siwatch delivery rename hook NEW") == true,
                     "\(line ?? "")"
                 )
-                let list = try await site.folder.run("delivery", "list").output
+                let list = try await site.folder.siwatch("delivery", "list").output
                 let sentence = "nobody sends the webhooks of hook, which is not in the configuration: 6 changes"
                 let page = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains(sentence) }
                 #expect(page.contains(sentence), "\(page)")
                 #expect(list.first == "hook: 6 changes behind, 0 wait for another try, 0 are dead, not in the configuration", "\(list)")
                 try await site.settle(try await site.apple.signIn(1))
                 _ = try await receiver.hooks(count: 4)
-                #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 69)
+                #expect(try await site.folder.siwatch("delivery", "rename", "hook", "renamed").status == 69)
                 // On a file, the siwatch at work may have any delivery.
-                if database == .file { #expect(try await site.folder.run("delivery", "drop", "hook").status == 69) }
+                if database == .file { #expect(try await site.folder.siwatch("delivery", "drop", "hook").status == 69) }
             }
             #expect(taken.withLockedValue(\.count) == 1)
-            try await site.folder.complete("delivery", "rename", "hook", "renamed")
-            #expect(try await site.folder.run("delivery", "rename", "hook", "renamed").status == 1)
+            try await site.folder.succeed("delivery", "rename", "hook", "renamed")
+            #expect(try await site.folder.siwatch("delivery", "rename", "hook", "renamed").status == 1)
             try await site.daemon { daemon in
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT MAX(cursor) FROM delivery", is: newest)
@@ -172,7 +168,7 @@ import Testing
 
     /// The lines of `siwatch status` about those that send the webhooks of a delivery.
     private func senders(of delivery: String, at site: Site) async throws -> [String] {
-        let lines = try await site.folder.run("status").output.filter { $0.contains(", sends webhooks to \(delivery), ") }
+        let lines = try await site.folder.siwatch("status").output.filter { $0.contains(", sends webhooks to \(delivery), ") }
         #expect(lines.count == 1, "\(lines)")
         return lines
     }
@@ -199,7 +195,7 @@ import Testing
                             )
                         )
                         #expect(try await senders(of: "hook", at: site).allSatisfy { $0.contains(" \(daemon.identifier), ") })
-                        let (status, output) = try await other.run("delivery", "drop", "hook")
+                        let (status, output) = try await other.siwatch("delivery", "drop", "hook")
                         #expect(status == 69 && output.joined().contains("has the delivery hook"), "\(output)")
                         // What somebody deletes by hand is not missed in silence.
                         try await site.backend.execute("DELETE FROM delivery")
@@ -207,7 +203,7 @@ import Testing
                         try await site.settle(try await site.apple.signIn(1))
                         _ = try await receiver.hooks(count: 2)
                     }
-                    try await other.complete("delivery", "drop", "hook")
+                    try await other.succeed("delivery", "drop", "hook")
                 }
             }
         }
@@ -219,7 +215,7 @@ import Testing
             let other = try site.folder.copy()
             defer { other.remove() }
             func findings() async throws -> [String] {
-                try await site.folder.run("status").output.filter { $0.contains("not every siwatch has the same delivery hook") }
+                try await site.folder.siwatch("status").output.filter { $0.contains("not every siwatch has the same delivery hook") }
             }
             try await site.daemon { _ in
                 try await other.withDaemon { _ in
@@ -305,7 +301,7 @@ import Testing
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: newest)
                 // A try that found it away comes again after up to five minutes.
-                try await site.folder.complete("delivery", "replay", "hook")
+                try await site.folder.succeed("delivery", "replay", "hook")
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
                 #expect(Set(receiver.hooks.map(\.id)).count == 60)
             }
@@ -357,7 +353,7 @@ import Testing
                 let words = "status 302, a redirect that siwatch does not follow"
                 try await site.settle(try await site.apple.signIn(3))
                 #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(words) == true)
-                let (status, output) = try await site.folder.run("delivery", "test", "hook")
+                let (status, output) = try await site.folder.siwatch("delivery", "test", "hook")
                 #expect(status == 1 && output.joined().contains("\(words): is it the URL of the receiver"), "\(output)")
                 receiver.answer { _ in 200 }
                 #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
@@ -370,8 +366,8 @@ import Testing
     @Test(arguments: SiteDatabase.allCases) func aReloadSignsWhatWaitsWithItsSecrets(on database: SiteDatabase) async throws {
         try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
             let file = site.folder.url.appending(path: "new.whsec")
-            let made = try ChildProcess("siwatch", ["delivery", "secret", file.path])
-            #expect(await made.exit() == 0)
+            let made = try await CommandCall.siwatch(["delivery", "secret", file.path])
+            #expect(made.status == 0)
             let secrets = [Hook.secret, try String(contentsOf: file, encoding: .utf8).trimmingCharacters(in: .newlines)]
             receiver.answer { _ in 503 }
             try await site.daemon { daemon in
@@ -467,7 +463,7 @@ import Testing
                 receiver.answer { _ in 200 }
                 #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
                 // Until three were refused, each may have been at fault alone.
-                try await site.folder.complete("delivery", "replay", "hook")
+                try await site.folder.succeed("delivery", "replay", "hook")
                 try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
                 let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
                 try await site.backend.until("SELECT cursor FROM delivery", is: newest)

@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 /// `siwatch import` as a process, beside a daemon and without one.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct ImportCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct ImportCommandTests {
     private static let header = "user_id,client_id,refresh_token,granted_at\n"
 
     private func write(_ text: String, in site: Site) throws -> String {
@@ -29,14 +29,14 @@ import Testing
         try await Site.with(on: database) { site in
             let path = try write("\u{FEFF}" + Self.header + lines(try await site.apple.signIn(100)), in: site)
             try await site.daemon { _ in
-                let (status, output) = try await site.folder.run("import", path, "--yes")
+                let (status, output) = try await site.folder.siwatch("import", path, "--yes")
                 #expect(status == 0, "\(output)")
                 #expect(output.contains("Apple was asked about 40 samples: 40 accepted."), "\(output)")
                 #expect(output.contains { $0.contains("100 sign-ins told.") }, "\(output)")
                 #expect(!output.joined().contains("\r") && !output.joined().contains("\u{1B}"), "progress in a pipe")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'", is: 100)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") >= 40)
-                let again = try await site.folder.run("import", path, "--yes")
+                let again = try await site.folder.siwatch("import", path, "--yes")
                 #expect(again.status == 0 && again.output.contains { $0.contains("0 sign-ins told, and 100 before.") }, "\(again.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 100)
             }
@@ -47,13 +47,13 @@ import Testing
         try await Site.with(on: database) { site in
             let path = try write(Self.header + strangers(200), in: site)
             try await site.daemon { _ in
-                let (status, output) = try await site.folder.run("import", path, "--yes")
+                let (status, output) = try await site.folder.siwatch("import", path, "--yes")
                 #expect(status == 65, "\(output)")
                 let verdict = "Apple was asked about 40 samples: 40 rejected as ended or never issued to this client."
                 #expect(output.contains(verdict) && output.contains { $0.contains("The other lines were not told.") }, "\(output)")
                 #expect(output.contains { $0.contains("--no-trial") } && output.contains { $0.contains("40 sign-ins told.") }, "\(output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
-                let again = try await site.folder.run("import", path, "--yes", "--json")
+                let again = try await site.folder.siwatch("import", path, "--yes", "--json")
                 #expect(again.status == 65 && again.output.contains("    \"rejected\" : 40,"), "\(again.output)")
                 #expect(again.output.contains("  \"knownBefore\" : 40,"), "\(again.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
@@ -70,7 +70,7 @@ import Testing
                 Self.header + people.map { "\($0.userID),\($0.clientID),\(tokens ? $0.refreshToken ?? "" : ""),\(time)\n" }.joined()
             }
             func told(_ text: String, _ option: String = "--yes") async throws -> (status: Int32, output: String) {
-                let (status, output) = try await site.folder.run("import", try write(text, in: site), "--yes", option)
+                let (status, output) = try await site.folder.siwatch("import", try write(text, in: site), "--yes", option)
                 return (status, output.joined(separator: "\n"))
             }
             let authorized = "SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'"
@@ -103,7 +103,7 @@ import Testing
             let bad = (1...30).map { _ in "only,three,fields\n" }.joined()
             let path = try write(Self.header + strangers(600) + bad + ",com.example.app,secret.token,1700000000\n", in: site)
             let errors = site.folder.url.appending(path: "errors.txt").path
-            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
             #expect(status == 1, "\(output)")
             #expect(output.contains { $0.contains("600 sign-ins told.") } && output.contains("siwatch: 31 lines left out"), "\(output)")
             #expect(output.contains("siwatch: line 602: 3 fields, where the first line has 4"), "\(output)")
@@ -112,7 +112,7 @@ import Testing
             #expect(all.split(separator: "\n").count == 31 && all.hasSuffix("line 632: user_id is empty\n"))
             #expect(!all.contains("secret.token") && !output.joined().contains("secret.token"))
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 600)
-            let again = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
+            let again = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
             #expect(again.status == 64 && again.output == ["siwatch: \(errors) is there already: name a new file for --errors"])
         }
     }
@@ -124,7 +124,7 @@ import Testing
             try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 > 0 }
             first.signal(SIGKILL)
             await first.exit()
-            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
             #expect(status == 0, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 20_000)
             #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM grant_queue") == 20_000)
@@ -147,7 +147,7 @@ import Testing
         try await Site.with { site in
             let path = try write(Self.header + strangers(20), in: site)
             let errors = site.folder.url.appending(path: "errors.txt").path
-            let (status, output) = try await site.folder.run("import", path, "--errors", errors)
+            let (status, output) = try await site.folder.siwatch("import", path, "--errors", errors)
             #expect(!FileManager.default.fileExists(atPath: errors))
             #expect(status == 64 && output.last == "siwatch: nothing was written; repeat the command with --yes", "\(output)")
             #expect(output.contains("Used columns: user_id, client_id, refresh_token, granted_at."), "\(output)")
@@ -159,9 +159,9 @@ import Testing
     @Test func anotherCompanysFileIsRefused() async throws {
         try await Site.with { site in
             let path = try write("id;name;plan\n1;Ann;gold\n", in: site)
-            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
             #expect(status == 64 && output.joined().contains("It names: id, name, plan"), "\(output)")
-            let (none, words) = try await site.folder.run("import", "/nowhere.csv", "--yes")
+            let (none, words) = try await site.folder.siwatch("import", "/nowhere.csv", "--yes")
             #expect(none == 1 && words == ["siwatch: /nowhere.csv cannot be read: No such file or directory"], "\(words)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
         }
@@ -199,7 +199,7 @@ import Testing
     @Test func theLinesBeforeAnUnreadableOneAreTold() async throws {
         try await Site.with { site in
             let path = try write(Self.header + strangers(600) + "short\n\"" + strangers(2), in: site)
-            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
             #expect(status == 1, "\(output)")
             let end = "\(path), line 603: a quote opens and does not close; nothing from this line on can be read"
             #expect(output.contains("siwatch: \(end)") && output.contains("siwatch: 1 line left out"), "\(output)")
@@ -211,7 +211,7 @@ import Testing
     @Test func nothingIsWrittenWithoutASiwatchThatRuns() async throws {
         try await Site.with { site in
             let path = try write(Self.header + strangers(20), in: site)
-            let (status, output) = try await site.folder.run("import", path, "--yes")
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes")
             #expect(status == 69 && output.last?.hasPrefix("siwatch: siwatch does not run, so nothing was written") == true, "\(output)")
             #expect(!output.joined().contains("refresh token  signed in"), "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
@@ -222,8 +222,8 @@ import Testing
         try await Site.with { site in
             let path = try write(Self.header + strangers(20), in: site)
             try await site.daemon { _ in
-                #expect(try await site.folder.run("pause", "example").status == 0)
-                let (status, output) = try await site.folder.run("import", path, "--yes")
+                #expect(try await site.folder.siwatch("pause", "example").status == 0)
+                let (status, output) = try await site.folder.siwatch("import", path, "--yes")
                 #expect(status == 69 && output.last?.hasPrefix("siwatch: the app example is paused") == true, "\(output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 0)
             }
@@ -233,7 +233,7 @@ import Testing
     @Test func aClientThatSiwatchDoesNotKnowIsNamed() async throws {
         try await Site.with { site in
             let path = try write(Self.header + strangers(20) + "ann,com.example.other,r.x,1700000000\n", in: site)
-            let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
             #expect(status == 64 && output.last?.hasPrefix("siwatch: siwatch does not know com.example.other:") == true, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
         }

@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 /// `siwatch import --undo` as a process, beside a daemon and without one.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct ImportUndoCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct ImportUndoCommandTests {
     private static let header = "user_id,client_id,refresh_token,granted_at\n"
 
     private func lines(_ signIns: [SignIn]) -> String {
@@ -24,7 +24,7 @@ import Testing
     private func importLines(_ text: String, in site: Site) async throws -> String {
         let path = site.folder.url.appending(path: "users.csv").path
         try Data((Self.header + text).utf8).write(to: URL(filePath: path))
-        let (status, output) = try await site.folder.run("import", path, "--yes", "--no-trial", "--no-wait")
+        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
         #expect(status == 0, "\(output)")
         let name = try #require(output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1
         #expect(output.contains { $0.contains("siwatch import --undo \(name) takes the import back.") }, "\(output)")
@@ -37,17 +37,17 @@ import Testing
                 try await site.settle(try await site.apple.signIn(20))
                 let name = try await importLines(strangers(1000), in: site)
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1020)
-                let rehearsal = try await site.folder.run("import", "--undo", name, "--dry-run")
+                let rehearsal = try await site.folder.siwatch("import", "--undo", name, "--dry-run")
                 let would = "Import \(name): 1,000 credentials and 0 waiting sign-ins would go."
                 #expect(rehearsal.status == 0 && rehearsal.output == [would], "\(rehearsal.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 1020)
-                let undo = try await site.folder.run("import", "--undo", name, "--yes")
+                let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
                 let gone = "Import \(name): 1,000 credentials and 0 waiting sign-ins are gone."
                 #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 20)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
-                let again = try await site.folder.run("import", "--undo", name, "--yes", "--json")
+                let again = try await site.folder.siwatch("import", "--undo", name, "--yes", "--json")
                 #expect(again.status == 0 && again.output.contains("  \"removed\" : 0,"), "\(again.output)")
                 // The keys of the batches are gone too.
                 #expect(try await importLines(strangers(1000), in: site) == name)
@@ -71,7 +71,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 10)
                 try await site.backend.insert(revocationsOf: Array(users[40..<50]), at: signIns[0].clientID)
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 10)
-                let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+                let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
                 #expect(status == 0, "\(output)")
                 #expect(
                     output == [
@@ -96,7 +96,7 @@ import Testing
             try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 < 20_000 }
             first.signal(SIGKILL)
             await first.exit()
-            let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+            let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
             #expect(status == 0, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
         }
@@ -110,7 +110,7 @@ import Testing
                 try await site.backend.first(of: "SELECT COUNT(*) FROM credential", within: .seconds(120)) { $0 > 0 }
                 let backend = try await site.apple.signIn(50)
                 try await site.backend.insert(backend)
-                let (status, output) = try await site.folder.run("import", "--undo", name, "--yes")
+                let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
                 #expect(status == 0, "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
@@ -136,7 +136,7 @@ import Testing
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 512)
             let output = first.output.joined(separator: "\n")
             let name = String(try #require(output.firstMatch(of: /Import ([0-9a-f]{12})/)).1)
-            let undo = try await site.folder.run("import", "--undo", name, "--yes")
+            let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
             let gone = "Import \(name): 0 credentials and 512 waiting sign-ins are gone."
             #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
             // The pipe holds so many, even if siwatch reads no more of it.
@@ -171,7 +171,7 @@ import Testing
             #expect(second.contains { $0.hasPrefix("A pipe that began with the same 64 KiB was told at ") }, "\(second)")
             let name = String(try #require(second.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
             #expect(first.contains { $0.contains(name) }, "\(first)")
-            let undo = try await site.folder.run("import", "--undo", name, "--yes")
+            let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
             #expect(undo.status == 0, "\(undo.output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
         }
@@ -179,10 +179,10 @@ import Testing
 
     @Test(arguments: SiteDatabase.allCases) func anUnknownImportIsNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            let (none, words) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")
+            let (none, words) = try await site.folder.siwatch("import", "--undo", "0123456789ab", "--yes")
             #expect(none == 64 && words.last?.hasSuffix("it knows no import") == true, "\(words)")
             let name = try await importLines(strangers(3), in: site)
-            let (status, output) = try await site.folder.run("import", "--undo", "0123456789ab", "--yes")
+            let (status, output) = try await site.folder.siwatch("import", "--undo", "0123456789ab", "--yes")
             #expect(status == 64 && output.last?.contains("it knows \(name) of ") == true, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 3)
         }
@@ -191,7 +191,7 @@ import Testing
     @Test func nothingIsTakenBackWithoutAYes() async throws {
         try await Site.with { site in
             let name = try await importLines(strangers(3), in: site)
-            let (status, output) = try await site.folder.run("import", "--undo", name)
+            let (status, output) = try await site.folder.siwatch("import", "--undo", name)
             #expect(status == 64, "\(output)")
             #expect(output.contains("Import \(name): 0 credentials and 3 waiting sign-ins would go."), "\(output)")
             #expect(output.last == "siwatch: nothing was taken back; repeat the command with --yes", "\(output)")

@@ -24,9 +24,7 @@ struct InitTests {
         }
 
         func run(_ more: [String]) async throws -> (status: Int32, output: [String]) {
-            let process = try ChildProcess("siwatch", ["init", "--config", configuration.path, "--service-user", Account.user] + more)
-            let status = await process.exit()
-            return (status, process.output)
+            return try await CommandCall.siwatch(["init", "--config", configuration.path, "--service-user", Account.user] + more)
         }
 
         var answers: [String] {

@@ -9,8 +9,8 @@ import Testing
 
 @testable import siwatch
 
-/// `siwatch move` as operators use it. The tests run one after another, because each starts many processes.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct MoveCommandTests {
+/// `siwatch move` as operators use it.
+@Suite(.timeLimit(.minutes(10))) struct MoveCommandTests {
     private static let password = "not-to-be-seen"
 
     /// With a password that the server does not need, and that no output may show.
@@ -19,8 +19,7 @@ import Testing
     }
 
     private func move(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
-        let process = try ChildProcess("siwatch", ["move"] + arguments)
-        return (await process.exit(), process.output)
+        return try await CommandCall.siwatch(["move"] + arguments)
     }
 
     @Test func aSiteMovesAndComesBack() async throws {
@@ -37,12 +36,12 @@ import Testing
             #expect(there.output.contains { $0.contains("5 of 5 states were derived again") })
 
             for command in ["run", "check", "migrate", "status", "breaker"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78, "\(command): \(output)")
                 #expect(output.joined().contains("siwatch.sqlite was moved to postgresql://siwatch@"), "\(command)")
                 #expect(!output.joined().contains(Self.password))
             }
-            #expect(try await site.folder.run("enqueue", site.folder.configurationPath).status == 78)
+            #expect(try await site.folder.siwatch("enqueue", site.folder.configurationPath).status == 78)
             await #expect(throws: (any Error).self) { try await site.backend.insert(notifications: ["{}"]) }
             #expect(try await move("--from", file, "--to", url).status == 78)
             let onto = try await move("--from", url, "--to", file)
@@ -56,9 +55,9 @@ import Testing
 
             // The configuration names the end that the command leaves out.
             try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"back.sqlite\"")
-            #expect(try await site.folder.run("move", "--to", url, "--schema", "once_more").status == 0)
+            #expect(try await site.folder.siwatch("move", "--to", url, "--schema", "once_more").status == 0)
             try FileManager.default.removeItem(atPath: back)
-            #expect(try await site.folder.run("move", "--from", url, "--schema", "once_more").status == 0)
+            #expect(try await site.folder.siwatch("move", "--from", url, "--schema", "once_more").status == 0)
             let daemon = try await site.daemon { _ in
                 let backend = try Backend(databasePath: back)
                 defer { try? backend.close() }
@@ -81,7 +80,7 @@ import Testing
             #expect(try await move("--from", file, "--to", url).status == 0)
             try await site.backend.execute("UPDATE departure SET is_complete = 0")
             for command in ["run", "check", "status"] {
-                let (status, output) = try await site.folder.run(command)
+                let (status, output) = try await site.folder.siwatch(command)
                 #expect(status == 78 && output.joined().contains("is on the way to postgresql://siwatch@"), "\(command): \(output)")
             }
             let elsewhere = try await move("--from", file, "--to", url, "--schema", "elsewhere")
@@ -90,7 +89,7 @@ import Testing
             #expect(elsewhere.status == 78 && elsewhere.output.joined().contains(advice), "\(elsewhere.output)")
             let again = try await move("--from", file, "--to", url)
             #expect(again.status == 0 && again.output.joined().contains("had moved to"), "\(again.output)")
-            #expect(try await site.folder.run("status").output.joined().contains("was moved to"))
+            #expect(try await site.folder.siwatch("status").output.joined().contains("was moved to"))
 
             // Nothing has arrived in this schema, so the command moves the rows there after all.
             try await site.backend.execute(
@@ -128,7 +127,7 @@ import Testing
             try await administrator.until(waiting, is: 1)
             dying.signal(SIGKILL)
             await dying.exit()
-            let status = try await site.folder.run("status")
+            let status = try await site.folder.siwatch("status")
             #expect(status.status == 78 && status.output.joined().contains("is on the way to"), "\(status.output)")
 
             // The next command waits for the end of the other.
@@ -177,7 +176,7 @@ import Testing
             let full = try await move("--from", file, "--to", url)
             #expect(full.status == 69 && full.output.joined().contains("the disk has no space for the database"), "\(full)")
             server.isFull = false
-            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await site.folder.siwatch("check").status == 0)
             #expect(try await move("--from", file, "--to", url).status == 0)
         }
     }
@@ -191,8 +190,8 @@ import Testing
         ]
     )
     func aSchemaThatNoConfigurationCanNameIsRefused(_ arguments: [String], _ sentence: String) async throws {
-        let process = try ChildProcess("siwatch", ["move", "--from", "/nowhere", "--to", "postgresql://siwatch@/app"] + arguments)
-        #expect(await process.exit() == 64)
+        let process = try await CommandCall.siwatch(["move", "--from", "/nowhere", "--to", "postgresql://siwatch@/app"] + arguments)
+        #expect(process.status == 64)
         #expect(process.output.joined().contains(sentence), "\(process.output)")
     }
 
@@ -211,8 +210,8 @@ import Testing
         #expect(try await move("--from", file, "--schema", "other").status == 64)
         #expect(try await move("--from", url, "--to", url).status == 64)
         for arguments in [["--from", file, "--to", url], ["--from", url, "--to", file]] {
-            let process = try ChildProcess("siwatch", ["move"] + arguments)
-            #expect(await process.exit() == 1)
+            let process = try await CommandCall.siwatch(["move"] + arguments)
+            #expect(process.status == 1)
             #expect(process.output.joined().contains("holds no tables of siwatch"), "\(process.output)")
         }
         server.stop()

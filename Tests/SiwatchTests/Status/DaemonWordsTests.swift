@@ -17,7 +17,7 @@ struct DaemonWordsTests {
     func statusIsTheDaemonsOwnWord(_ database: SiteDatabase) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
             let folder = site.folder
-            #expect(try await folder.run("health").output == ["down: no siwatch runs on this database"])
+            #expect(try await folder.siwatch("health").output == ["down: no siwatch runs on this database"])
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(3))
                 try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
@@ -26,10 +26,10 @@ struct DaemonWordsTests {
                 #expect(page.output.contains { $0.hasPrefix("process \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
                 let checks = /\ +example +checks +200 .* ago/
                 #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
-                let (code, line) = try await folder.run("health")
+                let (code, line) = try await folder.siwatch("health")
                 #expect(code == 0 && line == ["healthy"])
 
-                let said = try await folder.run("status", "--json").output.joined(separator: "\n")
+                let said = try await folder.siwatch("status", "--json").output.joined(separator: "\n")
                 let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
                 #expect(document.schema == 1 && document.health == "healthy")
                 #expect(document.daemon?.answers.contains { $0.lane == "checks" && $0.kind == "200" } == true)
@@ -41,7 +41,7 @@ struct DaemonWordsTests {
 
                 // A file that the next start would refuse does not silence it.
                 try folder.edit("team_id", "team_ids")
-                let broken = try await folder.run("status")
+                let broken = try await folder.siwatch("status")
                 #expect(broken.status == 78, "without a configuration only the usual socket is known")
                 try folder.edit("team_ids", "team_id")
             }
@@ -60,7 +60,7 @@ struct DaemonWordsTests {
                 try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
             }
-            let output = try await site.folder.run("status").output.joined(separator: "\n")
+            let output = try await site.folder.siwatch("status").output.joined(separator: "\n")
             #expect(output.contains("example is not in the configuration, so nobody asks Apple about its 2 users"), "\(output)")
             #expect(output.contains("1 notification that Apple signed is in quarantine (wrong_audience 1)"), "\(output)")
         }
@@ -73,16 +73,16 @@ struct DaemonWordsTests {
             try await site.daemon { _ in try await site.settle([person]) }
             try site.folder.edit(person.clientID, "org.\(person.clientID)")
             try await site.daemon { _ in
-                let status = try await site.folder.run("status").output.joined(separator: "\n")
+                let status = try await site.folder.siwatch("status").output.joined(separator: "\n")
                 let left = "the client \(person.clientID) of example is not in the configuration, so nobody asks Apple about its tokens"
                 #expect(status.contains(left), "\(status)")
-                let explained = try await site.folder.run("explain", person.userID).output.joined(separator: "\n")
+                let explained = try await site.folder.siwatch("explain", person.userID).output.joined(separator: "\n")
                 #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
                 #expect(!explained.contains("the check at"), "\(explained)")
-                let (code, recheck) = try await site.folder.run("recheck", person.userID)
+                let (code, recheck) = try await site.folder.siwatch("recheck", person.userID)
                 let words = "\(person.clientID) is not in \(site.folder.configurationPath), so nobody asks Apple there"
                 #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
-                let all = try await site.folder.run("recheck", "--app", "example")
+                let all = try await site.folder.siwatch("recheck", "--app", "example")
                 #expect(all.status == 0 && all.output.joined().contains(words), "\(all.output)")
             }
         }
@@ -114,12 +114,12 @@ struct DaemonWordsTests {
         try await Site.with(Self.socket) { site in
             try await site.daemon { daemon in
                 _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("process ") } }
-                await daemon.freeze()
+                try await daemon.freeze()
                 defer { daemon.signal(SIGCONT) }
-                let output = try await site.folder.run("status").output
+                let output = try await site.folder.siwatch("status").output
                 #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
                 #expect(output.contains("from the tables alone: no daemon has answered"))
-                let (status, line) = try await site.folder.run("health")
+                let (status, line) = try await site.folder.siwatch("health")
                 #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
             }
         }
@@ -132,9 +132,9 @@ struct DaemonWordsTests {
             try #require(chmod(folder.url.path, 0o770) == 0)
             try await site.daemon { daemon in
                 #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
-                let (status, line) = try await folder.run("health")
+                let (status, line) = try await folder.siwatch("health")
                 #expect(status == 0 && line == ["healthy"], "\(line)")
-                let output = try await folder.run("status").output
+                let output = try await folder.siwatch("status").output
                 #expect(output.contains { $0.contains("siwatch.sock cannot be asked: other users may write its folder") }, "\(output)")
             }
         }
@@ -258,7 +258,7 @@ struct DaemonWordsTests {
     ) async throws -> (status: Int32, output: [String]) {
         let end = ContinuousClock.now + .seconds(60)
         while true {
-            let said = try await folder.run("status")
+            let said = try await folder.siwatch("status")
             if isMet(said) || .now > end { return said }
         }
     }

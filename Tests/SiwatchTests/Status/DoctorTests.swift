@@ -10,22 +10,22 @@ struct DoctorTests {
     @Test(arguments: SiteDatabase.allCases)
     func itSaysWhyNothingAppears(_ database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            let down = try await site.folder.run("doctor")
+            let down = try await site.folder.siwatch("doctor")
             #expect(down.status == 2 && down.output.contains("wrong    no siwatch runs on this database"), "\(down)")
             try await site.daemon { _ in
                 let user = try await site.apple.signIn(1)
-                let unknown = try await site.folder.run("doctor", user[0].userID)
+                let unknown = try await site.folder.siwatch("doctor", user[0].userID)
                 #expect(unknown.status == 2)
                 #expect(unknown.output.contains("wrong    no backend has told siwatch of the user \(user[0].userID)"), "\(unknown)")
                 try await site.settle(user)
-                let (status, output) = try await site.folder.run("doctor", user[0].userID)
+                let (status, output) = try await site.folder.siwatch("doctor", user[0].userID)
                 // The endpoints are not Apple's.
                 #expect(status == 1 && !output.contains { $0.hasPrefix("wrong") }, "\(output)")
                 #expect(output.contains("ok       siwatch works, backends can insert, Apple answers, and nothing is late"), "\(output)")
                 #expect(output.contains { $0.contains("authorized") }, "\(output)")
             }
             try site.folder.edit("team_id", "team_ids")
-            let broken = try await site.folder.run("doctor")
+            let broken = try await site.folder.siwatch("doctor")
             #expect(broken.status == 2 && broken.output.contains { $0.hasPrefix("wrong    ") && $0.contains("team_ids") }, "\(broken)")
         }
     }
@@ -34,7 +34,7 @@ struct DoctorTests {
         try await Site.with(on: database) { site in
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            let (status, output) = try await site.folder.run("doctor")
+            let (status, output) = try await site.folder.siwatch("doctor")
             #expect(status == 2 && output.contains { $0.hasPrefix("wrong    encryption.key_file: ") && $0.contains(" is missing") })
             #expect(!output.contains { $0.contains("the keys that it names are good") }, "\(output)")
         }
@@ -43,13 +43,13 @@ struct DoctorTests {
     /// `nobody` is in no group of ours. The mode bits of the site's files are those of `migrate`.
     @Test func itSaysWhetherABackendCanWrite() async throws {
         try await Site.with { site in
-            let stranger = try await site.folder.run("doctor", "--as", "nobody")
+            let stranger = try await site.folder.siwatch("doctor", "--as", "nobody")
             #expect(stranger.status == 2)
             #expect(stranger.output.contains { $0.hasPrefix("wrong    nobody ") }, "\(stranger)")
-            let unknown = try await site.folder.run("doctor", "--as", "no-such-user")
+            let unknown = try await site.folder.siwatch("doctor", "--as", "no-such-user")
             #expect(unknown.output.contains("wrong    this host knows no user no-such-user"))
             let owner = try #require(getpwuid(geteuid())).pointee.pw_name.map { String(cString: $0) } ?? ""
-            let own = try await site.folder.run("doctor", "--as", owner)
+            let own = try await site.folder.siwatch("doctor", "--as", owner)
             #expect(own.output.contains("ok       \(owner) can write the database"), "\(own)")
         }
     }

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A user consents to an app group. A fact about the user there holds for every client of the group, and for no other group.
-@Suite(.timeLimit(.minutes(10))) struct AppGroupTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct AppGroupTests {
     private static let later = Timestamp.start + .hours(1)
 
     private func states(_ store: StoreUnderTest) async throws -> [[SQLValue]] {

@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// What the HTTP door asks of a store: the rows and views of a backend.
-@Suite(.timeLimit(.minutes(10))) struct BackendDeskTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct BackendDeskTests {
     private static func key(_ key: String, _ digest: UInt8 = 1, client: String = "backend") -> RequestKey {
         RequestKey(client: client, key: key, digest: [digest])
     }

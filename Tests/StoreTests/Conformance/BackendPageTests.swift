@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// The statements of the pages for backends, as a backend or an operator copies them, on both stores.
-@Suite(.timeLimit(.minutes(10))) struct BackendPageTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct BackendPageTests {
     /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
     private static let values = [
         "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "redirect_uri": "'https://example.com/callback'",
@@ -31,7 +31,7 @@ import Testing
         return PostgresDoor(postgres.address)
     }
 
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func everyStatementRunsAsPrinted(_ kind: StoreKind) async throws {
         let store = try kind.make()
         let door = Self.door(to: store)

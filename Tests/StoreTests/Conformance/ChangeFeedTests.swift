@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// `credential_change` has every change of the published rows, once, in order.
-@Suite(.timeLimit(.minutes(10))) struct ChangeFeedTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ChangeFeedTests {
     private static let query = """
         SELECT app, client_id, user_id, kind, from_state, to_state, reason, email, email_forwarding, source, notification_jti,
                occurred_at, recorded_at

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A claim takes due rows, oldest first, and keeps them from other claims until its lease ends.
-@Suite(.timeLimit(.minutes(10))) struct ClaimTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ClaimTests {
     @Test(arguments: StoreKind.allCases)
     func takesTheOldestFirst(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -73,7 +73,7 @@ import Testing
     }
 
     /// An endpoint is open to the world. A flood of posts must not fill the memory.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func longRubbishIsClaimedInPortions(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.receive(600, bytes: 65_536)

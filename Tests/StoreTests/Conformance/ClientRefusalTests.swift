@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The store records that Apple refuses a client, for any lane that asked, and clears it with the next 200.
-@Suite(.timeLimit(.minutes(10))) struct ClientRefusalTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ClientRefusalTests {
     private static let asked = Timestamp.start + .days(2)
     private static let word = "invalid_client: bad key"
 

@@ -12,7 +12,7 @@ import Testing
 import Webhooks
 
 /// When a change is sent again: a real store, a real receiver, and the test's own time.
-@Suite(.timeLimit(.minutes(10))) struct DeliveryTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct DeliveryTests {
     private let clock = TestClock(now: .start)
     private let receiver = HookReceiver()
     private let news = NIOLockedValueBox<[DeliveryNews]>([])

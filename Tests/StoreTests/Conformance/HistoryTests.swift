@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// All records of one user, and of no other.
-@Suite(.timeLimit(.minutes(10))) struct HistoryTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct HistoryTests {
     @Test(arguments: StoreKind.allCases)
     func holdsEveryFact(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// What `siwatch import` asks of a store.
-@Suite(.timeLimit(.minutes(10))) struct ImportDeskTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ImportDeskTests {
     private static func signIn(_ user: String, client: String = "app", token: String? = nil, at time: Timestamp = .start) -> ToldSignIn {
         ToldSignIn(clientID: client, userID: user, proof: token.map { .refreshToken(Secret($0)) }, signedInAt: time)
     }

@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 import Testing
 
 /// The daemon's own data in the store, beside its work.
-@Suite(.timeLimit(.minutes(10))) struct KeptForTheDaemonTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct KeptForTheDaemonTests {
     @Test(arguments: StoreKind.allCases)
     func aSecretIsMadeOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()

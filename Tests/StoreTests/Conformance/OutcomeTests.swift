@@ -6,7 +6,7 @@ import SQLiteStore
 import Testing
 
 /// The outcomes of their rows, and siwatch's state, as backends read them.
-@Suite(.timeLimit(.minutes(10))) struct OutcomeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct OutcomeTests {
     private func outcomes(of kind: String, in store: StoreUnderTest) async throws -> [[SQLValue]] {
         try await store.rows("SELECT id, client_id, user_id, outcome, reason FROM \(kind)_outcome ORDER BY id, settled_at, client_id")
     }

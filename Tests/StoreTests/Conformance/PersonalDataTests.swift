@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// All that is kept of one user, and of no other, without a secret.
-@Suite(.timeLimit(.minutes(10))) struct PersonalDataTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct PersonalDataTests {
     private func data(_ kind: StoreKind) async throws -> (StoreUnderTest, [String: [[String: PersonalData.Value]]]) {
         let store = try kind.make()
         try await store.askEverything()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The lengths of the queues, without counting rows.
-@Suite(.timeLimit(.minutes(10))) struct QueueStatusTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct QueueStatusTests {
     private func depths(_ store: StoreUnderTest) async throws -> [String: Int] {
         Dictionary(uniqueKeysWithValues: try await store.ports.queues().map { ($0.queue, $0.depth) })
     }

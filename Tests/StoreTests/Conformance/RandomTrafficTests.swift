@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// With any rows in any order and any crash in between, the store loses nothing, and the counters match the rows.
-@Suite(.timeLimit(.minutes(10))) struct RandomTrafficTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RandomTrafficTests {
     @Test(arguments: StoreKind.allCases, 1...5 as ClosedRange<UInt64>)
     func everyRowIsSomewhere(_ kind: StoreKind, _ seed: UInt64) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import Foundation
 import Testing
 
 /// The README's statements, as a new user copies them, on both stores.
-@Suite(.timeLimit(.minutes(10))) struct ReadmeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ReadmeTests {
     private static let values = [
         "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
         "iat": "1790000000", "signed_in_at": "1790000000999",
@@ -20,7 +20,7 @@ import Testing
         return text.matches(of: /(?ms)^```sql\n(.*?)^```$/).map { String($0.1) }
     }()
 
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func everyStatementRunsAsPrinted(_ kind: StoreKind) async throws {
         let store = try kind.make()
         #expect(Self.statements.count == 7)

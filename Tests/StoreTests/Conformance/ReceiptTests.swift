@@ -7,7 +7,7 @@ import SQLiteStore
 import Testing
 
 /// The output about requests to revoke: the finished ones, and the progress of the others.
-@Suite(.timeLimit(.minutes(10))) struct ReceiptTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ReceiptTests {
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
     private static let asked = Timestamp.start + .days(1)
 

@@ -6,7 +6,7 @@ import SQLiteStore
 import Testing
 
 /// siwatch keeps evidence for the configured time, and no longer.
-@Suite(.timeLimit(.minutes(10))) struct RetentionTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RetentionTests {
     private static let rejectedAt = Timestamp.start + .days(2)
 
     /// One row in each log from the start, and one from a day later.
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func aLongHistoryGoesInPortions(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.receive(1_700)
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// The clock was a year ahead when some rows were settled. They must not keep other rows.
-    @Test(arguments: StoreKind.oneOfEach, Log.allCases)
+    @Test(arguments: StoreKind.allCases, Log.allCases)
     func rowsFromTheFutureStopNothing(_ kind: StoreKind, _ log: Log) async throws {
         let store = try kind.make(retention: log.tenDays)
         try await append(1_100, from: .start + .days(365), to: log, in: store)
@@ -133,7 +133,7 @@ import Testing
     }
 
     /// For any number of rows: the next walk goes on where this one stopped.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func norDoManyOfThem(_ kind: StoreKind) async throws {
         let store = try kind.make(retention: Log.grants.tenDays)
         try await append(10_000, from: .start + .days(365), to: .grants, in: store)
@@ -159,7 +159,7 @@ import Testing
     }
 
     /// Rows that retention has deleted no longer count against the ring.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func makesRoomInTheRing(_ kind: StoreKind) async throws {
         let store = try kind.make()
         for (count, now) in [(10_000, Timestamp.start), (10_000, .start + .days(366))] {
@@ -271,7 +271,7 @@ import Testing
     }
 
     /// More users than a portion, some with several credentials.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func everyEndedUserIsFound(_ kind: StoreKind) async throws {
         var retention = Retention()
         retention.endedUser = .days(10)

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A settlement counts only from the holder of the claim, and only once.
-@Suite(.timeLimit(.minutes(10))) struct SettlementMatchTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct SettlementMatchTests {
     @Test(arguments: StoreKind.allCases)
     func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A row whose claims end without a settlement may be the one that kills the process.
-@Suite(.timeLimit(.minutes(10))) struct SuspectTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct SuspectTests {
     /// Claims all due rows and dies, this many times.
     ///
     /// - Returns: the end of the last lease.

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// `user_state` gives one answer for a user of several clients.
-@Suite(.timeLimit(.minutes(10))) struct UserStateTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct UserStateTests {
     /// Two possible rows of one user. The view must show the first.
     struct Case: CustomTestStringConvertible {
         var speaker: Row

@@ -21,7 +21,7 @@ import Testing
 
         let migration = try ChildProcess("siwatch-next", ["--file", file.path])
         // The log grows beyond what the cache holds, so parts of the step are on disk.
-        while migration.exitStatus == nil, size(of: file.path + "-wal") < 8 << 20 { await Task.yield() }
+        try await eventually { migration.exitStatus != nil || size(of: file.path + "-wal") >= 8 << 20 }
         migration.signal(SIGKILL)
         #expect(await migration.exit() == 128 + SIGKILL)
 
@@ -61,11 +61,14 @@ import Testing
              WHERE state = 'active' AND query LIKE '%\(address.schema)%next_step%' AND pid <> pg_backend_pid()
             """
         var processes: [[SQLValue]] = []
-        while migration.exitStatus == nil, processes.isEmpty { processes = try await door.rows(question, []) }
+        try await eventually {
+            processes = try await door.rows(question, [])
+            return migration.exitStatus != nil || !processes.isEmpty
+        }
         migration.signal(SIGKILL)
         #expect(await migration.exit() == 128 + SIGKILL)
         // The server finishes the statement before it sees that nobody is there.
-        while try await !door.rows(question, []).isEmpty { await Task.yield() }
+        try await eventually { try await door.rows(question, []).isEmpty }
 
         #expect(try await door.rows("SELECT version FROM schema_version", []) == [[.integer(Int64(Self.newest))]])
         #expect(try await TableContents(door, TableContents.columns(ofServer: door)) == before)

@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func aTableOfEitherStoreIsMovedOrItsOwn() async throws {
-        let sqlite = try await StoreKind.memory.make().rows(
+        let sqlite = try await StoreKind.file.make().rows(
             """
             SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
              WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name NOT LIKE 'grdb%'

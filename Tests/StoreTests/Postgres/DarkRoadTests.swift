@@ -64,10 +64,7 @@ import Testing
             try connection.run("SET lock_timeout = 0")
             return try connection.rows("SELECT COUNT(*), pg_advisory_xact_lock(8) FROM credential").count
         }
-        while try await waiting == 0 {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        try await eventually { try await waiting != 0 }
         _ = try await server.breakers()
         _ = try await server.apps()
         #expect(try await waiting == 1)

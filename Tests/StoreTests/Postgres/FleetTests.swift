@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialTables
+import DaemonHarness
 import NIOConcurrencyHelpers
 import Testing
 
@@ -116,9 +117,9 @@ import Testing
             """
         )
         let renaming = Task { [replicas] in try await replicas[1].renameApp("example", to: "renamed") }
-        while try await store.column(
-            "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'replica'::regclass"
-        ) != [1] { await Task.yield() }
+        try await eventually {
+            try await store.column("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'replica'::regclass") == [1]
+        }
         try await coming.run { connection in
             try connection.send("COMMIT")
             try connection.flush()

@@ -17,7 +17,7 @@ import Testing
 
     @Test(arguments: tables)
     func theColumnsAreTheSame(_ table: String) async throws {
-        let sqlite = try await StoreKind.memory.make().column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
+        let sqlite = try await StoreKind.file.make().column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
         let postgres = try await StoreKind.postgres.make().column(
             "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY 1",
             [.text(table)]

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import DaemonHarness
 import NIOConcurrencyHelpers
 import Testing
 
@@ -98,7 +99,7 @@ import Testing
         let listener = CommitListener(address)
         let wakes = NIOLockedValueBox(0)
         let counting = Task { for await _ in listener.commits() { wakes.withLockedValue { $0 += 1 } } }
-        while wakes.withLockedValue(\.self) == 0 { try Task.checkCancellation(); await Task.yield() }
+        try await eventually { wakes.withLockedValue(\.self) > 0 }
         let begin = ContinuousClock.now
         for _ in 1...notifications {
             try await flooder.run { connection in

@@ -78,7 +78,7 @@ import Testing
 
     /// A backend that forgot the PRAGMA writes the log back when it closes its connection, or after a thousand pages.
     @Test func whatOthersWriteBackIsCounted() async throws {
-        let file = try FileUnderTest()
+        let file = try FileUnderTest(TemporaryFile())
         try await work(file, rounds: 1)
         _ = file.sqlite.takeForeignCheckpoints()
         for number in 1...3 {

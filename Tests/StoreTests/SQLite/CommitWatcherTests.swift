@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
 import Foundation
 import Testing
 
@@ -83,9 +84,6 @@ import Testing
             await reading.value
         }
         // The thread holds it until its end.
-        while held != nil {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        try await eventually { held == nil }
     }
 }

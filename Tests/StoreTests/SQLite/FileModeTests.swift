@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func aNewFileIsTheGroups() throws {
-        let file = try FileUnderTest()
+        let file = try FileUnderTest(TemporaryFile())
         for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
     }
 

@@ -13,7 +13,7 @@ final class FileUnderTest: Sendable {
 
     /// - Parameter file: an existing file. It goes with this.
     init(_ file: TemporaryFile? = nil) throws {
-        let file = try file ?? TemporaryFile()
+        let file = try file ?? .migrated()
         self.file = file
         sqlite = try SQLiteStore.open(DatabaseFile(path: file.path))
         store = try StoreUnderTest(sqlite, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }

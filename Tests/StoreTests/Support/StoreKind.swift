@@ -19,22 +19,16 @@ import Foundation
 /// `whatIsNoTextOrTooLongIsMalformed` and `oddCountsHarmNobody` of `CodeClaimTests`, and `aRenamedAppHasItsReceipts` of `ReceiptTests`,
 /// whose call is in no port. `BackendTextTests` is their counterpart.
 enum StoreKind: CaseIterable {
-    case memory, file, postgres
-
-    /// One of each store, for slow tests whose result is the same in memory and in a file.
-    static let oneOfEach: [StoreKind] = [.memory, .postgres]
+    case file, postgres
 
     func make(retention: Retention = Retention()) throws -> StoreUnderTest {
         switch self {
-        case .memory:
-            let store = try SQLiteStore.inMemory(retention: retention)
-            return try StoreUnderTest(store, door: SQLiteDoor(store.writer)) {}
         case .file:
-            let file = try TemporaryFile()
+            let file = try TemporaryFile.migrated()
             let store = try SQLiteStore.open(DatabaseFile(path: file.path), retention: retention)
             return try StoreUnderTest(store, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }
         case .postgres:
-            return try PostgresUnderTest.store(PostgresStore.open(PostgresUnderTest.address(), retention: retention))
+            return try PostgresUnderTest.store(PostgresStore.open(SchemaPool.take(), retention: retention))
         }
     }
 }

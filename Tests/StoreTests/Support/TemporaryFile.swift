@@ -3,6 +3,8 @@
 
 import Foundation
 
+@testable import SQLiteStore
+
 /// The path of a file that does not exist yet, alone in a folder of its own.
 struct TemporaryFile: Sendable {
     let folder: URL
@@ -10,6 +12,21 @@ struct TemporaryFile: Sendable {
     init() throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "siwatch-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    }
+
+    /// A file with siwatch's tables and without rows. It is migrated once for all tests, and copied for each.
+    static func migrated() throws -> TemporaryFile {
+        let file = try TemporaryFile()
+        try migratedBytes.get().write(to: file.url)
+        guard chmod(file.path, 0o660) == 0 else { throw POSIXError(.EIO) }
+        return file
+    }
+
+    private static let migratedBytes = Result {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        return try Data(contentsOf: file.url)
     }
 
     var url: URL { folder.appending(path: "siwatch.sqlite") }

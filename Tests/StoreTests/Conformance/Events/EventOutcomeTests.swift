@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Every event that leaves the queue is in the log, with its outcome.
-@Suite(.timeLimit(.minutes(10))) struct EventOutcomeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct EventOutcomeTests {
     private static let later = Timestamp.start + .hours(1)
 
     @Test(arguments: StoreKind.allCases)

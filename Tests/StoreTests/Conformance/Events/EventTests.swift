@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The effect of each kind of event on a credential.
-@Suite(.timeLimit(.minutes(10))) struct EventTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct EventTests {
     private static let later = Timestamp.start + .hours(1)
 
     private func row(after kind: Event.Kind, in store: StoreUnderTest) async throws -> [SQLValue] {

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The address and the forwarding that the views show.
-@Suite(.timeLimit(.minutes(10))) struct MailTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct MailTests {
     private static let old = EmailAddress("old@example.com", isPrivate: false)
     private static let new = EmailAddress("new@privaterelay.appleid.com", isPrivate: true)
 

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A user known only by an event about e-mail.
-@Suite(.timeLimit(.minutes(10))) struct NeverGrantedTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct NeverGrantedTests {
     private static let address = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
 
     @Test(arguments: StoreKind.allCases)

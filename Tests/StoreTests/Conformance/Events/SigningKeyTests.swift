@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Apple's keys survive restarts and outages, and the store forgets the ones that it is told to.
-@Suite(.timeLimit(.minutes(10))) struct SigningKeyTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct SigningKeyTests {
     @Test(arguments: StoreKind.allCases)
     func areRemembered(_ kind: StoreKind) async throws {
         let store = try kind.make()

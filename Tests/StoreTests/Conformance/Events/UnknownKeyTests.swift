@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// siwatch retries a notification when its key appears after all.
-@Suite(.timeLimit(.minutes(10))) struct UnknownKeyTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct UnknownKeyTests {
     private static let found = Timestamp.start + .hours(2)
 
     private func key(_ id: String) -> SigningKeyRecord {
@@ -35,7 +35,7 @@ import Testing
     }
 
     /// They no longer count against their ring.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func makesRoomInTheRing(_ kind: StoreKind) async throws {
         let store = try kind.make()
         func reject(_ count: Int, _ reason: RejectionReason) async throws -> Int {

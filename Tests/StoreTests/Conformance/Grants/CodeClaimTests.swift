@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// The codes that a claim takes, and the data that the store keeps of them meanwhile.
-@Suite(.timeLimit(.minutes(10))) struct CodeClaimTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct CodeClaimTests {
     private static let many = ["example": 100, "other": 100]
 
     private func claim(
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// However many codes wait for an app that may ask nothing now, for a refused client, or for an unknown one.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func codesThatMayNotBeSentHideNoOther(_ kind: StoreKind) async throws {
         let store = try kind.make()
         for client in ["elsewhere", "web", "nobody's"] {
@@ -199,7 +199,7 @@ import Testing
     /// A backend may write to any column.
     @Test(arguments: [Int64.max, .min, -1])
     func oddCountsHarmNobody(_ count: Int64) async throws {
-        let store = try StoreKind.memory.make()
+        let store = try StoreKind.file.make()
         try await store.run(
             """
             INSERT INTO grant_queue (client_id, authorization_code, granted_at, failures, attempts, answer_lost, waits_since, due_at)
@@ -231,7 +231,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .hours(23)).isEmpty, "no early first check")
     }
 
-    @Test(arguments: StoreKind.oneOfEach, GrantRejection.allCases)
+    @Test(arguments: StoreKind.allCases, GrantRejection.allCases)
     func everyRefusalIsLoggedWithItsReason(_ kind: StoreKind, _ reason: GrantRejection) async throws {
         let store = try kind.make()
         try await store.grant(nil, code: "c")
@@ -248,7 +248,7 @@ import Testing
     @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
     func whatIsNoTextOrTooLongIsMalformed(_ column: String) async throws {
         for value in ["CAST(x'C328' AS TEXT)", "CAST(zeroblob(8200) AS TEXT)", "printf('%.*c', 8193, 'a')"] {
-            let store = try StoreKind.memory.make()
+            let store = try StoreKind.file.make()
             let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: value]) { $1 }
             let isRefused = value.contains("zeroblob")
             let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"

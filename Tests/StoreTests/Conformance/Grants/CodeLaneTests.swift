@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Grants with a code have a lane of their own.
-@Suite(.timeLimit(.minutes(10))) struct CodeLaneTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct CodeLaneTests {
     @Test(arguments: StoreKind.allCases)
     func waitUntouchedAndInNobodysWay(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// Every grant that leaves the queue is in the log, with its outcome.
-@Suite(.timeLimit(.minutes(10))) struct GrantOutcomeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct GrantOutcomeTests {
     private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
 
     @Test(arguments: StoreKind.allCases)

@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// A sign-in makes a credential.
-@Suite(.timeLimit(.minutes(10))) struct GrantTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct GrantTests {
     @Test(arguments: StoreKind.allCases)
     func authorizes(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// siwatch never reports a user as revoked who has signed in again: an event waits for a newer sign-in in the queue.
-@Suite(.timeLimit(.minutes(10))) struct GrantsFirstTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct GrantsFirstTests {
     private static let event = Timestamp.start + .hours(1)
     private static let signIn = event + .seconds(1)
 

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// When the store erases a sealed token.
-@Suite(.timeLimit(.minutes(10))) struct TokenErasureTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct TokenErasureTests {
     private static let later = Timestamp.start + .hours(1)
     private static let muchLater = Timestamp.start + .days(400)
 

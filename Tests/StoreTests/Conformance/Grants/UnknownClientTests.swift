@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A forgotten line in the configuration must not cost a token.
-@Suite(.timeLimit(.minutes(10))) struct UnknownClientTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct UnknownClientTests {
     /// Looks at the due rows, with a clock that siwatch trusts or not.
     private func look(_ store: StoreUnderTest, at now: Timestamp, isTrusted: Bool = true) async throws -> [Settled] {
         try await store.settleGrants(at: now) { _ in .unknownClient(lookedAt: isTrusted ? now : nil) }

@@ -7,7 +7,7 @@ import CredentialTesting
 import Testing
 
 /// `siwatch forget` erases a user from every table, and nothing old brings the user back.
-@Suite(.timeLimit(.minutes(10))) struct ForgetTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ForgetTests {
     private static let user = "000123.a1b2c3.0042"
     private static let alias = PlainSealer().pseudonym(of: user)
     private static let ended = Timestamp.start + .days(3)

@@ -7,7 +7,7 @@ import CredentialTesting
 import Testing
 
 /// `siwatch import --undo` removes what only the import has told.
-@Suite(.timeLimit(.minutes(10))) struct ImportUndoTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct ImportUndoTests {
     private static let later = Timestamp.start + .hours(1)
 
     private static func signIn(_ user: String, client: String = "app", token: String? = "r", at time: Timestamp = .start) -> ToldSignIn {

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// siwatch carries a request out once and answers it, and never after its command has gone.
-@Suite(.timeLimit(.minutes(10))) struct OperatorRequestTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct OperatorRequestTests {
     @Test(arguments: StoreKind.allCases)
     func isAnsweredOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()

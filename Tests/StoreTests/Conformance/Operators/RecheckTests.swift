@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A recheck comes out of turn, within its own cap.
-@Suite(.timeLimit(.minutes(10))) struct RecheckTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RecheckTests {
     private static let asked = Timestamp.start + .days(2)
 
     private func recheck(_ store: StoreUnderTest, at now: Timestamp) async throws -> OperatorAnswer.Recheck? {

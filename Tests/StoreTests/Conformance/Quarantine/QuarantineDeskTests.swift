@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Operators' commands on the quarantine.
-@Suite(.timeLimit(.minutes(10))) struct QuarantineDeskTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct QuarantineDeskTests {
     private func quarantine(_ reasons: [RejectionReason], in store: StoreUnderTest) async throws {
         for (index, reason) in reasons.enumerated() {
             try await store.receive("payload \(index)\0!", at: .start - .minutes(index))

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// No flood of the open endpoint fills the disk, and the store never evicts a notification that Apple signed.
-@Suite(.timeLimit(.minutes(10))) struct QuarantineRingTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct QuarantineRingTests {
     private static let longest = 10_000
     private static let largest = 64 << 20
 
@@ -23,7 +23,7 @@ import Testing
         return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "")) })
     }
 
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func isShortByNumber(_ kind: StoreKind) async throws {
         let store = try kind.make()
         #expect(try await reject(2, .wrongAudience, in: store).evicted == 0)
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// Apple may have signed them, and the key may still come. A ring of their own bounds them, because anybody can invent keys.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func aFloodOfForgeriesEvictsNoneThatWaitsForItsKey(_ kind: StoreKind) async throws {
         let store = try kind.make()
         let waiting = "notification_quarantine WHERE reason = 'unknown_key'"
@@ -55,7 +55,7 @@ import Testing
         #expect(try await store.count("notification_quarantine") == Int64(Self.longest) * 2)
     }
 
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func isShortBySize(_ kind: StoreKind) async throws {
         let store = try kind.make()
         #expect(try await reject(Self.largest / 65_536, .badSignature, bytes: 65_536, in: store).evicted == 0)

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The store keeps rejected rows, byte by byte, with the reason.
-@Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct QuarantineTests {
     @Test(arguments: StoreKind.allCases, RejectionReason.allCases)
     func keepsTheReason(_ kind: StoreKind, _ reason: RejectionReason) async throws {
         let store = try kind.make()

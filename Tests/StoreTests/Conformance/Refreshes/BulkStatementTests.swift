@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A statement over many rows has the same effect as `CredentialRecord` on each row.
-@Suite(.timeLimit(.minutes(10))) struct BulkStatementTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct BulkStatementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let later = asked + .minutes(5)
 

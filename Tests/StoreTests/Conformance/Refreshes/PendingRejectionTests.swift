@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Pending rejections, and the breaker that judges them, in the store.
-@Suite(.timeLimit(.minutes(10))) struct PendingRejectionTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct PendingRejectionTests {
     private static let asked = Timestamp.start + .days(2)
     private static let settled = asked + .seconds(1) + .minutes(15)
     /// Apple accepted the tokens at the sign-in, and they ended later.

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Which credentials are due.
-@Suite(.timeLimit(.minutes(10))) struct RefreshClaimTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RefreshClaimTests {
     private func users(_ due: [DueCredential]) -> [String] { due.map(\.id.userID) }
 
     @Test(arguments: StoreKind.allCases)

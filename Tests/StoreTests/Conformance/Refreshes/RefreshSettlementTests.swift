@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// The effect of Apple's answer on a credential and its schedule.
-@Suite(.timeLimit(.minutes(10))) struct RefreshSettlementTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RefreshSettlementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
     private static let user = CredentialID(clientID: "app", userID: "user")

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Too many requests to revoke in an hour wait for an operator.
-@Suite(.timeLimit(.minutes(10))) struct RevocationBrakeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationBrakeTests {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
     private static let rules = RevocationBrakeRules(maxRequests: 2)
@@ -93,7 +93,7 @@ import Testing
     }
 
     /// No settlement waits for a decision about a million requests.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func aReleaseGoesInPortions(_ kind: StoreKind) async throws {
         let store = try kind.make()
         for number in 0..<1_100 { try await store.requestRevocation("u\(number)", at: Self.asked) }

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Requests to revoke, their tokens, and the receipts.
-@Suite(.timeLimit(.minutes(10))) struct RevocationTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationTests {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
 
@@ -297,7 +297,7 @@ import Testing
     @Test(arguments: ["CAST(x'C328' AS TEXT)", "printf('%.*c', 513, 'a')"])
     func whatIsNoTextOrTooLongIsMalformed(_ value: String) async throws {
         for column in ["client_id", "user_id"] {
-            let store = try StoreKind.memory.make()
+            let store = try StoreKind.file.make()
             let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
             try await store.run(
                 """
@@ -320,7 +320,7 @@ import Testing
 
     @Test(arguments: ["client_id", "user_id"])
     func aNULIsRefusedWhereItWouldHideATail(_ column: String) async throws {
-        let store = try StoreKind.memory.make()
+        let store = try StoreKind.file.make()
         for value in ["CAST(x'6100' AS TEXT)", "''"] {
             let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
             let sql =
@@ -446,7 +446,7 @@ import Testing
     }
 
     /// Known or waiting, with a code too, at any client of the app.
-    @Test(arguments: StoreKind.oneOfEach, ["known", "waiting", "code", "elsewhere", "older"])
+    @Test(arguments: StoreKind.allCases, ["known", "waiting", "code", "elsewhere", "older"])
     func knowsWhoHasSignedInAgain(_ kind: StoreKind, _ how: String) async throws {
         let store = try kind.make()
         try await open(store, clients: "app")
@@ -592,7 +592,7 @@ import Testing
     }
 
     /// A newer fact must not sort before the request.
-    @Test(arguments: StoreKind.oneOfEach, ["sign-in", "event"])
+    @Test(arguments: StoreKind.allCases, ["sign-in", "event"])
     func knowsNothingThatIsOlderThanWhatIsKnown(_ kind: StoreKind, _ what: String) async throws {
         let store = try kind.make()
         try await store.requestRevocation("ann", at: Self.asked)
@@ -642,7 +642,7 @@ import Testing
     }
 
     /// By Apple's clock, because the backend's was ahead.
-    @Test(arguments: StoreKind.oneOfEach)
+    @Test(arguments: StoreKind.allCases)
     func aSignInAfterAppleWasAskedIsNewer(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")

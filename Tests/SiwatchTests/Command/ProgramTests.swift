@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// Every command once as the program, because the other tests call commands in their own process.
+@Suite(.timeLimit(.minutes(10))) struct ProgramTests {
+    /// A call of each command, and its exit code.
+    private static let calls: [([String], Int32)] = [
+        (["check"], 0), (["migrate"], 0), (["status"], 2), (["health"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
+        (["receipt", "nobody"], 1), (["export", "nobody"], 1), (["forget", "nobody"], 1), (["unverified"], 64), (["recheck", "nobody"], 1),
+        (["resume", "example"], 0), (["pause", "example"], 0), (["breaker", "show"], 0), (["breaker", "confirm", "example"], 64),
+        (["breaker", "reset", "example"], 0), (["revocations", "show"], 0), (["revocations", "confirm", "example", "1"], 64),
+        (["revocations", "drop", "example"], 64), (["quarantine", "list"], 0), (["quarantine", "show", "1"], 1),
+        (["quarantine", "retry"], 64),
+        (["quarantine", "drop"], 64), (["enqueue", "nothing"], 1), (["import", "nothing"], 1), (["backup"], 64), (["move"], 64),
+        (["app", "rename", "example", "example"], 1), (["key", "new"], 0), (["key", "public"], 0),
+        (["client-secret", "com.example.app"], 0),
+        (["http", "token"], 0), (["intake", "test"], 64), (["delivery", "list"], 0), (["delivery", "test", "hook"], 1),
+        (["delivery", "replay", "hook"], 1), (["delivery", "drop", "hook"], 1), (["delivery", "rename", "hook", "hook"], 1),
+        (["delivery", "secret"], 0), (["version"], 0), (["try-insert"], 64), (["init", "--yes", "--service-user", "no-such-user"], 78),
+        (["run", "--once"], 0),
+    ]
+    private static let withoutConfiguration: Set = ["key new", "http", "delivery secret", "version", "try-insert", "move"]
+
+    @Test func itsCommandsAreThoseOfTheTests() async throws {
+        #expect(Set(Self.calls.map { Self.path(of: $0.0) }) == Self.paths(below: Siwatch.self, []))
+        try await Site.with { site in
+            for (arguments, code) in Self.calls {
+                let path = Self.path(of: arguments)
+                let isAlone = Self.withoutConfiguration.contains { path == $0 || path.hasPrefix("\($0) ") }
+                let words = arguments + (isAlone ? [] : ["--config", site.folder.configurationPath])
+                let program = try ChildProcess("siwatch", words)
+                #expect(await program.exit() == code, "\(words): \(program.output)")
+                guard arguments[0] != "run" else { continue }
+                let (status, output) = try await CommandCall.siwatch(words)
+                #expect(status == code, "\(words): \(output)")
+                #expect(output.map(\.masked) == program.output.map(\.masked), "\(words)")
+            }
+        }
+    }
+
+    private static func paths(below command: any ParsableCommand.Type, _ path: [String]) -> Set<String> {
+        let commands = command.configuration.subcommands
+        guard !commands.isEmpty else { return [path.joined(separator: " ")] }
+        return commands.reduce(into: []) { $0.formUnion(paths(below: $1, path + [$1._commandName])) }
+    }
+
+    private static func path(of arguments: [String]) -> String {
+        let two = arguments.prefix(2).joined(separator: " ")
+        return paths(below: Siwatch.self, []).contains(two) ? two : arguments[0]
+    }
+}
+
+extension String {
+    /// Without numbers and secrets, which differ from call to call.
+    fileprivate var masked: String { replacing(/[0-9A-Za-z+\/=_.-]{40,}|[0-9]+/, with: "#") }
+}
