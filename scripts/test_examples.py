@@ -421,7 +421,7 @@ def tested(programs):
         "go": Example("go", ["{folder}/example-go"], has("go", "go is not installed: apt-get install golang"),
                       run_first(["go", "build", "-o", "{folder}/example-go", "."])),
         "hummingbird": Example("hummingbird", [str(programs / "hummingbird-backend")], has(
-            programs / "hummingbird-backend", "it is not built: swift build --product hummingbird-backend")),
+            programs / "hummingbird-backend", "it is not built: make test-examples builds it")),
     }
 
 

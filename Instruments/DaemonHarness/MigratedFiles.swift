@@ -7,28 +7,40 @@ import Foundation
 actor MigratedFiles {
     static let shared = MigratedFiles()
 
-    private static let modes = ["siwatch.sqlite": 0o660, "siwatch.key": 0o600]
-    private var making: Task<[String: Data], any Error>?
+    private struct File {
+        var bytes: Data
+        var mode: Int
+    }
+
+    private var making: Task<[String: File], any Error>?
 
     /// Copies them into a folder with a configuration that changes nothing of them.
     func copy(to folder: WatchedFolder) async throws {
         // Not a child task, because a test that is cancelled would take it along from all others.
         let making = self.making ?? Task { try await Self.make(in: folder) }
         self.making = making
-        for (name, bytes) in try await making.value {
+        let files: [String: File]
+        do {
+            files = try await making.value
+        } catch {
+            self.making = nil
+            throw error
+        }
+        for (name, file) in files {
             let path = folder.url.appending(path: name).path
-            let attributes = [FileAttributeKey.posixPermissions: Self.modes[name] ?? 0o600]
             guard !FileManager.default.fileExists(atPath: path) else { continue }
-            guard FileManager.default.createFile(atPath: path, contents: bytes, attributes: attributes) else {
+            guard FileManager.default.createFile(atPath: path, contents: file.bytes, attributes: [.posixPermissions: file.mode]) else {
                 throw HarnessError("\(path) cannot be written")
             }
         }
     }
 
-    private static func make(in folder: WatchedFolder) async throws -> [String: Data] {
+    private static func make(in folder: WatchedFolder) async throws -> [String: File] {
         try await folder.complete("migrate")
-        return try modes.keys.reduce(into: [:]) { files, name in
-            files[name] = try Data(contentsOf: folder.url.appending(path: name))
+        return try ["siwatch.sqlite", "siwatch.key"].reduce(into: [:]) { files, name in
+            let url = folder.url.appending(path: name)
+            let mode = try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
+            files[name] = File(bytes: try Data(contentsOf: url), mode: mode ?? 0)
         }
     }
 }

@@ -91,7 +91,7 @@ package final class PostgresServer: Sendable {
     /// Ends it as a crash would, and does not restart it.
     package func takeDown() {
         command("down")
-        while FileManager.default.fileExists(atPath: identity.path) { usleep(2_000) }
+        while FileManager.default.fileExists(atPath: identity.path) { usleep(20_000) }
     }
 
     /// Starts it again, and waits until it has recovered.
@@ -177,7 +177,7 @@ package final class PostgresServer: Sendable {
         while .now < end, waitpid(keeper, &status, WNOHANG) == 0 {
             let lines = (try? String(contentsOf: identity, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
             if lines.count >= 8, ["ready", "standby"].contains(where: lines[7].hasPrefix) { return true }
-            usleep(2_000)
+            usleep(20_000)
         }
         return false
     }

@@ -157,7 +157,7 @@ package final class RoadToServer: Sendable {
             case .slow(let delay):
                 usleep(UInt32(delay / .microseconds(1)))
                 return true
-            case .dark: usleep(2_000)
+            case .dark: usleep(20_000)
             case .closed: return false
             }
         }

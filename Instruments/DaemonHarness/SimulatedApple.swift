@@ -78,6 +78,7 @@ package struct SimulatedApple: Sendable {
             try await simulator.run()
         }
         guard let url = await listening.first(where: { _ in true }) else {
+            service.cancel()
             try await service.value
             throw CancellationError()
         }

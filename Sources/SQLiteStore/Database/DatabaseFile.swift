@@ -139,9 +139,10 @@ package struct DatabaseFile: Sendable {
         }
         var connection: OpaquePointer?
         defer { sqlite3_close_v2(connection) }
-        guard sqlite3_open_v2(path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, nil) == SQLITE_OK else {
-            let reason = String(cString: strerror(sqlite3_system_errno(connection)))
-            throw .unreadable("\(path) cannot be opened for reading: \(reason)")
+        guard sqlite3_open_v2(path, &connection, SQLITE_OPEN_READONLY, nil) == SQLITE_OK else {
+            let code = sqlite3_system_errno(connection)
+            let reason = code == 0 ? sqlite3_errmsg(connection).map { String(cString: $0) } : String(cString: strerror(code))
+            throw .unreadable("\(path) cannot be opened for reading: \(reason ?? "")")
         }
         var file: UnsafeMutablePointer<sqlite3_file>?
         sqlite3_file_control(connection, "main", SQLITE_FCNTL_FILE_POINTER, &file)

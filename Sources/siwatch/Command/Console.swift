@@ -17,26 +17,24 @@ struct Console: Sendable {
 
     /// Writes a text as it is. Throws if that fails, because `print` would lose the text silently.
     func write(_ text: String) throws(CommandFailure) {
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Foundation.write(output, $0.baseAddress, $0.count) }
-            if count < 0 {
-                if errno == EINTR { continue }
-                throw .failed("the output cannot be written: \(systemError())")
-            }
-            bytes = bytes.dropFirst(count)
-        }
+        guard Self.write(text, to: output) else { throw .failed("the output cannot be written: \(systemError())") }
     }
 
     /// Writes a text to the stream of errors, where a full disk or a closed pipe loses it.
     func writeError(_ text: String) {
+        _ = Self.write(text, to: error)
+    }
+
+    /// - Returns: whether all is written. `errno` has the reason if it is not.
+    private static func write(_ text: String, to descriptor: Int32) -> Bool {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Foundation.write(error, $0.baseAddress, $0.count) }
+            let count = bytes.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
+            guard count > 0 else { return false }
             bytes = bytes.dropFirst(count)
         }
+        return true
     }
 
     /// The next line of a person's answers; nil at the end of the input. It reads no byte too many, because an import may follow.

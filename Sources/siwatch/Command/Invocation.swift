@@ -15,7 +15,7 @@ struct Invocation: Sendable {
     var environment = ProcessInfo.processInfo.environment
     var clock = WallClock.system
     /// The file to start this program from once more.
-    var program = "/proc/self/exe"
+    var program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
     var parser = TOMLParser()
 
     /// Outside of any call: that of the process.

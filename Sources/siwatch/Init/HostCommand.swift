@@ -10,9 +10,7 @@ struct HostCommand {
 
     /// This program once more, as another user if that is not the caller.
     static func siwatch(_ arguments: [String], as user: String) -> HostCommand {
-        let own = Invocation.current.program
-        let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: own)) ?? own
-        let words = [program] + arguments
+        let words = [Invocation.current.program] + arguments
         return HostCommand(words: user == Account.user ? words : ["runuser", "-u", user, "--"] + words)
     }
 

@@ -39,20 +39,11 @@ enum Account {
         init?(_ id: uid_t) { self.init { getpwuid_r(id, $0, $1, $2, $3) } }
 
         private init?(_ lookUp: LookUp<passwd>) {
-            let found: User? = find(passwd(), lookUp) { entry in
-                User(
-                    name: String(cString: entry.pw_name),
-                    id: entry.pw_uid,
-                    groupID: entry.pw_gid,
-                    home: String(cString: entry.pw_dir)
-                )
+            let line = Account.find(passwd(), lookUp) {
+                (String(cString: $0.pw_name), $0.pw_uid, $0.pw_gid, String(cString: $0.pw_dir))
             }
-            guard let found else { return nil }
-            self = found
-        }
-
-        private init(name: String, id: uid_t, groupID: gid_t, home: String) {
-            (self.name, self.id, self.groupID, self.home) = (name, id, groupID, home)
+            guard let line else { return nil }
+            (name, id, groupID, home) = line
         }
     }
 
@@ -70,21 +61,16 @@ enum Account {
         init?(_ id: gid_t) { self.init { getgrgid_r(id, $0, $1, $2, $3) } }
 
         private init?(_ lookUp: LookUp<GroupLine>) {
-            let found: Group? = find(GroupLine(), lookUp) { entry in
-                var members: [String] = []
-                var next = entry.gr_mem
+            let line = Account.find(GroupLine(), lookUp) { line in
+                var (members, next) = ([String](), line.gr_mem)
                 while let member = next?.pointee {
                     members.append(String(cString: member))
                     next = next?.advanced(by: 1)
                 }
-                return Group(name: String(cString: entry.gr_name), id: entry.gr_gid, members: members)
+                return (String(cString: line.gr_name), line.gr_gid, members)
             }
-            guard let found else { return nil }
-            self = found
-        }
-
-        private init(name: String, id: gid_t, members: [String]) {
-            (self.name, self.id, self.members) = (name, id, members)
+            guard let line else { return nil }
+            (name, id, members) = line
         }
     }
 
@@ -99,7 +85,7 @@ enum Account {
             var result: UnsafeMutablePointer<Entry>?
             let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
             defer { buffer.deallocate() }
-            guard lookUp(&entry, buffer, size, &result) == ERANGE, size < 1 << 24 else { return result.map { read($0.pointee) } }
+            guard lookUp(&entry, buffer, size, &result) == ERANGE, size < 1 << 24 else { return result == nil ? nil : read(entry) }
             size *= 4
         }
     }

@@ -82,7 +82,7 @@ import Testing
             return found.differences(from: expected).map { "\(client): \($0)" }
         }
         return """
-            Repeat with: TRUTH_SEED=\(seed) swift test --filter TruthTests
+            Repeat with: TRUTH_SEED=\(seed) make test ARGS="--filter TruthTests"
             The shortest arrival that still fails:
             \(shortest)
             What differs, as found and as the rules say:

@@ -13,12 +13,14 @@ import Testing
     /// A call of each command, and its exit code.
     private static let calls: [([String], Int32)] = [
         (["check"], 0), (["migrate"], 0), (["status"], 2), (["health"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
-        (["receipt", "nobody"], 1), (["export", "nobody"], 1), (["forget", "nobody"], 1), (["unverified"], 64), (["recheck", "nobody"], 1),
+        (["receipt", "nobody"], 1), (["export", "nobody"], 1), (["forget", "nobody"], 1), (["unverified", "--app", "example"], 0),
+        (["recheck", "nobody"], 1),
         (["resume", "example"], 0), (["pause", "example"], 0), (["breaker", "show"], 0), (["breaker", "confirm", "example"], 64),
         (["breaker", "reset", "example"], 0), (["revocations", "show"], 0), (["revocations", "confirm", "example", "1"], 64),
         (["revocations", "drop", "example"], 64), (["quarantine", "list"], 0), (["quarantine", "show", "1"], 1),
-        (["quarantine", "retry"], 64),
-        (["quarantine", "drop"], 64), (["enqueue", "nothing"], 1), (["import", "nothing"], 1), (["backup"], 64), (["move"], 64),
+        (["quarantine", "retry", "--all"], 0),
+        (["quarantine", "drop", "--all"], 0), (["enqueue", "FOLDER/siwatch.toml"], 0), (["import", "nothing"], 1),
+        (["backup", "FOLDER/copy-NUMBER"], 0), (["move"], 64),
         (["app", "rename", "example", "example"], 1), (["key", "new"], 0), (["key", "public"], 0),
         (["client-secret", "com.example.app"], 0),
         (["http", "token"], 0), (["intake", "test"], 64), (["delivery", "list"], 0), (["delivery", "test", "hook"], 1),
@@ -34,13 +36,16 @@ import Testing
             for (arguments, code) in Self.calls {
                 let path = Self.path(of: arguments)
                 let isAlone = Self.withoutConfiguration.contains { path == $0 || path.hasPrefix("\($0) ") }
-                let words = arguments + (isAlone ? [] : ["--config", site.folder.configurationPath])
-                let program = try ChildProcess("siwatch", words)
-                #expect(await program.exit() == code, "\(words): \(program.output)")
+                func words(_ number: Int) -> [String] {
+                    let words = arguments + (isAlone ? [] : ["--config", site.folder.configurationPath])
+                    return words.map { $0.replacing("FOLDER", with: site.folder.url.path).replacing("NUMBER", with: "\(number)") }
+                }
+                let program = try ChildProcess("siwatch", words(1))
+                #expect(await program.exit() == code, "\(arguments): \(program.output)")
                 guard arguments[0] != "run" else { continue }
-                let (status, output) = try await CommandCall.siwatch(words)
-                #expect(status == code, "\(words): \(output)")
-                #expect(output.map(\.masked) == program.output.map(\.masked), "\(words)")
+                let (status, output) = try await CommandCall.siwatch(words(2))
+                #expect(status == code, "\(arguments): \(output)")
+                #expect(output.map(\.masked) == program.output.map(\.masked), "\(arguments)")
             }
         }
     }

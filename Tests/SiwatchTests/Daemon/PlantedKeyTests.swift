@@ -12,8 +12,8 @@ import Testing
     /// The row is one that a siwatch wrote, for another database and another Apple.
     @Test(arguments: SiteDatabase.allCases) func anEventSignedWithAPlantedKeyDeletesNobody(on database: SiteDatabase) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0") { site in
-            // A program of its own, so that it signs with another key.
-            try await Site.with(apple: .process) { elsewhere in
+            // With keys of its own: Apple's, and the sealing key.
+            try await Site.with(apple: .process, ["encryption": "key_file = \"siwatch.key\""]) { elsewhere in
                 let signIns = try await elsewhere.apple.signIn(1)
                 try await elsewhere.daemon { _ in
                     try await elsewhere.backend.first(of: "SELECT COUNT(*) FROM signing_key", within: .seconds(60)) { $0 > 0 }

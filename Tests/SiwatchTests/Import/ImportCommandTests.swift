@@ -6,7 +6,7 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// `siwatch import` as a process, beside a daemon and without one.
+/// `siwatch import` beside a daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct ImportCommandTests {
     private static let header = "user_id,client_id,refresh_token,granted_at\n"
 

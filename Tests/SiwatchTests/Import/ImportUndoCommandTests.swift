@@ -6,7 +6,7 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// `siwatch import --undo` as a process, beside a daemon and without one.
+/// `siwatch import --undo`, beside a daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct ImportUndoCommandTests {
     private static let header = "user_id,client_id,refresh_token,granted_at\n"
 

@@ -260,6 +260,7 @@ struct DaemonWordsTests {
         while true {
             let said = try await folder.siwatch("status")
             if isMet(said) || .now > end { return said }
+            try await Task.sleep(for: .milliseconds(50))
         }
     }
 

@@ -43,7 +43,7 @@ enum CommandCall {
         return (status, text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init))
     }
 
-    /// Without what would lead libpq to another server.
+    /// Without the variables of libpq, as a child process of the tests gets it.
     private static let environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("PG") }
 }
 

@@ -25,8 +25,8 @@ import Testing
         #expect(postgres == sqlite && !postgres.isEmpty)
     }
 
-    /// A change of the schema needs a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 swift test --filter
-    /// SchemaTests`.
+    /// A change of the schema needs a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 make test
+    /// ARGS="--filter SchemaTests"`.
     @Test func isTheOneThatWasPublished() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../PostgresSchema.sql").standardized
         let found = Schema.v1 + Schema.grants(in: "siwatch")

@@ -23,7 +23,7 @@ import Testing
         ).compactMap { $0[0].text.map { $0 + ";\n" } }.joined(separator: "\n")
     }
 
-    /// To write the file anew: `WRITE_SCHEMA=1 swift test --filter SchemaTests`.
+    /// To write the file anew: `WRITE_SCHEMA=1 make test ARGS="--filter SchemaTests"`.
     @Test func isTheOneThatWasPublished() async throws {
         let found = try await dump()
         if ProcessInfo.processInfo.environment["WRITE_SCHEMA"] != nil { try found.write(to: Self.file, atomically: true, encoding: .utf8) }
