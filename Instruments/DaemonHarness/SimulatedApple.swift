@@ -32,7 +32,7 @@ package struct SimulatedApple: Sendable {
 
     private static let signingKey = Result { try SigningKey() }
 
-    /// Runs one on a free port for as long as `body` does.
+    /// Gives `body` one on a free port.
     ///
     /// - Parameters:
     ///   - folder: gets its key file.
@@ -44,18 +44,21 @@ package struct SimulatedApple: Sendable {
         _ body: (SimulatedApple) async throws -> Result
     ) async throws -> Result {
         let keyFile = folder.appending(path: Self.keyFile).path
-        let apple =
-            switch place {
-            case .here: try await SimulatedApple(keyFile: keyFile, answerReuse: answerReuse)
-            case .process: try await SimulatedApple(programWithKeyFile: keyFile, answerReuse: answerReuse)
+        switch place {
+        case .here:
+            // It goes on until the process ends, because NIO traps where a server stops as a connection comes in: an asynchronous channel
+            // is let go without its writer's `finish()`.
+            return try await body(SimulatedApple(keyFile: keyFile, answerReuse: answerReuse))
+        case .process:
+            let apple = try await SimulatedApple(programWithKeyFile: keyFile, answerReuse: answerReuse)
+            do {
+                let result = try await body(apple)
+                await apple.stop()
+                return result
+            } catch {
+                await apple.stop()
+                throw error
             }
-        do {
-            let result = try await body(apple)
-            await apple.stop()
-            return result
-        } catch {
-            await apple.stop()
-            throw error
         }
     }
 
@@ -72,7 +75,7 @@ package struct SimulatedApple: Sendable {
         configuration.signingKey = try Self.signingKey.get()
         let (listening, announcement) = AsyncStream.makeStream(of: String.self)
         let simulator = try AppleSimulator(configuration) { announcement.yield($0) }
-        // No child task, because a test may stop it in the middle. `stop()` ends it, and awaits its end.
+        // No child task, because it outlives its test. `stop()` ends it, and awaits its end.
         let service = Task(executorPreference: OwnThread()) {
             defer { announcement.finish() }
             try await simulator.run()
