@@ -3,7 +3,8 @@
 
 import Foundation
 
-/// What `siwatch migrate` makes in a folder: the database and the sealing key. It is made once for this process, and copied for each folder.
+/// What `siwatch migrate` makes in a folder: the database, its lock file and the sealing key. They are made once for this process, and
+/// copied for each folder.
 actor MigratedFiles {
     static let shared = MigratedFiles()
 
@@ -37,7 +38,7 @@ actor MigratedFiles {
 
     private static func make(in folder: WatchedFolder) async throws -> [String: File] {
         try await folder.complete("migrate")
-        return try ["siwatch.sqlite", "siwatch.key"].reduce(into: [:]) { files, name in
+        return try ["siwatch.sqlite", "siwatch.sqlite.lock", "siwatch.key"].reduce(into: [:]) { files, name in
             let url = folder.url.appending(path: name)
             let mode = try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
             files[name] = File(bytes: try Data(contentsOf: url), mode: mode ?? 0)

@@ -248,7 +248,7 @@ struct RejectionTests {
             monitor.endpoint.reject(token: "\(bad)-of-ann")
             let moment = monitor.clock.now
             for token in ["one", "two"] { try await monitor.signIn("ann", token: token, at: moment) }
-            for _ in 1...3 { try await dayAndSettleTime(of: monitor) }
+            for _ in 1...6 { try await dayAndSettleTime(of: monitor) }
             let good = bad == "one" ? "two" : "one"
             #expect(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.token.reveal == "\(good)-of-ann")
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE user_id = 'ann' AND verified_at IS NOT NULL") == 1)
