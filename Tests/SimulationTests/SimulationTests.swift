@@ -17,7 +17,7 @@ import siwatch_simulate
     /// find every situation, and a person waits for fewer.
     private static let seeds: ClosedRange<UInt64> = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
-        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || isLong ? 2_000 : 200))
+        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || isLong ? 2_000 : 400))
     }()
 
     /// Situations that need two accidents at once.
@@ -60,7 +60,7 @@ import siwatch_simulate
     @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI))
     func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
-        let result = await SimulationCampaign.run(first...first + 99)
+        let result = await SimulationCampaign.run(first...first + 299)
         print("Fresh seeds from \(first): \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }

@@ -4,7 +4,7 @@
 import Foundation
 import Logging
 
-/// Whom a command speaks with: its three streams.
+/// The three streams of a command.
 struct Console: Sendable {
     var input = STDIN_FILENO
     var output = STDOUT_FILENO
@@ -52,7 +52,7 @@ struct Console: Sendable {
 
     /// Opens a file of this name for reading, or is standard input where the name is a hyphen.
     ///
-    /// - Returns: a descriptor, negative if there is none, with the reason in `errno`. It is `close` that closes it.
+    /// - Returns: a descriptor for `close`, negative if there is none, with the reason in `errno`.
     func open(_ path: String) -> Int32 {
         path == "-" ? input : Foundation.open(path, O_RDONLY | O_CLOEXEC)
     }

@@ -5,7 +5,8 @@ import ArgumentParser
 import CredentialCore
 import Foundation
 
-/// One call of siwatch: its words, whom it speaks with, and what surrounds it. Tests make their own, and so call commands in their process.
+/// One call of siwatch: its arguments, its console, its environment and its clock. Tests make their own, and so call commands in their
+/// process.
 ///
 /// Commands find it as `current`, because `run()` of ArgumentParser takes nothing.
 struct Invocation: Sendable {

@@ -257,11 +257,12 @@ struct DaemonWordsTests {
         until isMet: ((status: Int32, output: [String])) -> Bool
     ) async throws -> (status: Int32, output: [String]) {
         let end = ContinuousClock.now + .seconds(60)
-        while true {
-            let said = try await folder.siwatch("status")
-            if isMet(said) || .now > end { return said }
-            try await Task.sleep(for: .milliseconds(50))
+        var said: (status: Int32, output: [String]) = (0, [])
+        try await eventually {
+            said = try await folder.siwatch("status")
+            return isMet(said) || .now > end
         }
+        return said
     }
 
     private struct Document: Decodable {
