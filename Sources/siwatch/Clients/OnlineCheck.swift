@@ -22,10 +22,11 @@ struct OnlineCheck {
         let skew = NIOLockedValueBox<Int64?>(nil)
         self.configuration = configuration
         self.skew = skew
-        transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) { exchange in
+        transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) {
+            [clock] exchange in
             // A slow answer was on its way for nobody knows how long. Apple's date is cut to the second.
             guard let date = exchange.date, exchange.duration <= .seconds(2) else { return }
-            let ahead = Invocation.current.clock.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
+            let ahead = clock.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
             skew.withLockedValue { $0 = ahead }
         }
     }
