@@ -13,7 +13,7 @@ export TMPDIR := $(CURDIR)/.build/tmp
 export SWIFT_FLAGS := --build-system native -Xswiftc -gnone -Xswiftc -warnings-as-errors \
 	--explicit-target-dependency-import-check error
 BUILD := swift build $(SWIFT_FLAGS)
-TEST := SWIFT_FLAGS="$(SWIFT_FLAGS)" scripts/run_tests.sh
+TEST := scripts/run_tests.sh
 # The folder of what was built.
 BIN = $(shell $(BUILD) --show-bin-path)
 
