@@ -59,7 +59,7 @@ demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	@$(BIN)/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: tests check-rules ## Run what every change has to pass: ARGS="--filter CredentialCoreTests"
+test: tests $(if $(ARGS),,check-rules) ## Run what every change has to pass: ARGS="--filter CredentialCoreTests"
 	@$(TEST) $(ARGS)
 
 .PHONY: test-long
@@ -136,9 +136,9 @@ simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, 
 plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--tests: those that suites find
 	@scripts/plant_bugs.py $(ARGS)
 
-.PHONY: test-simulation
-test-simulation: tests ## Run the simulation's own tests with the bugs that they plant at the edge of the store
-	@SIWATCH_TEST_LONG=1 $(TEST) --filter SimulationTests
+.PHONY: test-full
+test-full: tests ## Run at full length the tests that make test runs shorter, and plant bugs in the simulation
+	@SIWATCH_TEST_FULL=1 $(TEST) --filter 'SimulationTests|RandomTrafficTests|FileWriterTests|ImportUndoCommandTests'
 
 .PHONY: lint
 lint: ## Check format and the places of planted bugs

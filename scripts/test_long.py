@@ -22,7 +22,7 @@ TARGETS = {
     "plant-bugs-of-tests": ["ARGS=--tests"],
     "simulate": ["SEEDS=100000"],
     "simulate-postgres": ["STORE=postgres", "SEEDS=1000"],
-    "test-simulation": [],
+    "test-full": [],
     "test-kills": [],
     "test-chaos": [],
     "test-fleet-kills": [],

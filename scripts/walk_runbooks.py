@@ -1639,6 +1639,23 @@ def an_old_backup(scene):
 
 # MARK: Configuration and resources
 
+@walk("SiwatchFinding", quotes=["would not start again"])
+def a_key_that_is_gone(scene):
+    siwatch = scene.begin()
+    before = siwatch.scrape()
+    key = scene.folder / "siwatch.key"
+    text = key.read_text()
+    key.unlink()
+    after = siwatch.scraped("the key is missed", lambda s: s.value("findings", severity="degraded") > 0)
+
+    def put_back():
+        scene.write("siwatch.key", text)
+        key.chmod(0o600)
+
+    scene.mend = put_back
+    return one(before, after)
+
+
 @walk("SiwatchReloadFailed", quotes=["was not taken over"], says=["event=reload_failed"])
 def a_broken_file(scene):
     siwatch = scene.begin()

@@ -42,6 +42,9 @@ package struct CredentialSealer: TokenSealer {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
+    /// - Returns: why a start with this key file would not open what this process seals; nil if it would.
+    package func trouble(ofKeyFile path: String) -> String? { ring.trouble(ofFile: path) }
+
     package func fingerprint(of token: Secret) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))
     }

@@ -18,6 +18,16 @@ extension KeyRing {
         }
     }
 
+    /// - Returns: why a process that starts with this file could not seal and open as this ring does; nil if it could.
+    func trouble(ofFile path: String) -> String? {
+        do {
+            let lost = Set(keyIDs).subtracting(try KeyRing(contentsOf: path).keyIDs)
+            return lost.isEmpty ? nil : "\(path) no longer holds the key \(lost.sorted().joined(separator: " "))"
+        } catch {
+            return "\(error)"
+        }
+    }
+
     /// Writes a new key to a new file of mode 0600. When it returns, the key is durable and tokens may be sealed with it.
     ///
     /// The file appears whole or not at all, and never replaces another file.

@@ -10,14 +10,12 @@ import siwatch_simulate
 /// Thousands of simulated days.
 @Suite struct SimulationTests {
     private static let isCI = ProcessInfo.processInfo.environment["CI"] != nil
-    /// Whether `make test-simulation` runs this.
-    private static let isLong = ProcessInfo.processInfo.environment["SIWATCH_TEST_LONG"] != nil
 
-    /// `SIMULATION_SEED` picks one run. `SIMULATION_SEEDS` sets the number of runs. Without them CI and `make test-simulation` make as many as
+    /// `SIMULATION_SEED` picks one run. `SIMULATION_SEEDS` sets the number of runs. Without them CI and `make test-full` make as many as
     /// find every situation, and a person waits for fewer.
     private static let seeds: ClosedRange<UInt64> = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
-        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || isLong ? 2_000 : 400))
+        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || Length.isFull ? 2_000 : 400))
     }()
 
     /// Situations that need two accidents at once.
@@ -95,12 +93,12 @@ import siwatch_simulate
     }
 
     @Test(.timeLimit(.minutes(60)), arguments: Scenario.allCases) func aKnownDisasterTakesNobodyForGone(_ scenario: Scenario) async {
-        let (report, took) = await scenario.timed(users: 100)
+        let (report, took) = await scenario.timed(users: Length.of(40, full: 100))
         print("\(scenario): \(report.requests) requests, \(report.answers) answered, in \(took)")
         if report.violation != nil { Issue.record("\(report.description)") }
     }
 
-    @Test(.timeLimit(.minutes(60)), .enabled(if: isLong, "make test-simulation plants bugs"), arguments: PlantedBug.allCases)
+    @Test(.timeLimit(.minutes(60)), .enabled(if: Length.isFull, "make test-full plants bugs"), arguments: PlantedBug.allCases)
     func aPlantedBugIsFound(_ bug: PlantedBug) async {
         if let report = await SimulationCampaign.run(1...2_000, bug: bug).failure, let violation = report.violation {
             return print("\(bug) is found by seed \(report.seed): \(violation)")

@@ -5,6 +5,7 @@
 package enum Metric: String, Sendable, CaseIterable {
     case buildInfo = "build_info"
     case ready
+    case findings
     case notifications = "notifications_total"
     case notificationsRejected = "notifications_rejected_total"
     case notificationLag = "notification_lag_seconds"
@@ -98,6 +99,7 @@ extension Metric {
         switch self {
         case .buildInfo: Definition(.gauge, by: ["version", "database"], "Always 1; the labels say what runs.")
         case .ready: Definition(.gauge, "1 while the daemon is ready, as /readyz says it.")
+        case .findings: Definition(.gauge, by: ["severity"], "What siwatch status finds, by severity: note, degraded or down.")
         case .notifications: Definition(.counter, by: ["type", "outcome"], "Verified notifications settled, by type and outcome.")
         case .notificationsRejected: Definition(.counter, by: ["reason"], "Notifications put into quarantine, by reason.")
         case .notificationLag: Definition(.histogram(buckets: Self.lags), "Time from an event at Apple to its settlement here.")

@@ -27,6 +27,11 @@ extension Telemetry {
         if lines > 0 { count(Metric.logLinesDropped, by: lines) }
     }
 
+    /// - Parameter counts: by severity.
+    package func observe(findings counts: [String: Int]) {
+        for severity in ["note", "degraded", "down"] { gauge(Metric.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
+    }
+
     // MARK: Gauges that are read when somebody asks
 
     /// Reads figures from the tables. A figure that cannot be read is left out, because an old one would pass for today's.

@@ -43,10 +43,7 @@ extension CommandFailure: CustomStringConvertible {
 // MARK: The configuration and its keys
 
 extension CommandFailure {
-    init(_ configuration: InvalidConfiguration) {
-        let lines = configuration.lines
-        self = configuration.isTransient ? .unavailable(lines.joined(separator: "; ")) : .unusable(lines)
-    }
+    init(_ configuration: InvalidConfiguration) { self = .unusable(configuration.lines) }
 
     static func missingKey(of configuration: Configuration) -> CommandFailure {
         .unusable([

@@ -17,7 +17,8 @@ struct Invocation: Sendable {
     var clock = WallClock.system
     /// The file to start this program from once more.
     var program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
-    var parser = TOMLParser()
+    /// Whether it is the only call of its process, which may end with it.
+    var isProcess = false
 
     /// Outside of any call: that of the process.
     @TaskLocal static var current = Invocation(arguments: Array(CommandLine.arguments.dropFirst()))

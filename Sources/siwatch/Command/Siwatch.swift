@@ -34,7 +34,9 @@ struct Siwatch: AsyncParsableCommand {
     static func main() async {
         FirstProcess.begin()
         PrivateMemory.begin()
-        ParseTOML.runIfAsked()
-        await Foundation.exit(Invocation.current.run())
+        ParserGuard.runIfAsked()
+        var invocation = Invocation.current
+        invocation.isProcess = true
+        await Foundation.exit(invocation.run())
     }
 }

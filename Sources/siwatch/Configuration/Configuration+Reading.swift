@@ -7,13 +7,15 @@ import Logging
 
 /// Reads a configuration from TOML, or finds all of its mistakes at once.
 extension Configuration {
-    /// Reads a file. It blocks the thread while the parser works.
+    /// Reads a file.
     ///
-    /// - Parameter credentials: The folder of systemd's credentials. A key file there may be named without a folder.
+    /// - Parameters:
+    ///   - credentials: The folder of systemd's credentials. A key file there may be named without a folder.
+    ///   - isTriedFirst: whether another process parses the file before, because this one must go on. It blocks the thread meanwhile.
     init(
         contentsOf path: String,
         credentials: String? = FileNames.systemCredentials,
-        parser: TOMLParser = Invocation.current.parser
+        isTriedFirst: Bool = false
     ) throws(InvalidConfiguration) {
         let text: String
         do {
@@ -25,9 +27,11 @@ extension Configuration {
         }
         let table: ConfigurationTable
         do {
-            table = try parser.parse(text)
+            if isTriedFirst { try ParserGuard.tryElsewhere(path) }
+            let isGuarded = Invocation.current.isProcess && !isTriedFirst
+            table = try isGuarded ? ParserGuard.parse(text, at: path) : ConfigurationTable(parsing: text)
         } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error.mistake.found(in: KeyLines(text))], isTransient: error.isTransient)
+            throw InvalidConfiguration(source: path, mistakes: [error.found(in: KeyLines(text))])
         }
         do {
             try self.init(table, from: path, credentials: credentials)

@@ -53,8 +53,6 @@ struct InvalidConfiguration: Error, Equatable {
     var source: String
     /// Never empty.
     var mistakes: [ConfigurationMistake]
-    /// The configuration could not be read now, and no mistake is known: exit code 69.
-    var isTransient = false
 }
 
 extension InvalidConfiguration: CustomStringConvertible {

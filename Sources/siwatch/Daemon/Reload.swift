@@ -53,7 +53,7 @@ struct Reload: Service {
             Thread.detachNewThread {
                 continuation.resume(
                     with: Result {
-                        let configuration = try Configuration(contentsOf: source)
+                        let configuration = try Configuration(contentsOf: source, isTriedFirst: true)
                         return (configuration, try Keys(configuration))
                     }
                 )

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import CredentialSealing
 import Foundation
 import NIOConcurrencyHelpers
 import PrometheusMetrics
@@ -61,6 +62,13 @@ actor StatusDesk {
         }
     }
 
+    /// Counts the findings for the metric.
+    nonisolated var examination: Recurring {
+        Recurring(every: Self.slowValidity, onFailure: { _ in }) { [context] in
+            context.telemetry.observe(findings: try await self.report().findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
+        }
+    }
+
     private func note(_ sample: DaemonReport.Sample) {
         course = (course + [sample]).suffix(Self.mostSamples)
     }
@@ -80,6 +88,7 @@ actor StatusDesk {
             tablesReadAt: known?.at,
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
+            keyFileTrouble: context.sealer.trouble(ofKeyFile: context.configuration.encryption.keyFile),
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
             keyTrials: keyTrials.all,

@@ -65,7 +65,7 @@ struct SetUp {
         self.files = files.filter { !FileManager.default.fileExists(atPath: $0.path) }
         // The answers were checked one by one. This asks whether the whole is a configuration.
         do {
-            let table = try Invocation.current.parser.parse(configuration)
+            let table = try ConfigurationTable(parsing: configuration)
             _ = try Configuration(table, from: options.configurationPath)
         } catch let error as InvalidConfiguration {
             throw CommandFailure(error)

@@ -21,6 +21,8 @@ struct DaemonReport: Encodable {
     var tablesReadAt: Timestamp?
     var tablesUnread: String?
     var reload: Reload
+    /// Why a start with the key file on disk would not open what this process seals; nil if it would.
+    var keyFileTrouble: String?
     /// How far Apple's clock is ahead of the clock that siwatch goes by, in milliseconds; nil until Apple has answered.
     var appleClockSkew: Int64?
     /// Whether nothing is deleted by age, because the clock cannot be trusted.

@@ -56,6 +56,12 @@ extension StatusReport {
                 )
             )
         }
+        if let trouble = daemon.keyFileTrouble {
+            let sentence = "siwatch goes on with the sealing key of its start, and would not start again: \(trouble)"
+            findings.append(
+                Finding(.degraded, sentence, remedy: "put the key file back, from where its copy is kept", runbook: "siwatchfinding")
+            )
+        }
         if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
             findings.append(
                 Finding(

@@ -4,7 +4,7 @@
 import TOMLKit
 
 extension ConfigurationTable {
-    /// Parses a TOML document, or ends the process. Only the process of a `TOMLParser` may call this with text from outside.
+    /// Parses a TOML document. At some documents toml++ ends the process, so that text from outside goes through `ParserGuard`.
     ///
     /// - Throws: The first syntax error, with its line and column. The parser cannot go on after an error.
     init(parsing text: String) throws(ConfigurationMistake) {
@@ -53,11 +53,13 @@ extension ConfigurationTable {
     ///
     /// TOMLKit passes C strings, so it loses everything after a NUL, in the text or escaped in a string. Its parser, toml++, has assertions
     /// that also hold in release builds: a name follows the bracket of a header, no brace stands where a value should, and a date is
-    /// followed by a time or by nothing. So `[[[app]]]` ends the process. Fuzzing found these, and no legal siwatch.toml holds any of them.
-    /// The list is not complete, and does not need to be.
+    /// followed by a time or by nothing. So `[[[app]]]` ends the process, as a line separator in a list does and a header of 100,000 names.
+    /// Fuzzing found these, and no legal siwatch.toml holds any of them. The list is not complete, and does not need to be.
     private static func refuseTraps(in text: String) throws(ConfigurationMistake) {
         try refuse(/\0|\\u0000|\\U00000000/, in: text, "a NUL character is not allowed")
         let outline = text.outline
+        try refuse(/[\u{b}\u{c}\u{85}\u{2028}\u{2029}\u{feff}]/, in: outline, "an invisible character stands here")
+        try refuse(/(?m)^[^=.\n]*+(?:\.[^=.\n]*+){32}/, in: outline, "is nested too deeply")
         try refuse(/(?m)^[ \t]*+\[\[?+[ \t]*+(?![A-Za-z0-9_\-"'\]])/, in: outline, "this header does not name its table")
         try refuse(/[\[,]\s*+\}/, in: outline, "a value is expected before the brace")
         try refuse(/[0-9]{4}-[0-9]{2}-[0-9]{2}/, in: outline, "no key here takes a date; strings stand in quotes")

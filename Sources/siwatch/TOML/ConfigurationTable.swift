@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A table of the TOML file, with its keys in order, as the parsing process sends it.
-struct ConfigurationTable: Codable, Equatable, Sendable {
+/// A table of the TOML file, with its keys in order.
+struct ConfigurationTable: Equatable, Sendable {
     /// Not a dictionary, because two keys that are equal in Unicode are two keys in TOML.
     private var entries: [Entry] = []
 
-    private struct Entry: Codable, Equatable {
+    private struct Entry: Equatable {
         var key: String
         var value: ConfigurationValue
     }
@@ -23,7 +23,7 @@ struct ConfigurationTable: Codable, Equatable, Sendable {
 }
 
 /// A value by its TOML type. For a type that no key takes, only the type is kept.
-enum ConfigurationValue: Codable, Equatable, Sendable {
+enum ConfigurationValue: Equatable, Sendable {
     case string(String)
     case integer(Int)
     case boolean(Bool)

@@ -353,11 +353,10 @@ struct ConfigurationFileTests {
 
     @Test func aMistakeInAFileHasItsLineAndItsKey() throws {
         let folder = try TemporaryFolder()
-        let parser = try TOMLParser.built()
         func places(_ text: String) throws -> [String] {
             try folder.write(text, to: "siwatch.toml")
             let path = folder.path("siwatch.toml")
-            let error = try #require(throws: InvalidConfiguration.self) { try Configuration(contentsOf: path, parser: parser) }
+            let error = try #require(throws: InvalidConfiguration.self) { try Configuration(contentsOf: path) }
             return error.mistakes.map { String("\($0)".prefix { $0 != ":" }) }
         }
         let text = #"""

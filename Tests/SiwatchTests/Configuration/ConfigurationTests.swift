@@ -70,7 +70,7 @@ struct ConfigurationTests {
     /// The example must name every key and show every default, so that it cannot go stale.
     @Test func theExampleShowsEveryKeyWithItsDefault() throws {
         let example = Checkout.root.appending(path: "etc/siwatch.toml")
-        var configuration = try Configuration(contentsOf: example.path, credentials: nil, parser: .built())
+        var configuration = try Configuration(contentsOf: example.path, credentials: nil)
         #expect(configuration.source == example.path)
         let folder = example.deletingLastPathComponent().path
         #expect(configuration.encryption.keyFile == "\(folder)/siwatch.key")

@@ -14,6 +14,9 @@ import Testing
         signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\n" }.joined()
     }
 
+    /// More than an undo takes at once.
+    private static let many = Length.of(6_000, full: 20_000)
+
     private func strangers(_ count: Int) -> String {
         (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
     }
@@ -91,9 +94,9 @@ import Testing
 
     @Test(arguments: SiteDatabase.allCases) func aKilledUndoGoesOn(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            let name = try await importLines(strangers(20_000), in: site)
+            let name = try await importLines(strangers(Self.many), in: site)
             let first = try site.folder.start("import", "--undo", name, "--yes")
-            try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 < 20_000 }
+            try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 < Self.many }
             first.signal(SIGKILL)
             await first.exit()
             let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
@@ -105,7 +108,7 @@ import Testing
     /// The daemon takes rows while the undo runs, and no user of the import is left.
     @Test(arguments: SiteDatabase.allCases) func anUndoBesideABusyDaemonLeavesNobody(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            let name = try await importLines(strangers(20_000), in: site)
+            let name = try await importLines(strangers(Self.many), in: site)
             try await site.daemon { _ in
                 try await site.backend.first(of: "SELECT COUNT(*) FROM credential", within: .seconds(120)) { $0 > 0 }
                 let backend = try await site.apple.signIn(50)

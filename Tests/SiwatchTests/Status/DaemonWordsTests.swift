@@ -155,6 +155,29 @@ struct DaemonWordsTests {
         }
     }
 
+    /// The daemon goes on with the key of its start, and nobody would notice before the next start.
+    @Test func aKeyFileThatIsGoneOrAnotherIsSaid() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let (pages, key) = (try await OperationsPages(of: daemon), site.folder.url.appending(path: "siwatch.key"))
+                let good = try String(contentsOf: key, encoding: .utf8)
+                #expect(try await !pages.get("").contains("would not start again"))
+                try FileManager.default.removeItem(at: key)
+                let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
+                #expect(gone.contains("\(key.path): there is no such file"), "\(gone)")
+                let metric = "\nsiwatch_findings{severity=\"degraded\"} 1\n"
+                #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
+                let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
+                for (text, isSaid) in [(other, true), (other + good, false)] {
+                    try text.write(to: key, atomically: true, encoding: .utf8)
+                    #expect(chmod(key.path, 0o600) == 0)
+                    let page = try await pages.get("", within: .seconds(60)) { $0.contains("no longer holds the key") == isSaid }
+                    #expect(page.contains("no longer holds the key") == isSaid, "\(page)")
+                }
+            }
+        }
+    }
+
     /// Its figures come from the tables, and it speaks without them.
     @Test func aDaemonWithoutItsDatabaseSaysSo() async throws {
         try await Site.with(listen: "127.0.0.1:0") { site in

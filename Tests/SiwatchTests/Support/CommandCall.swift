@@ -32,8 +32,7 @@ enum CommandCall {
             arguments: arguments,
             console: Console(input: fileno(given), output: fileno(said), error: fileno(said)),
             environment: Self.environment.merging(environment) { _, new in new },
-            program: try ChildProcess.program("siwatch").path,
-            parser: TOMLParser(program: nil)
+            program: try ChildProcess.program("siwatch").path
         )
         // Commands wait for processes and files, and this process has few threads for all its tests.
         let status = await withTaskExecutorPreference(OwnThread()) { await invocation.run() }

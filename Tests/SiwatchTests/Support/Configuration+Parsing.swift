@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import DaemonHarness
 import Foundation
 
 @testable import siwatch
@@ -16,12 +15,5 @@ extension Configuration {
             throw InvalidConfiguration(source: path, mistakes: [error])
         }
         try self.init(table, from: path, credentials: credentials)
-    }
-}
-
-extension TOMLParser {
-    /// A parser that starts this build's siwatch, because the running program is the tests'.
-    static func built(processorSeconds: Int = 5) throws -> TOMLParser {
-        TOMLParser(program: try ChildProcess.program("siwatch").path, processorSeconds: processorSeconds)
     }
 }

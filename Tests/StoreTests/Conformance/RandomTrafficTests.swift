@@ -3,11 +3,12 @@
 
 import CredentialCore
 import CredentialTesting
+import DaemonHarness
 import Testing
 
 /// With any rows in any order and any crash in between, the store loses nothing, and the counters match the rows.
 @Suite(.schemas, .timeLimit(.minutes(10))) struct RandomTrafficTests {
-    @Test(arguments: StoreKind.allCases, 1...5 as ClosedRange<UInt64>)
+    @Test(arguments: StoreKind.allCases, 1...Length.of(2, full: 20) as ClosedRange<UInt64>)
     func everyRowIsSomewhere(_ kind: StoreKind, _ seed: UInt64) async throws {
         let store = try kind.make()
         var traffic = RandomTraffic(store: store, seed: seed)

@@ -276,10 +276,15 @@ import Testing
         var retention = Retention()
         retention.endedUser = .days(10)
         let store = try kind.make(retention: retention)
-        for user in 0..<2_500 {
-            try await store.grant("user\(user)")
-            if user.isMultiple(of: 3) { try await store.grant("user\(user)", client: "web") }
-        }
+        try await store.run(
+            """
+            WITH RECURSIVE person (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM person WHERE n < 2499)
+            INSERT INTO grant_queue (client_id, user_id, granted_at)
+            SELECT client_id, 'user' || n, ? FROM person JOIN (SELECT 'app' AS client_id UNION ALL SELECT 'web') c
+                ON client_id = 'app' OR n % 3 = 0
+            """,
+            [.at(.start)]
+        )
         while try await !store.settleGrants(at: .start).isEmpty {}
         try await store.run(
             """

@@ -96,8 +96,13 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aReleaseGoesInPortions(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        for number in 0..<1_100 { try await store.requestRevocation("u\(number)", at: Self.asked) }
-        try await store.run("UPDATE revocation_queue SET held_at = 1")
+        try await store.run(
+            """
+            WITH RECURSIVE request (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM request WHERE n < 1100)
+            INSERT INTO revocation_queue (client_id, user_id, requested_at, held_at) SELECT 'app', 'u' || n, ?, 1 FROM request
+            """,
+            [.at(Self.asked)]
+        )
         try await store.run("UPDATE app SET revocations_braked_at = 1, revocations_held = 1100 WHERE name = 'example'")
         let id = try await store.ports.submit(.dropRevocations(app: "example"), at: Self.now)
         var left: [Int] = []

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// What the process says as it ends. A signal handler has no other way to it.
+nonisolated(unsafe) private var lastWords: UnsafeMutablePointer<CChar>?
+
+/// Meets documents at which toml++ aborts, overflows its stack or computes on and on. The known ones are refused before. The others end a
+/// command with a sentence and 78. A daemon tries its new configuration in another process first.
+enum ParserGuard {
+    /// How long a process may compute until a document is parsed, in seconds. A busy machine does not use this time up.
+    private static let longest = 5
+
+    /// Parses the document that stands at `path`, or ends the process. Only one thread of a process may call it.
+    static func parse(_ text: String, at path: String) throws(ConfigurationMistake) -> ConfigurationTable {
+        lastWords = strdup(
+            "siwatch: \(path.printable): cannot be read as TOML: its parser died of it or was not done after \(longest) s, and cannot say where\n"
+        )
+        // A stack of its own, because the parser may have used up this one.
+        let stack = UnsafeMutableRawPointer.allocate(byteCount: stackSize, alignment: 16)
+        var (ours, before) = (stack_t(ss_sp: stack, ss_flags: 0, ss_size: stackSize), stack_t())
+        sigaltstack(&ours, &before)
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in
+            if let lastWords { write(STDERR_FILENO, lastWords, strlen(lastWords)) }
+            _exit(78)
+        }
+        action.sa_flags = SA_ONSTACK
+        let earlier = [SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGXCPU].map { signal in
+            var earlier = sigaction()
+            sigaction(signal, &action, &earlier)
+            return (signal, earlier)
+        }
+        let limits = limitProcessorTime()
+        defer {
+            if var limits { setrlimit(processorTime, &limits) }
+            for (signal, var action) in earlier { sigaction(signal, &action, nil) }
+            sigaltstack(&before, nil)
+            stack.deallocate()
+            free(lastWords)
+            lastWords = nil
+        }
+        return try ConfigurationTable(parsing: text)
+    }
+
+    private static let stackSize = 65_536
+    private static let processorTime = __rlimit_resource_t(RLIMIT_CPU.rawValue)
+
+    /// Lowers the soft limit only. At the hard limit the signal is SIGKILL, which nobody can handle.
+    ///
+    /// - Returns: the limits before.
+    private static func limitProcessorTime() -> rlimit? {
+        var (limits, usage) = (rlimit(), rusage())
+        guard getrlimit(processorTime, &limits) == 0, getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return nil }
+        let before = limits
+        limits.rlim_cur = min(rlim_t(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + longest), limits.rlim_max)
+        setrlimit(processorTime, &limits)
+        return before
+    }
+
+    // MARK: In another process
+
+    private static let trial = ["siwatch", "parse-toml"]
+
+    /// Parses standard input and ends the process, if it was started for that; returns otherwise.
+    ///
+    /// It is no command of ArgumentParser, which needs longer to begin than a configuration to be parsed.
+    static func runIfAsked() {
+        guard CommandLine.arguments == trial else { return }
+        let text = String(decoding: (try? FileHandle.standardInput.readToEnd()) ?? Data(), as: UTF8.self)
+        // What is wrong with it is said by the process that asks.
+        _ = try? parse(text, at: "")
+        exit(0)
+    }
+
+    /// Waits for another process, this program once more, to parse the file. The program is started by its open file, so that a daemon whose
+    /// program was replaced tries as before.
+    ///
+    /// - Throws: why this process must not parse it.
+    static func tryElsewhere(_ path: String) throws(ConfigurationMistake) {
+        var (actions, attributes) = (posix_spawn_file_actions_t(), posix_spawnattr_t())
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, path, O_RDONLY, 0)
+        for output in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0) }
+        // Some descriptors do not close themselves, for instance SwiftNIO's.
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+            if let descriptor = Int32(name), descriptor > STDERR_FILENO { posix_spawn_file_actions_addclose(&actions, descriptor) }
+        }
+        var (none, all) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+        var arguments = trial.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var (process, status): (pid_t, Int32) = (0, 0)
+        let result = posix_spawn(&process, "/proc/self/exe", &actions, &attributes, &arguments, environ)
+        guard result == 0 else { throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(systemError(result))") }
+        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else {
+            throw ConfigurationMistake(place: .file, problem: "cannot be read as TOML: its parser died of it in another process")
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Testing
+
+@testable import siwatch
+
+struct TOMLTests {
+    /// Documents that make toml++ abort or overflow its stack, if nothing refuses them first.
+    @Test(arguments: [
+        "\u{feff}\u{feff}[[[app]]]\n", "\u{feff}\u{feff}[[\u{85}\"x\"'''07:32:00binf", "a=[1,\u{2028}+\u{2029}\u{2028}e,a\u{b}",
+        "a = [1,\u{2028}]\n", "a = [\u{2028}]\n", "a = [\u{2029}]\n", "a = [\u{85}]\n", "a={b=[\u{85}]}",
+        "[a" + String(repeating: ".a", count: 120_000) + "]\n",
+    ])
+    func aDocumentThatEndsItsParserIsRefused(_ text: String) throws {
+        let error = try #require(throws: ConfigurationMistake.self) { try ConfigurationTable(parsing: text) }
+        #expect(["an invisible character stands here", "is nested too deeply"].contains(error.problem))
+    }
+
+    @Test func everyValueComesOverAsItIs() throws {
+        let text = #"""
+            "" = -9223372036854775808
+            a = [9223372036854775807, 0x10, 1.0, inf, nan, true, 07:32:00, {}, [], ""]
+            "\u00e9" = 1
+            "e\u0301" = 2
+            s = "\u0001\u007f\uFFFF\U0010FFFF\"\\/ \u2028\r\n\t"
+            [b.c]
+            "x.y" = '''
+            two
+            lines'''
+            [[d]]
+            [[d]]
+            e = 1
+            """#
+        let table = try ConfigurationTable(parsing: text)
+        // Swift treats two of them as equal.
+        #expect(Set(table.keys.map { Array($0.utf8) }).count == 7)
+        #expect(table[""] == .integer(.min))
+        let list = try #require(table["a"]?.list)
+        #expect(
+            list == [
+                .integer(.max), .integer(16), .float, .float, .float, .boolean(true), .time, .table(ConfigurationTable()), .list([]),
+                .string(""),
+            ]
+        )
+        #expect(table["s"]?.string == "\u{1}\u{7f}\u{ffff}\u{10ffff}\"\\/ \u{2028}\r\n\t")
+        #expect(table["b"]?.table?["c"]?.table?["x.y"] == .string("two\nlines"))
+        #expect(table["d"]?.list?.count == 2)
+    }
+
+    @Test func aDateIsSaidToBeOne() throws {
+        // In strings and comments a date is allowed.
+        #expect(try ConfigurationTable(parsing: "a = '2020-01-01' # 2020-01-01\n")["a"] == .string("2020-01-01"))
+        #expect(ConfigurationValue.date.kind == "a date")
+    }
+
+    @Test func aSyntaxErrorKeepsItsPlace() throws {
+        let error = #expect(throws: ConfigurationMistake.self) { try ConfigurationTable(parsing: "[database]\npath = \n") }
+        #expect(error?.place == .position(line: 2, column: 8))
+    }
+
+    @Test(arguments: ["a.", "[[a]]\n[a.", "a = "])
+    func whatIsNestedTooDeeplyIsRefused(_ opening: String) throws {
+        let text =
+            opening.hasSuffix("= ")
+            ? opening + String(repeating: "[", count: 40) + String(repeating: "]", count: 40)
+            : opening + Array(repeating: "b", count: 40).joined(separator: ".") + (opening.hasPrefix("[") ? "]" : " = 1")
+        let error = #expect(throws: ConfigurationMistake.self) { try ConfigurationTable(parsing: text) }
+        #expect(error?.problem == "is nested too deeply")
+    }
+}
