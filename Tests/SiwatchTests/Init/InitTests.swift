@@ -113,6 +113,8 @@ struct InitTests {
         ("--client-id", "A1B2C3D4E5.com.example.app", "leave out the team"),
         ("--client-id", "example", "is no App ID or Services ID"),
         ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
+        ("--webhook", "https://example.com:70000/", "with a port up to 65535"),
+        ("--webhook", "https://169.254.169.254/", "where clouds hand out credentials"),
         ("--backend-user", "nobody-has-this-name", "this host knows no user"),
         ("--key", "certificate.p8", "is a certificate, and no key"),
         ("--key", "rsa.p8", "is not a private key"),
