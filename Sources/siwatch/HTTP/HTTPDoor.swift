@@ -20,10 +20,8 @@ struct HTTPDoor: Service {
     let watch: DoorWatch
     let certificate: ServerCertificate?
     let logger: Logger
+    let limits: ConnectionLimits
     let onListening: @Sendable (_ address: String) -> Void
-
-    /// A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
-    private static let limits = ConnectionLimits(count: 4096, request: .seconds(10), answer: .seconds(40), idle: .minutes(1))
 
     func run() async throws {
         let address: BindAddress
@@ -35,7 +33,7 @@ struct HTTPDoor: Service {
         }
         let server = BoundedServer(
             address: address,
-            limits: Self.limits,
+            limits: limits,
             certificate: certificate,
             logger: logger,
             onListening: { port in
@@ -109,7 +107,9 @@ extension Daemon {
             },
             watch: watch,
             certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
-            logger: quiet
+            logger: quiet,
+            // A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
+            limits: .init(count: OpenFileLimit.connections(of: context.configuration), answer: .seconds(40), idle: .minutes(1))
         ) { [logger = context.logger] address in
             logger.log(.doorOpen, ["address": "\(address)"])
         }

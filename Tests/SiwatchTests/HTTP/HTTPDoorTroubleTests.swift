@@ -8,6 +8,7 @@ import Foundation
 import GRDB
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import NIOSSL
 import Testing
 
@@ -107,6 +108,31 @@ import Testing
                 let page = try await poll
                 #expect(page.status == 200 && page["changes.0.user_id"] == "ann", "\(page.text)")
             }
+        }
+    }
+
+    /// A shell or a container may allow few files. The idlest connections close, and Apple, the database and the next backend have room.
+    @Test func idleConnectionsLeaveRoomForEverythingElse() async throws {
+        try await withSite { site in
+            let limited = ["--nofile=256:256", try ChildProcess.program("siwatch").path, "run", "--config", site.folder.configurationPath]
+            let daemon = try ChildProcess(URL(filePath: "/usr/bin/prlimit"), limited)
+            defer { daemon.signal(SIGKILL) }
+            let door = try await Door(of: daemon, in: site.folder)
+            let pages = try await OperationsPages(of: daemon)
+            let port = try #require(Int(door.url.split(separator: ":").last ?? ""))
+            var idle: [any Channel] = []
+            for _ in 1...400 {
+                idle.append(try await ClientBootstrap(group: HTTPClient.defaultEventLoopGroup).connect(host: "127.0.0.1", port: port).get())
+            }
+            try await eventually { idle.first?.isActive == false }
+            #expect(idle.last?.isActive == true)
+            try await site.settle(try await site.apple.signIn(3))
+            try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
+            #expect(try await signIn(at: door).status == 200)
+            #expect(try await pages.get("readyz") == "ok\n")
+            for channel in idle { try? await channel.close() }
+            daemon.signal(SIGTERM)
+            #expect(await daemon.exit() == 0, "\(daemon.output.suffix(5))")
         }
     }
 
