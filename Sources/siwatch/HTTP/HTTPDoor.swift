@@ -24,15 +24,17 @@ struct HTTPDoor: Service {
     let onListening: @Sendable (_ address: String) -> Void
 
     func run() async throws {
-        let address: BindAddress
+        let host: String
+        let port: Int?
         switch listen {
-        case .address(let listen): address = .hostname(listen.host, port: listen.port)
+        case .address(let address): (host, port) = (address.host, address.port)
         case .socket(let path):
             if let reason = UnixSocket.obstacle(at: path) { throw unavailable(path, reason) }
-            address = .unixDomainSocket(path: path)
+            (host, port) = (path, nil)
         }
         let server = BoundedServer(
-            address: address,
+            host: host,
+            port: port,
             limits: limits,
             certificate: certificate,
             logger: logger,

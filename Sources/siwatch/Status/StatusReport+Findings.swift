@@ -32,6 +32,10 @@ extension StatusReport {
             let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
             findings.append(Finding(.down, "its last sign of life here: \(ago(aliveAt)). \(causes)", runbook: "siwatchnotready"))
         }
+        if daemon == nil, isRunning, daemonSilence == nil {
+            let sentence = "siwatch runs and cannot be asked, so the tables alone speak"
+            findings.append(Finding(.degraded, ([sentence] + barriers).joined(separator: "; "), runbook: "siwatchnotready"))
+        }
         findings += daemonSilence.map { [$0] } ?? []
         findings += lanesWithoutOwner.map { lane in
             Finding(.down, "no siwatch owns the lane \(lane.printable)", runbook: "siwatchlanewithoutowner")

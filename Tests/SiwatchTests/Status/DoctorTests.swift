@@ -9,7 +9,7 @@ import Testing
 struct DoctorTests {
     @Test(arguments: SiteDatabase.allCases)
     func itSaysWhyNothingAppears(_ database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
+        try await Site.with(on: database, ["operations": "socket = \"siwatch.sock\""]) { site in
             let down = try await site.folder.siwatch("doctor")
             #expect(down.status == 2 && down.output.contains("wrong    no siwatch runs on this database"), "\(down)")
             try await site.daemon { _ in
