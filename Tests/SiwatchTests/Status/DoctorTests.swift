@@ -12,6 +12,7 @@ struct DoctorTests {
         try await Site.with(on: database, ["operations": "socket = \"siwatch.sock\""]) { site in
             let down = try await site.folder.siwatch("doctor")
             #expect(down.status == 2 && down.output.contains("wrong    no siwatch runs on this database"), "\(down)")
+            #expect(!down.output.contains { $0.hasPrefix("ok ") && $0.contains("can be written") }, "the daemon says it: \(down)")
             try await site.daemon { _ in
                 let user = try await site.apple.signIn(1)
                 let unknown = try await site.folder.siwatch("doctor", user[0].userID)
