@@ -277,6 +277,12 @@ extension DatabaseLocation {
         }
     }
 
+    /// Whether backends may open the file: none comes over HTTP, or one is in the file's group.
+    func isOpenedByBackends(with http: Configuration.HTTP) -> Bool {
+        guard case .file(let file) = self else { return false }
+        return http.clients.isEmpty || GroupAccess(path: file.path).hasMembers
+    }
+
     /// The message for a database that does not exist.
     var absence: String {
         if case .file(let file) = self, file.isEmptyFile {

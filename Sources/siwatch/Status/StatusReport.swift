@@ -89,7 +89,7 @@ struct StatusReport: Encodable {
             self.replicas = replicas
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
         }
-        hasWALResetBug = database.hasWALResetBug
+        hasWALResetBug = database.hasWALResetBug && database.isOpenedByBackends(with: configuration.http)
         let now = try await FleetMembership.clock(of: store).now
         at = now
         aliveAt = try await store.aliveAt

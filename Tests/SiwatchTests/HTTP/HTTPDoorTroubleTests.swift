@@ -10,6 +10,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
+import SQLiteStore
 import Testing
 
 /// The HTTP door where something goes wrong, and where it stands elsewhere than on a loopback port.
@@ -25,6 +26,19 @@ import Testing
         let folder = try WatchedFolder()
         defer { folder.remove() }
         _ = try await Site.with(folder, on: database, listen: "127.0.0.1:0", try Door.table(in: folder, listen: listen, more), body)
+    }
+
+    /// Where backends come over HTTP only, none opens the file, and nobody has to set a PRAGMA.
+    @Test func noPragmaIsAskedOfBackendsThatComeOverHTTP() async throws {
+        let advice = "PRAGMA wal_autocheckpoint=0"
+        try await withSite { site in
+            let page = try await site.folder.siwatch("status").output.joined()
+            #expect(!page.contains(advice), "\(page)")
+        }
+        try await Site.with { site in
+            let page = try await site.folder.siwatch("status").output.joined()
+            #expect(page.contains(advice) == SQLiteLibrary.hasWALResetBug, "\(page)")
+        }
     }
 
     /// siwatch dies at any moment of a request. Told again with its key, it is one row.
