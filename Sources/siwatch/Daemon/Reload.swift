@@ -35,7 +35,11 @@ struct Reload: Service {
 
     private func reload() async {
         do {
-            let (configuration, keys) = try await read()
+            // It waits for files and for the parser.
+            let (configuration, keys) = try await onOwnThread { [source] in
+                let configuration = try Configuration(contentsOf: source)
+                return (configuration, try Keys(configuration))
+            }
             takeOver(configuration, keys)
             telemetry.configurationLoaded(at: clock.now)
             await comment(configuration)
@@ -44,20 +48,6 @@ struct Reload: Service {
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
             keep(mistakes ?? ["\(error)"])
             logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
-        }
-    }
-
-    /// On a thread of its own, because it waits for files and for the parser. Everything else goes on meanwhile.
-    private func read() async throws -> (Configuration, Keys) {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(
-                    with: Result {
-                        let configuration = try Configuration(contentsOf: source)
-                        return (configuration, try Keys(configuration))
-                    }
-                )
-            }
         }
     }
 
