@@ -193,6 +193,8 @@ struct TroubleTests {
                 try #require(chmod(path, mode) == 0)
                 let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
                 #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
+                #expect(try await pages.get("readyz/tables") == body)
+                #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
                 #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
                 #expect(await daemon.line(containing: "inserts_blocked") != nil)
                 for command in ["check", "status"] {

@@ -94,6 +94,7 @@ import Testing
                 }
                 let page = try await OperationsPages(of: daemon).get("readyz")
                 #expect(page.contains("the HTTP door finds no database for writing: the database is locked"), "\(page)")
+                #expect(page.components(separatedBy: "the database is locked").count == 2, "a cause stands once: \(page)")
                 try await blocker.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
                 #expect(try await door.post("/apple/notifications", bytes: body).status == 200)
                 #expect(await daemon.line(containing: "\"event\":\"door_recovered\"") != nil)

@@ -109,6 +109,34 @@ struct DaemonWordsTests {
         }
     }
 
+    /// It is the cause of three findings, and of two reasons not to be ready.
+    @Test func aServerThatIsAwayIsNamedOnce() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0", Self.socket) { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                _ = try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" }
+                server.takeDown()
+                let reason = "the database cannot be reached"
+                let ready = try await pages.get("readyz", within: .seconds(60)) {
+                    $0.contains("insert: \(reason)") && $0.contains("no progress")
+                }
+                #expect(ready.components(separatedBy: reason).count == 2 && ready.contains("no progress"), "\(ready)")
+                let page = try await pages.get("", within: .seconds(60)) {
+                    $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, so that")
+                }
+                #expect(page.components(separatedBy: reason).count == 2, "\(page)")
+                let (status, said) = try await site.folder.siwatch("health")
+                #expect(status == 2 && said.joined().hasPrefix("down: backends cannot insert: \(reason)"), "\(said)")
+                try server.bringUp()
+            }
+            server.takeDown()
+            let said = try await site.folder.siwatch("status").output.joined(separator: "\n")
+            #expect(said.contains("no siwatch answers on this host") && !said.contains("systemctl start"), "it could not start: \(said)")
+        }
+    }
+
     /// It holds the lock and answers nobody.
     @Test func aFrozenDaemonIsNamed() async throws {
         try await Site.with(Self.socket) { site in
