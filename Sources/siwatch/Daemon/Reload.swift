@@ -11,6 +11,7 @@ import UnixSignals
 /// Reads the configuration again on SIGHUP, and applies every part that can change while siwatch runs. On any mistake it applies nothing.
 struct Reload: Service {
     let source: String
+    let store: any CredentialStore
     let signals: UnixSignalsSequence
     let notifier: SystemdNotifier
     let logger: Logger
@@ -36,9 +37,15 @@ struct Reload: Service {
     private func reload() async {
         do {
             // It waits for files and for the parser.
-            let (configuration, keys) = try await onOwnThread { [source] in
+            let (configuration, keys) = try await onOwnThread { [source, store] in
                 let configuration = try Configuration(contentsOf: source)
-                return (configuration, try Keys(configuration))
+                let keys = try Keys(configuration)
+                do {
+                    try keys.check(store, of: configuration)
+                } catch is StoreError {
+                    // A database that is away says so by itself.
+                }
+                return (configuration, keys)
             }
             takeOver(configuration, keys)
             telemetry.configurationLoaded(at: clock.now)

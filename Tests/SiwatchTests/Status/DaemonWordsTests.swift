@@ -245,9 +245,17 @@ struct DaemonWordsTests {
     }
 
     /// A reload that failed stays visible until one succeeds.
-    @Test func aFailedReloadIsAFinding() async throws {
-        try await Site.with(listen: "127.0.0.1:0", Self.socket) { site in
+    @Test(arguments: SiteDatabase.allCases) func aFailedReloadIsAFinding(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
             try await site.daemon { daemon in
+                // siwatch works with the key that it has read, and a start would end at once.
+                let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
+                try FileManager.default.moveItem(at: key, to: away)
+                daemon.signal(SIGHUP)
+                let keyless = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains("was not taken over") }
+                #expect(keyless.contains("was not taken over: encryption.key_file: \(key.path) is missing"), "\(keyless)")
+                #expect(keyless.contains("health: degraded"), "\(keyless)")
+                try FileManager.default.moveItem(at: away, to: key)
                 try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
                 daemon.signal(SIGHUP)
                 let pages = try await OperationsPages(of: daemon)
