@@ -1011,7 +1011,7 @@ def unknown_signing_key(scene):
     return one(before, siwatch.scraped("a notification waits", waits), lead=60)
 
 
-@walk("SiwatchQueueHeadStuck", quotes=["wait a week for an app of the configuration to name their client",
+@walk("SiwatchQueueHeadStuck", quotes=["a week for an app of the configuration to name their client",
                                        "Grants name clients that no app in the configuration has"], says=["event=unknown_clients"])
 def unknown_client(scene):
     siwatch = scene.begin()
@@ -1029,7 +1029,7 @@ def unknown_client(scene):
 
 
 @walk("SiwatchQueueHeadStuck", variant="dated ahead",
-      quotes=["are dated ahead of the clock", "Grants are dated ahead of Apple's clock"], says=["event=grants_from_future"])
+      quotes=["dated ahead of the clock", "Grants are dated ahead of Apple's clock"], says=["event=grants_from_future"])
 def dated_ahead(scene):
     scene.use_clock()
     siwatch = scene.begin()

@@ -23,12 +23,19 @@ package enum HostAddress {
         return addresses
     }
 
+    /// Whether a host is written as an address that `resolve` refuses, in any form that the system's resolver takes. A name is not looked up.
+    package static func isDangerousAsWritten(_ host: String) -> Bool {
+        (try? addresses(of: String(host.prefix { $0 != "%" }), AI_NUMERICHOST))?.contains(where: isDangerous) ?? false
+    }
+
     /// Looks a host up, on the thread of the caller.
     ///
+    /// - Parameter flags: of getaddrinfo(3).
     /// - Returns: numeric addresses, at least one, in the system's order.
-    package static func addresses(of host: String) throws(Refused) -> [String] {
+    package static func addresses(of host: String, _ flags: Int32 = 0) throws(Refused) -> [String] {
         let host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         var hints = addrinfo()
+        hints.ai_flags = flags
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var list: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(host, nil, &hints, &list) == 0, let first = list else { throw Refused(description: "its host has no address") }

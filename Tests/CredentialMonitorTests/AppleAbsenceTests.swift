@@ -12,11 +12,11 @@ struct AppleAbsenceTests {
     private let start = Timestamp(milliseconds: 1_750_000_000_000)
 
     private func failed(_ kind: String = "status 503", after seconds: Int, app: String = "example") -> AppleAbsence.News? {
-        absence.failed(app, kind, at: start.advanced(by: .seconds(seconds)))
+        absence.failed(app, .codes, kind, at: start.advanced(by: .seconds(seconds)))
     }
 
-    private func answered(after seconds: Int) -> AppleAbsence.News? {
-        absence.answered("example", at: start.advanced(by: .seconds(seconds)))
+    private func answered(_ lane: AskingLane = .codes, after seconds: Int) -> AppleAbsence.News? {
+        absence.answered("example", lane, at: start.advanced(by: .seconds(seconds)))
     }
 
     @Test func oneFailureIsChance() {
@@ -53,6 +53,19 @@ struct AppleAbsenceTests {
     @Test func appleIsBackWithTheFirstAnswerAfterAMinuteOfQuiet() {
         for second in 0...2 { _ = failed(after: second) }
         #expect(answered(after: 62) == .init(failures: 3, lasts: .seconds(62)))
+    }
+
+    /// Codes fail for an hour, one each minute, and a good check between any two neither ends the absence nor moves its beginning.
+    @Test func goodChecksEndNoAbsenceOfCodes() {
+        for second in stride(from: 0, to: 3600, by: 60) {
+            _ = failed(after: second)
+            for later in 1...6 { #expect(answered(.checks, after: second + 9 * later) == nil) }
+            let told = absence.told(at: start.advanced(by: .seconds(second + 59)))
+            #expect(second == 0 || told.map(\.since) == [start], "\(second): \(told)")
+        }
+        // Nobody signs in any more.
+        #expect(answered(.checks, after: 3539 + 299) == nil)
+        #expect(answered(.checks, after: 3540 + 300) == .init(failures: 60, lasts: .seconds(3840)))
     }
 
     @Test func eachAppCountsForItself() {

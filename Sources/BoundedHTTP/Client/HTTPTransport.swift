@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import AsyncHTTPClient
+package import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
@@ -65,7 +66,8 @@ package struct HTTPTransport: Sendable {
     /// A request without its own headers and its body. Parsing the URL costs more than the rest, and there are only a few URLs.
     private func blank(_ method: HTTPMethod, _ url: String) throws -> HTTPClient.Request {
         if let blank = blanks.withLockedValue({ $0[url] }), blank.method == method { return blank }
-        var blank = try HTTPClient.Request(url: url, method: method)
+        guard let target = URL(string: url), target.canBeAsked else { throw HTTPClientError.invalidURL }
+        var blank = try HTTPClient.Request(url: target, method: method)
         blank.headers.add(name: "user-agent", value: userAgent)
         blanks.withLockedValue { [blank] in $0[url] = blank }
         return blank
@@ -73,6 +75,16 @@ package struct HTTPTransport: Sendable {
 }
 
 struct Withheld: Error {}
+
+extension URL {
+    /// Whether a request can go there. async-http-client ends the process at a port over 65535, and Foundation reads one of twenty digits
+    /// as none.
+    package var canBeAsked: Bool {
+        guard let scheme, ["http", "https"].contains(scheme.lowercased()), let host, !host.isEmpty else { return false }
+        let port = absoluteString.firstMatch(of: /^[A-Za-z]+:\/\/[^\/?#]*:([0-9]+)(?:[\/?#]|$)/)?.1
+        return port.map { UInt16($0) ?? 0 > 0 } ?? true
+    }
+}
 
 extension HTTPClient.Configuration {
     /// Certificates fully verified, for the host's own name, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
 package import Hummingbird
 import HummingbirdCore
 package import Logging
+import NIOConcurrencyHelpers
 import NIOCore
 import ServiceLifecycle
 
 /// Serves HTTP/1 over a limited number of connections, each with limited time and limited heads of requests.
 package struct BoundedServer: Service {
     private let address: BindAddress
+    /// The path of a Unix socket; nil for TCP.
+    private let socket: String?
     private let limits: ConnectionLimits
     private let certificate: ServerCertificate?
     private let logger: Logger
@@ -17,19 +21,22 @@ package struct BoundedServer: Service {
     private let respond: @Sendable (Request) async -> Response
 
     /// - Parameters:
-    ///   - address: a name or an address of this machine, with a port, of which 0 lets the system choose; or the path of a Unix socket.
+    ///   - host: a name or an address of this machine; or the path of a Unix socket, if there is no port.
+    ///   - port: 0 lets the system choose.
     ///   - certificate: nil for a server without TLS.
     ///   - onListening: called with the port, or 0, once the server listens.
     ///   - respond: answers a request. It decides how much of a body it collects; `limits.answer` bounds the time.
     package init(
-        address: BindAddress,
+        host: String,
+        port: Int? = nil,
         limits: ConnectionLimits,
         certificate: ServerCertificate? = nil,
         logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void,
         respond: @escaping @Sendable (Request) async -> Response
     ) {
-        self.address = address
+        socket = port == nil ? host : nil
+        address = port.map { .hostname(host, port: $0) } ?? .unixDomainSocket(path: host)
         self.limits = limits
         self.certificate = certificate
         self.logger = logger
@@ -37,11 +44,31 @@ package struct BoundedServer: Service {
         self.respond = respond
     }
 
-    /// Serves until a graceful shutdown.
+    /// Serves until a graceful shutdown. If somebody removes the socket, listens there anew, and answers meanwhile what came before.
     ///
     /// - Throws: `IOError` if the address is taken, or is not an address of this machine.
     package func run() async throws {
-        let application = Application(
+        guard let socket else { return try await application().run() }
+        try await withThrowingDiscardingTaskGroup { group in
+            while !group.isCancelled, !Task.isShuttingDownGracefully {
+                let isBound = NIOLockedValueBox(false)
+                let listening = ServiceGroup(services: [application { isBound.withLockedValue { $0 = true } }], logger: logger)
+                group.addTask { try await listening.run() }
+                repeat {
+                    try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(1)) }
+                } while !group.isCancelled && !Task.isShuttingDownGracefully && !(isBound.withLockedValue(\.self) && isGone(socket))
+                await listening.triggerGracefulShutdown()
+            }
+        }
+    }
+
+    /// Whether nothing stands at the path, and its folder lets a socket be made there.
+    private func isGone(_ path: String) -> Bool {
+        access(path, F_OK) != 0 && errno == ENOENT && access(URL(filePath: path).deletingLastPathComponent().path, W_OK) == 0
+    }
+
+    private func application(_ onBound: @escaping @Sendable () -> Void = {}) -> some Service {
+        Application(
             responder: CallbackResponder<BasicRequestContext> { request, _ in
                 let response = await respond(request)
                 // A client takes a body after HEAD for the next answer.
@@ -57,10 +84,12 @@ package struct BoundedServer: Service {
                 // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
                 availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? 0) },
+            onServerRunning: { channel in
+                await onListening(channel.localAddress?.port ?? 0)
+                onBound()
+            },
             logger: logger
         )
-        try await application.run()
     }
 
     /// In bytes. Honest clients send a few short headers.

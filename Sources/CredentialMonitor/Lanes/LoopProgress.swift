@@ -72,13 +72,16 @@ package final class LoopProgress: Sendable {
     }
 
     /// Why nothing turns, and which loops do not; nil if all turn.
-    package var trouble: String? {
+    ///
+    /// - Parameter known: what the reader hears too, and so need not hear twice.
+    package func trouble(besides known: String? = nil) -> String? {
         let (turns, refusals) = (turns.withLockedValue { $0 }, refusals.withLockedValue { $0 })
         let silent = silent(in: turns)
         guard !silent.isEmpty || !hungWriter.isEmpty else { return nil }
         let heard = refusals.filter { silent.contains($0.key.description) }.max { $0.value.at < $1.value.at }
         let list = "no progress: \((silent + hungWriter).joined(separator: ", "))"
-        return [heard?.value.cause, list].compactMap(\.self).joined(separator: "; ")
+        let cause = heard?.value.cause.flatMap { known?.contains($0) == true ? nil : $0 }
+        return [cause, list].compactMap(\.self).joined(separator: "; ")
     }
 
     /// Loops that do not even hear of trouble, by name, and a writer whose commit does not end. Only a hang is worth a restart: a new

@@ -100,8 +100,8 @@ struct Pace: Sendable {
         breakers.forgetProofs(after: answeredAt)
         if let kind = signal.kind { telemetry.answers.note(kind, at: answeredAt, of: app, lane) }
         switch signal {
-        case .clear, .blamed, .throttled, .other: telemetry.appleAnswered(app, at: answeredAt)
-        case .unavailable(let kind, _): telemetry.appleFailed(app, kind, at: answeredAt)
+        case .clear, .blamed, .throttled, .other: telemetry.appleAnswered(app, lane, at: answeredAt)
+        case .unavailable(let kind, _): telemetry.appleFailed(app, lane, kind, at: answeredAt)
         case .unasked: break
         }
         switch signal {

@@ -48,6 +48,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case logPinned = "log_pinned"
     case logEmptied = "log_emptied"
     case databaseDisplaced = "database_displaced"
+    case sharedMemoryCut = "shared_memory_cut"
     case databaseInPlace = "database_in_place"
     case insertsBlocked = "inserts_blocked"
     case insertsPossible = "inserts_possible"
@@ -139,6 +140,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .logPinned:
             (.warning, "A transaction keeps the database from clearing away what was erased; erased tokens stay readable in its files")
         case .logEmptied: (.notice, "No transaction keeps the database from clearing away what was erased any more")
+        case .sharedMemoryCut: (.error, "Somebody cut off the database's shared memory, which ends a siwatch at work by SIGBUS")
         case .databaseDisplaced:
             (.error, "The database file was moved, removed or replaced while siwatch has it open; siwatch is not ready")
         case .schemaForeign: (.error, "The tables are not as siwatch made them; a trigger there can copy tokens")

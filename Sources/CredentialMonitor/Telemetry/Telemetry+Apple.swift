@@ -36,14 +36,14 @@ extension Telemetry {
     }
 
     /// Notes a request without a usable answer.
-    func appleFailed(_ app: String, _ kind: String, at now: Timestamp) {
-        guard let news = absence.failed(app, kind, at: now) else { return }
+    func appleFailed(_ app: String, _ lane: AskingLane, _ kind: String, at now: Timestamp) {
+        guard let news = absence.failed(app, lane, kind, at: now) else { return }
         logger.log(.appleUnreachable, ["app": "\(app)", "error": "\(kind)"].adding(news))
     }
 
     /// Notes an answer, whatever it says.
-    func appleAnswered(_ app: String, at now: Timestamp) {
-        guard let news = absence.answered(app, at: now) else { return }
+    func appleAnswered(_ app: String, _ lane: AskingLane, at now: Timestamp) {
+        guard let news = absence.answered(app, lane, at: now) else { return }
         logger.log(.appleReachable, ["app": "\(app)"].adding(news))
     }
 

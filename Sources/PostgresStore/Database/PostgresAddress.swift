@@ -123,6 +123,9 @@ extension PostgresAddress {
         if parts["password"] != nil || parts["sslpassword"] != nil {
             return "must not hold a password; name a file that holds it in database.password_file"
         }
+        // libpq reads them only to connect.
+        let ports = parts["port"]?.split(separator: ",") ?? []
+        guard ports.allSatisfy({ UInt16($0) ?? 0 > 0 }) else { return "must name ports from 1 to 65535" }
         if parts["service"] != nil { return "must name the server itself, and no service of a file of libpq's" }
         let keywords = ["options", "application_name", "client_encoding", "target_session_attrs", "replication"]
         let ours = keywords.filter { parts[$0] != nil }

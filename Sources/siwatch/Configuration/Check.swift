@@ -43,12 +43,14 @@ struct Check: AsyncParsableCommand {
             throw CommandFailure.unusable(mistakes + error.messages)
         }
         var isThere = false
+        // Reading mends it.
+        let cut = database.cutMemory.map { ["\(database.place): \($0)"] } ?? []
         var warnings: [String] = []
         var obstacles = database.obstacles
         do {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles
-            warnings = server.warnings + (database.space?.warning.map { ["\(database.place): \($0)"] } ?? [])
+            warnings = cut + server.warnings + (database.space?.warning.map { ["\(database.place): \($0)"] } ?? [])
             isThere = try server.obstacles.isEmpty && database.exists()
             // Reading beside a daemon needs the right to write too.
             if isThere, obstacles.isEmpty {

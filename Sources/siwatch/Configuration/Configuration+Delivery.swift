@@ -24,6 +24,12 @@ extension Configuration {
         /// Whether the URL may lead to a link-local address.
         var allowAnyAddress = false
 
+        /// Why no webhook could go where the URL is written to go; nil for a name, which is looked up for each delivery.
+        var danger: String? {
+            guard !allowAnyAddress, HostAddress.isDangerousAsWritten(url.host ?? "") else { return nil }
+            return "leads to an address where clouds hand out credentials; if you want that, allow_any_address = true"
+        }
+
         /// For people: without the query, which may hold a token.
         var shownURL: String { url.absoluteString.withoutQuery.printable }
     }
@@ -46,6 +52,7 @@ extension Configuration {
             for app in delivery.apps where !app.isEmpty && !apps.contains(where: { $0.name == app }) {
                 root.note(.at("delivery[\(index)].apps", "names an app that is not configured"))
             }
+            if let danger = delivery.danger { root.note(.at("delivery[\(index)].url", danger)) }
             if delivery.caFile != nil, delivery.url.scheme == "http" {
                 root.note(.at("delivery[\(index)].ca_file", "belongs to an https:// URL, and delivery[\(index)].url is none"))
             }

@@ -92,6 +92,12 @@ struct Configuration: Sendable, Equatable {
         var allowRemote = false
         /// The Unix socket at which `siwatch status` asks the daemon. Nil if there is none.
         var socket: String? = "/run/siwatch/siwatch.sock"
+
+        /// Where `siwatch status` asks the daemon: the socket first, because nobody else can answer there. A port that the system has chosen
+        /// is unknown.
+        var places: [HTTP.Listen] {
+            (socket.map { [.socket($0)] } ?? []) + (listen.flatMap { $0.port == 0 ? nil : [.address($0)] } ?? [])
+        }
     }
 
     struct Log: Sendable, Equatable {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import Foundation
 
@@ -201,9 +202,10 @@ extension ValueRule<URL> {
     /// - Parameter mayHaveQuery: whether siwatch asks this very URL, and not paths below it.
     static func endpoint(mayHaveQuery: Bool = false) -> ValueRule {
         let others = mayHaveQuery ? "user, password or fragment" : "user, password, query or fragment"
-        return .string("must be an https:// URL without \(others); http:// is for loopback addresses only") { text in
+        return .string("must be an https:// URL without \(others), with a port up to 65535; http:// is for loopback addresses only") {
+            text in
             guard
-                let url = URL(string: text, encodingInvalidCharacters: false), let host = url.host, !host.isEmpty,
+                let url = URL(string: text, encodingInvalidCharacters: false), url.canBeAsked, let host = url.host,
                 url.user == nil, url.password == nil, mayHaveQuery || url.query == nil, url.fragment == nil,
                 url.scheme == "https" || url.scheme == "http" && Host.isLoopback(host)
             else { return nil }

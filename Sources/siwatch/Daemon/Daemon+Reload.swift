@@ -11,6 +11,7 @@ extension Daemon {
         let atWork = NIOLockedValueBox(context.configuration)
         return Reload(
             source: context.configuration.source,
+            store: context.store,
             signals: hangups,
             notifier: health.notifier,
             logger: context.logger,

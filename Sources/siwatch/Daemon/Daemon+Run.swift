@@ -60,7 +60,7 @@ extension Daemon {
         services += [
             apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, overdueCount, databaseWatch,
             health.backendWatch.service,
-            desk.service, desk.examination, heartbeat(health.progress),
+            desk.service, desk.examination, desk.programWatch, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }

@@ -113,7 +113,7 @@ extension Daemon {
                 let hung = health.progress.hung
                 return hung.isEmpty ? .good : .bad("no sign of life: \(hung.joined(separator: ", "))")
             },
-            readiness: { health.readiness.condition },
+            readiness: { health.readiness.condition(of: $0) },
             status: { try await desk.report() }
         )
     }

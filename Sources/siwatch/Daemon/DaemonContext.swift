@@ -37,6 +37,7 @@ struct DaemonContext {
         clock = membership.clock
         self.output = output
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
+        if let cut = database.cutMemory { logger.log(.sharedMemoryCut, ["error": "\(cut)"]) }
         registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
         telemetry = Telemetry(
             logger: logger,

@@ -25,11 +25,16 @@ struct HealthReports {
         self.databaseWatch = databaseWatch
         let backendWatch = BackendWatch(context.store, at: context.database, clock: context.clock, telemetry: context.telemetry)
         self.backendWatch = backendWatch
-        let work: @Sendable () -> String? = { [membership = context.membership, door = daemon.door?.watch] in
-            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew) ?? door?.trouble
+        let work: @Sendable () -> String? = { [membership = context.membership] in
+            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
         }
-        readiness = Readiness(progress: progress, notifier: notifier, logger: context.logger, trouble: work) {
-            backendWatch.trouble.map { "backends cannot insert: \($0)" }
-        }
+        readiness = Readiness(
+            progress: progress,
+            notifier: notifier,
+            logger: context.logger,
+            trouble: work,
+            doorTrouble: { [door = daemon.door?.watch] in door?.trouble },
+            backendTrouble: { backendWatch.trouble.map { "backends cannot insert: \($0)" } }
+        )
     }
 }

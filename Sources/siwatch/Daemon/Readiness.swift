@@ -12,6 +12,7 @@ final class Readiness: Service {
     private let notifier: SystemdNotifier
     private let logger: Logger
     private let trouble: @Sendable () -> String?
+    private let doorTrouble: @Sendable () -> String?
     private let backendTrouble: @Sendable () -> String?
     private let state = NIOLockedValueBox(State())
 
@@ -22,38 +23,47 @@ final class Readiness: Service {
 
     /// - Parameters:
     ///   - trouble: another reason why nobody should rely on this process.
+    ///   - doorTrouble: why backends cannot rely on the HTTP door.
     ///   - backendTrouble: why backends cannot rely on the database.
     init(
         progress: LoopProgress,
         notifier: SystemdNotifier,
         logger: Logger,
         trouble: @escaping @Sendable () -> String? = { nil },
+        doorTrouble: @escaping @Sendable () -> String? = { nil },
         backendTrouble: @escaping @Sendable () -> String? = { nil }
     ) {
         self.progress = progress
         self.notifier = notifier
         self.logger = logger
         self.trouble = trouble
+        self.doorTrouble = doorTrouble
         self.backendTrouble = backendTrouble
     }
 
+    var condition: ServedPages.Condition { condition(of: nil) }
+
     /// Good while every loop turns, from the first turn of every loop until a stop begins.
-    var condition: ServedPages.Condition {
+    ///
+    /// - Parameter member: whose other troubles count; nil for both.
+    func condition(of member: ServedPages.Member?) -> ServedPages.Condition {
         if let reason = unready { return .bad(reason) }
-        let reasons = [trouble() ?? backendTrouble(), progress.trouble].compactMap(\.self)
+        let known = trouble() ?? (member == .tables ? nil : doorTrouble()) ?? (member == .door ? nil : backendTrouble())
+        let reasons = [known, progress.trouble(besides: known)].compactMap(\.self)
         return reasons.isEmpty ? .good : .bad(reasons.joined(separator: "; "))
     }
 
     /// Why this process does not work, one sentence each.
     var troubles: [String] {
         if let reason = unready { return [reason] }
-        return [trouble(), progress.trouble].compactMap(\.self)
+        let known = trouble() ?? doorTrouble()
+        return [known, progress.trouble(besides: known)].compactMap(\.self)
     }
 
     /// That siwatch starts or stops, and what holds up a start.
     private var unready: String? {
         guard case .bad(let phase) = state.withLockedValue(\.condition) else { return nil }
-        guard stoppingSince == nil, let cause = trouble() ?? progress.refusal else { return phase }
+        guard stoppingSince == nil, let cause = trouble() ?? doorTrouble() ?? progress.refusal else { return phase }
         return "\(phase): \(cause)"
     }
 

@@ -11,6 +11,7 @@ import UnixSignals
 /// Reads the configuration again on SIGHUP, and applies every part that can change while siwatch runs. On any mistake it applies nothing.
 struct Reload: Service {
     let source: String
+    let store: any CredentialStore
     let signals: UnixSignalsSequence
     let notifier: SystemdNotifier
     let logger: Logger
@@ -35,7 +36,17 @@ struct Reload: Service {
 
     private func reload() async {
         do {
-            let (configuration, keys) = try await read()
+            // It waits for files and for the parser.
+            let (configuration, keys) = try await onOwnThread { [source, store] in
+                let configuration = try Configuration(contentsOf: source, isTriedFirst: true)
+                let keys = try Keys(configuration)
+                do {
+                    try keys.check(store, of: configuration)
+                } catch is StoreError {
+                    // A database that is away says so by itself.
+                }
+                return (configuration, keys)
+            }
             takeOver(configuration, keys)
             telemetry.configurationLoaded(at: clock.now)
             await comment(configuration)
@@ -44,20 +55,6 @@ struct Reload: Service {
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
             keep(mistakes ?? ["\(error)"])
             logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
-        }
-    }
-
-    /// On a thread of its own, because it waits for files and for the parser. Everything else goes on meanwhile.
-    private func read() async throws -> (Configuration, Keys) {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(
-                    with: Result {
-                        let configuration = try Configuration(contentsOf: source, isTriedFirst: true)
-                        return (configuration, try Keys(configuration))
-                    }
-                )
-            }
         }
     }
 

@@ -21,6 +21,7 @@ struct Run: AsyncParsableCommand {
 
     func run() async throws {
         shareArenas()
+        OpenFileLimit.raise()
         let configuration = try options.readConfiguration()
         let keys = try Keys(configuration)
         if !once { Reload.ignoreEarlySignals() }

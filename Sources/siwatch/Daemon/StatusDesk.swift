@@ -21,6 +21,7 @@ actor StatusDesk {
     private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
     private let process = ProcessMetrics()
+    private let replacement = NIOLockedValueBox<String?>(nil)
     private let reload: NIOLockedValueBox<DaemonReport.Reload>
 
     private var known: StatusReport?
@@ -69,6 +70,15 @@ actor StatusDesk {
         }
     }
 
+    /// Tries what was put in the place of this program, before anybody is told to restart.
+    nonisolated var programWatch: Recurring {
+        Recurring(every: .seconds(20), onFailure: { _ in }) { [source = context.configuration.source, replacement] in
+            guard Self.isReplaced else { return }
+            let obstacle = try await onOwnThread { HostCommand.obstacleToStart(with: source, as: Account.user) ?? "" }
+            replacement.withLockedValue { $0 = obstacle }
+        }
+    }
+
     private func note(_ sample: DaemonReport.Sample) {
         course = (course + [sample]).suffix(Self.mostSamples)
     }
@@ -82,7 +92,8 @@ actor StatusDesk {
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             startedAt: startedAt,
-            isReplaced: isReplaced,
+            isReplaced: Self.isReplaced,
+            replacementObstacle: replacement.withLockedValue(\.self),
             troubles: health.readiness.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
             tablesReadAt: known?.at,
@@ -115,7 +126,7 @@ actor StatusDesk {
     }
 
     /// Whether the program's file was replaced or removed. The kernel then adds a word to its path.
-    private var isReplaced: Bool {
+    private static var isReplaced: Bool {
         (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))?.hasSuffix(" (deleted)") ?? false
     }
 

@@ -277,6 +277,22 @@ extension DatabaseLocation {
         }
     }
 
+    /// That somebody has cut off the memory that the processes on a file share; nil if not. SQLite makes it of blocks of 32 KB.
+    var cutMemory: String? {
+        var status = stat()
+        guard case .file(let file) = self, lstat("\(file.path)-shm", &status) == 0, status.st_size == 0 || status.st_size % 32_768 != 0
+        else { return nil }
+        return
+            "\(file.path)-shm was cut off, to \(Int(status.st_size).counted("byte")), by a user who may write it: a siwatch at work ends "
+            + "by SIGBUS, and its next start mends the file"
+    }
+
+    /// Whether backends may open the file: none comes over HTTP, or one is in the file's group.
+    func isOpenedByBackends(with http: Configuration.HTTP) -> Bool {
+        guard case .file(let file) = self else { return false }
+        return http.clients.isEmpty || GroupAccess(path: file.path).hasMembers
+    }
+
     /// The message for a database that does not exist.
     var absence: String {
         if case .file(let file) = self, file.isEmptyFile {

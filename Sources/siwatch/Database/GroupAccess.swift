@@ -8,6 +8,12 @@ struct GroupAccess {
     /// Of the database.
     var path: String
 
+    /// Whether the group's line names somebody besides the owner of the file.
+    var hasMembers: Bool {
+        guard let database = status(of: path), let group = Account.Group(database.st_gid) else { return false }
+        return group.members.contains { $0 != Account.name(ofUser: database.st_uid) }
+    }
+
     /// What keeps the members out, with the command that lets them in; nil if nothing does. A database that gives its group no right at all
     /// has no members to keep out.
     var obstacle: String? {

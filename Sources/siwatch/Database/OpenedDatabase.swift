@@ -15,6 +15,8 @@ struct OpenedDatabase {
     var intakeTest: IntakeTestKey
     /// The program that keeps the database, with its version.
     var program: String
+    /// That somebody had cut off the memory that the processes on a file share.
+    let cutMemory: String?
     /// Whether the sealing key was made just now.
     let hasNewKey: Bool
     /// This process, as other replicas on the database know it.
@@ -26,6 +28,7 @@ struct OpenedDatabase {
     init(_ configuration: Configuration, _ keys: Keys) async throws(CommandFailure) {
         let database = try configuration.namedDatabase()
         location = database
+        cutMemory = database.cutMemory
         let obstacles = database.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         let lock: DatabaseLock?

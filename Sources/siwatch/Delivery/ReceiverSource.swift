@@ -61,7 +61,7 @@ actor ReceiverSource {
 
     private func find(at now: ContinuousClock.Instant, trusting authorities: TrustedAuthorities?) async throws {
         let host = delivery.url.host() ?? ""
-        let addresses = try await lookUp(host)
+        let addresses = try await onOwnThread { [resolve, allowingAny = delivery.allowAnyAddress] in try resolve(host, allowingAny) }
         let address = await bestOf(addresses)
         if let known = current, known.address == address, known.authorities == authorities {
             current?.validUntil = now + Self.validity
@@ -86,15 +86,6 @@ actor ReceiverSource {
             client: client,
             transport: transport
         )
-    }
-
-    /// On a thread of its own, because the system's resolver blocks.
-    private func lookUp(_ host: String) async throws -> [String] {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { [resolve, allowingAny = delivery.allowAnyAddress] in
-                continuation.resume(with: Result { try resolve(host, allowingAny) })
-            }
-        }
     }
 
     /// The first of several addresses that takes a connection; if none does, the first. The present one comes first, so that a resolver that

@@ -20,22 +20,22 @@ struct HTTPDoor: Service {
     let watch: DoorWatch
     let certificate: ServerCertificate?
     let logger: Logger
+    let limits: ConnectionLimits
     let onListening: @Sendable (_ address: String) -> Void
 
-    /// A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
-    private static let limits = ConnectionLimits(count: 4096, request: .seconds(10), answer: .seconds(40), idle: .minutes(1))
-
     func run() async throws {
-        let address: BindAddress
+        let host: String
+        let port: Int?
         switch listen {
-        case .address(let listen): address = .hostname(listen.host, port: listen.port)
+        case .address(let address): (host, port) = (address.host, address.port)
         case .socket(let path):
             if let reason = UnixSocket.obstacle(at: path) { throw unavailable(path, reason) }
-            address = .unixDomainSocket(path: path)
+            (host, port) = (path, nil)
         }
         let server = BoundedServer(
-            address: address,
-            limits: Self.limits,
+            host: host,
+            port: port,
+            limits: limits,
             certificate: certificate,
             logger: logger,
             onListening: { port in
@@ -109,7 +109,9 @@ extension Daemon {
             },
             watch: watch,
             certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
-            logger: quiet
+            logger: quiet,
+            // A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
+            limits: .init(count: OpenFileLimit.connections(of: context.configuration), answer: .seconds(40), idle: .minutes(1))
         ) { [logger = context.logger] address in
             logger.log(.doorOpen, ["address": "\(address)"])
         }

@@ -36,9 +36,9 @@ extension IntakeCommand {
         private static let largestAnswer = 65_536
 
         func run() async throws {
-            guard let url = URL(string: url), let scheme = url.scheme?.lowercased(), ["http", "https"].contains(scheme),
-                let host = url.host()
-            else { throw CommandFailure.wrongUsage("\(url.printable) is no URL of HTTPS") }
+            guard let url = URL(string: url), url.canBeAsked, let scheme = url.scheme?.lowercased(), let host = url.host() else {
+                throw CommandFailure.wrongUsage("\(url.printable) is no URL of HTTPS with a host, and a port up to 65535")
+            }
             var symptoms = Self.ofName(host, scheme)
             if symptoms.allSatisfy({ $0.verdict != .wrong }) { symptoms += await ofEndpoint(url) }
             try Symptom.conclude(symptoms)

@@ -172,7 +172,8 @@ struct Import: AsyncParsableCommand {
             throw CommandFailure(code: ExitCode(64), messages: [sentence] + survey.firstBad.map(\.text))
         }
         if yes { return }
-        let question = survey.isWhole ? "Tell siwatch these \(survey.good.grouped) sign-ins?" : "Tell siwatch these sign-ins?"
+        let question =
+            survey.isWhole && survey.good > 1 ? "Tell siwatch these \(survey.good.grouped) sign-ins?" : "Tell siwatch these sign-ins?"
         guard let answer = Terminal.confirms(question) else { throw .wrongUsage("nothing was written; repeat the command with --yes") }
         guard answer else { throw .wrongUsage("not confirmed; nothing was written") }
     }

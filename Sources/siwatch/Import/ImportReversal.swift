@@ -34,12 +34,9 @@ struct ImportReversal {
         }
 
         var text: String {
-            let credentials = removed.grouped
-            let rows = taken.grouped
-            let first =
-                isRehearsal
-                ? "Import \(id.printable): \(credentials) credentials and \(rows) waiting sign-ins would go."
-                : "Import \(id.printable): \(credentials) credentials and \(rows) waiting sign-ins are gone."
+            let credentials = "\(removed.grouped) \(removed == 1 ? "credential" : "credentials")"
+            let rows = "\(taken.grouped) waiting \(taken == 1 ? "sign-in" : "sign-ins")"
+            let first = "Import \(id.printable): \(credentials) and \(rows) \(isRehearsal ? "would go" : "are gone")."
             let reasons = KeptImport.allCases.compactMap { reason -> String? in
                 guard let count = kept[reason.rawValue], count > 0 else { return nil }
                 return "kept \(count.grouped): \(reason.text)"

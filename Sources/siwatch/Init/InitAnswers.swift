@@ -256,8 +256,8 @@ extension InitAnswers {
         if text == "none" || text.isEmpty { return "" }
         var mistakes: [ConfigurationMistake] = []
         let rule: ValueRule<URL> = .endpoint(mayHaveQuery: true)
-        _ = rule.read(.string(text), "url", &mistakes)
-        if let mistake = mistakes.first { throw .wrongUsage(mistake.problem) }
+        let danger = rule.read(.string(text), "url", &mistakes).flatMap { Configuration.Delivery(url: $0).danger }
+        if let problem = mistakes.first?.problem ?? danger { throw .wrongUsage(problem) }
         return text
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Dispatch
 import Foundation
 
 /// What `siwatch init` does with the answers, step by step.
@@ -200,7 +201,7 @@ struct SetUp {
 
     /// Whether a person keeps answers that Apple refuses. It may take days until Apple knows a new Services ID.
     private func isKept(_ output: String) -> Bool {
-        guard asks else { return answers.areConfigured }
+        guard asks else { return false }
         printError(output)
         return Terminal.confirms("Keep these answers all the same?") == true
     }
@@ -248,13 +249,35 @@ struct SetUp {
     private func start() throws(CommandFailure) -> String {
         do {
             _ = try HostCommand(words: ["systemctl", "enable", "--now", "siwatch.service"]).succeed()
-            return ""
+            guard runsOnOlderFile else { return "" }
+            _ = try HostCommand(words: ["systemctl", "restart", "siwatch.service"]).succeed()
+            return "restarted, because it had begun before \(options.configurationPath) was last written"
         } catch {
             // systemd names no reason. siwatch's last words do, such as a port that another program has.
             let words = ["journalctl", "--unit=siwatch.service", "--since=-1min", "--output=cat", "--grep=^siwatch: ", "--lines=1"]
             guard let said = try? HostCommand(words: words).run(), said.status == 0, !said.output.isEmpty else { throw error }
             throw .failed("siwatch.service does not start: \(said.output)")
         }
+    }
+
+    private var runsOnOlderFile: Bool {
+        let words = ["systemctl", "show", "--property=ExecMainStartTimestampMonotonic", "--value", "siwatch.service"]
+        guard let said = try? HostCommand(words: words).run(), let start = Double(said.output),
+            let written = try? FileManager.default.attributesOfItem(atPath: options.configurationPath)[.modificationDate] as? Date
+        else { return false }
+        let age = Double(DispatchTime.now().uptimeNanoseconds) / 1_000_000_000 - start / 1_000_000
+        return age > -written.timeIntervalSinceNow
+    }
+
+    /// That siwatch works, or what is wrong once it has had the time for Apple's first answers.
+    private var verdict: String {
+        let health = HostCommand.siwatch(["health", "--config", options.configurationPath], as: owner.user)
+        var said = try? health.run()
+        for _ in 1...10 where said?.status != 0 {
+            sleep(1)
+            said = try? health.run()
+        }
+        return said?.status == 0 ? "siwatch works:" : "siwatch runs, but is \(said?.output ?? "silent");"
     }
 
     private var next: [String] {
@@ -268,7 +291,7 @@ struct SetUp {
         ]
         let access = "Only siwatch reads these: sudo install -o USER -m 400 FILE COPY makes a copy for your backend, which runs as USER."
         return (answers.areConfigured ? [] : copies) + [
-            "\(isInstalled ? "siwatch works:" : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
+            "\(isInstalled ? verdict : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
             (secrets + (secrets.isEmpty ? [] : [access]) + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
         ]
     }

@@ -22,7 +22,8 @@ struct OperationsServer: Service {
     func run() async throws {
         do {
             try await BoundedServer(
-                address: .hostname(address.host, port: address.port),
+                host: address.host,
+                port: address.port,
                 limits: limits,
                 logger: logger,
                 onListening: onListening,

@@ -18,8 +18,13 @@ struct ServedPages: Sendable {
     var metrics: @Sendable (ExpositionFormat) async -> String
     /// Good while every loop turns, or hears why it cannot. Otherwise a restart mends.
     var health: @Sendable () async -> Condition
-    /// Good from the moment when the loops run until a stop begins.
-    var readiness: @Sendable () async -> Condition
+    /// Those who rely on siwatch over HTTP, and over SQL.
+    enum Member: String {
+        case door, tables
+    }
+
+    /// Good from the moment when the loops run until a stop begins; of a member, or of all.
+    var readiness: @Sendable (Member?) async -> Condition
     var status: @Sendable () async throws -> StatusReport
 
     @Sendable func respond(to request: Request) async -> Response {
@@ -44,8 +49,10 @@ struct ServedPages: Sendable {
             return { Response(.ok, try json(of: StatusDocument(report: try await status())) + "\n", type: "application/json") }
         case "/metrics": return { Response(.ok, await metrics(format).withoutHidden, type: format.contentType) }
         case "/healthz": return { Response(await health()) }
-        case "/readyz": return { Response(await readiness()) }
-        default: return nil
+        case "/readyz": return { Response(await readiness(nil)) }
+        default:
+            guard path.hasPrefix("/readyz/"), let member = Member(rawValue: String(path.dropFirst(8))) else { return nil }
+            return { Response(await readiness(member)) }
         }
     }
 

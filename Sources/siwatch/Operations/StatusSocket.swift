@@ -47,7 +47,7 @@ struct StatusSocket: Service {
     private func serve() async throws(Obstacle) {
         do {
             try await BoundedServer(
-                address: .unixDomainSocket(path: path),
+                host: path,
                 limits: ConnectionLimits(),
                 logger: logger,
                 onListening: { _ in chmod(path, 0o600) },

@@ -59,11 +59,13 @@ struct Unverified: AsyncParsableCommand {
         let (repeated, waiting) = (found.filter(\.isRepeated), found.filter { !$0.isRepeated })
         var parts: [String] = []
         if !repeated.isEmpty {
-            parts.append("Apple rejects \(repeated.count) tokens of \(app.printable) that it has never accepted:\n\n" + table(repeated))
+            parts.append(
+                "Apple rejects \(repeated.count.counted("token")) of \(app.printable) that it has never accepted:\n\n" + table(repeated)
+            )
         }
         if !waiting.isEmpty {
             parts.append(
-                "Of \(waiting.count) tokens of \(app.printable) that Apple has never accepted the rejection waits to be believed:\n\n"
+                "Of \(waiting.count.counted("token")) of \(app.printable) that Apple has never accepted the rejection waits to be believed:\n\n"
                     + table(waiting)
             )
         }
@@ -73,7 +75,8 @@ struct Unverified: AsyncParsableCommand {
 
     private func text(_ foreign: [ForeignToken]) -> String {
         guard !foreign.isEmpty else { return "" }
-        return "\n\nApple accepts \(foreign.count) tokens of \(app.printable) as those of other users:\n\n"
+        return
+            "\n\nApple accepts \(foreign.count.counted("token")) of \(app.printable) as \(foreign.count == 1 ? "that of another user" : "those of other users"):\n\n"
             + table("answered", foreign.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
     }
 

@@ -61,20 +61,21 @@ struct WaitingGrants: Encodable {
     func reasons(at now: Timestamp) -> [Reason] {
         let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
         let more = putOff < Self.mostCounted ? "" : " or more"
+        func waiting(_ count: Int) -> String { "\(count)\(more) \(count == 1 ? "sign-in waits" : "sign-ins wait")" }
         var reasons: [Reason] = []
         if !unknownClients.isEmpty {
             let names = unknownClients.prefix(3).map { "\($0.clientID.printable) \($0.count)" }.joined(separator: ", ")
             let others = unknownClients.count > 3 ? " and \(unknownClients.count - 3) others" : ""
             let count = unknownClients.reduce(0) { $0 + $1.count }
-            let text = "\(count)\(more) sign-ins wait a week for an app of the configuration to name their client: \(names)\(others)"
+            let text = "\(waiting(count)) a week for an app of the configuration to name their client: \(names)\(others)"
             reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
         }
         if forStart > 0 {
-            let text = "\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in"
+            let text = "\(waiting(forStart)) for siwatch's next start, which takes their clients in"
             reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
         }
         if forTime > 0 {
-            let text = "\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time"
+            let text = "\(waiting(forTime)) for their time, dated ahead of the clock"
             // A clock that is off by seconds is no trouble.
             let isOld = forTimeSince.map { $0 < now.advanced(by: .hours(-1)) } ?? false
             reasons.append(Reason(text: text, isTrouble: isOld, runbook: "siwatchqueueheadstuck"))

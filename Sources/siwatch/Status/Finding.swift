@@ -52,6 +52,18 @@ struct Finding: Codable, Equatable {
     }
 }
 
+extension [Finding] {
+    /// A server that is away is the cause of several findings. The first names it.
+    var sayingCauseOnce: [Finding] {
+        let cause = first?.sentence.split(separator: ": ", maxSplits: 1).last ?? ""
+        return enumerated().map { index, finding in
+            var finding = finding
+            if index > 0 { finding.sentence.replace(": \(cause)", with: ", as above") }
+            return finding
+        }
+    }
+}
+
 /// Whether siwatch does its work, as the worst finding says.
 enum Health: String, Encodable, Comparable {
     case healthy, degraded, down

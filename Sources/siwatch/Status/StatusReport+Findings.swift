@@ -9,7 +9,8 @@ extension StatusReport {
     /// All that an operator should know, the worst first.
     var findings: [Finding] {
         let all =
-            ofBackends + ofProcess + ofApple + ofQueues + ofDeliveries + ofAbandonedDeliveries + ofDifferentDeliveries + ofRejections
+            (ofBackends + ofProcess).sayingCauseOnce + ofApple + ofQueues + ofDeliveries + ofAbandonedDeliveries + ofDifferentDeliveries
+            + ofRejections
             + ofConfiguration + ofHost
         return all.enumerated().sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }.map(\.element)
     }
@@ -19,18 +20,16 @@ extension StatusReport {
     private var ofProcess: [Finding] {
         var findings: [Finding] = []
         if !isRunning {
-            findings.append(
-                Finding(
-                    .down,
-                    "no siwatch runs on this database",
-                    remedy: "sudo systemctl start siwatch; journalctl -u siwatch says why it ended",
-                    runbook: "siwatchdown"
-                )
-            )
+            let remedy = "journalctl -u siwatch says why it ended; sudo systemctl start siwatch, once siwatch check is content"
+            findings.append(Finding(.down, "no siwatch runs on this database", remedy: remedy, runbook: "siwatchdown"))
         }
         if isSilent {
             let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
             findings.append(Finding(.down, "its last sign of life here: \(ago(aliveAt)). \(causes)", runbook: "siwatchnotready"))
+        }
+        if daemon == nil, isRunning, daemonSilence == nil {
+            let sentence = "siwatch runs and cannot be asked, so the tables alone speak"
+            findings.append(Finding(.degraded, ([sentence] + barriers).joined(separator: "; "), runbook: "siwatchnotready"))
         }
         findings += daemonSilence.map { [$0] } ?? []
         findings += lanesWithoutOwner.map { lane in
@@ -83,13 +82,14 @@ extension StatusReport {
             findings.append(Finding(.note, "new values of \(keys) wait for a restart"))
         }
         if daemon.isReplaced {
-            findings.append(
-                Finding(
-                    .note,
-                    "the program's file was replaced or removed, and version \(version) still runs",
-                    remedy: "sudo systemctl restart siwatch"
-                )
-            )
+            let sentence = "the program's file was replaced or removed, and version \(version) still runs"
+            let remedy = "no restart before sudo -u siwatch siwatch check is content"
+            switch daemon.replacementObstacle {
+            case nil: findings.append(Finding(.note, sentence))
+            case ""?: findings.append(Finding(.note, sentence, remedy: "sudo systemctl restart siwatch"))
+            case let obstacle?:
+                findings.append(Finding(.degraded, "\(sentence); what stands there would not start: \(obstacle)", remedy: remedy))
+            }
         }
         return findings
     }

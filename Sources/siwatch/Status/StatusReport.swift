@@ -59,8 +59,10 @@ struct StatusReport: Encodable {
     var lockHolder: String?
     /// What the daemon says of itself. Nil if the tables alone were read.
     var daemon: DaemonReport?
-    /// Why the daemon could not be asked, although something is there to be asked.
+    /// That something is there to be asked, and does not answer.
     var daemonSilence: Finding?
+    /// Why the daemon could not be asked, for each place. It is not in the document.
+    var barriers: [String] = []
 
     /// - Parameters:
     ///   - known: a report from a moment ago. Its slow figures are not read again.
@@ -87,7 +89,7 @@ struct StatusReport: Encodable {
             self.replicas = replicas
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
         }
-        hasWALResetBug = database.hasWALResetBug
+        hasWALResetBug = database.hasWALResetBug && database.isOpenedByBackends(with: configuration.http)
         let now = try await FleetMembership.clock(of: store).now
         at = now
         aliveAt = try await store.aliveAt

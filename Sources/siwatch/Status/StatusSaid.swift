@@ -20,7 +20,9 @@ struct StatusSaid {
             configuration = try options.readConfiguration(opensDatabase: false)
         } catch {
             // The daemon still runs on an older version of the file.
-            guard let socket = Configuration.Operations().socket, let answer = try? await DaemonAnswer(askedAt: socket) else { throw error }
+            guard let place = Configuration.Operations().places.first, let answer = try? await DaemonAnswer(askedAt: place) else {
+                throw error
+            }
             self.init(answer)
             health = max(health, .degraded)
             findings += error.messages.map { Finding(.degraded, $0) }
@@ -29,19 +31,24 @@ struct StatusSaid {
         }
         let database = try configuration.namedDatabase()
         var silence: Finding?
-        if let socket = configuration.operations.socket {
+        var barriers: [String] = []
+        for place in configuration.operations.places where silence == nil {
+            // Anybody on this host may listen there while siwatch is down.
+            if case (.address, .file) = (place, database), !database.isLocked { continue }
             do throws(DaemonAnswer.Failure) {
-                let answer = try await DaemonAnswer(askedAt: socket)
-                // It may be the siwatch of another configuration.
+                let answer = try await DaemonAnswer(askedAt: place)
                 if answer.head.database == database.name {
                     self.init(answer)
                     return
                 }
-            } catch .silent(let reason) {
-                silence = Finding(.down, "the siwatch at \(socket) does not answer: \(reason)", runbook: "siwatchnotready")
-            } catch .barred(let reason) {
-                silence = Finding(.note, "the siwatch at \(socket) cannot be asked: \(reason)")
-            } catch {}
+                barriers.append("\(place): the siwatch of another database answers")
+            } catch {
+                switch error {
+                case .silent(let reason):
+                    silence = Finding(.down, "the siwatch at \(place) does not answer: \(reason)", runbook: "siwatchnotready")
+                case .barred(let reason): barriers.append("\(place): \(reason)")
+                }
+            }
         }
         try options.refuseRoot(on: database)
         var report: StatusReport
@@ -58,6 +65,7 @@ struct StatusSaid {
             return
         }
         report.daemonSilence = silence
+        report.barriers = barriers
         try self.init(report)
     }
 
@@ -67,15 +75,14 @@ struct StatusSaid {
         (text, json) = (answer.text, answer.json)
         while text.hasSuffix("\n") { text.removeLast() }
         guard answer.head.version != Version.current else { return }
-        text += "\ninstalled is version \(Version.current), which a restart starts"
+        text += "\ninstalled is version \(Version.current); siwatch check says whether a restart would start it"
     }
 
     /// Neither the daemon nor the database answers.
     private init(_ silence: Finding?, _ sentences: [String]) throws {
-        let start = "sudo systemctl start siwatch; journalctl -u siwatch says why it ended"
         // siwatch cannot start before the database answers.
         findings = sentences.map { Finding(.down, $0, runbook: "siwatchstoreerrors") }
-        findings.append(silence ?? Finding(.down, "no siwatch answers on this host", remedy: start, runbook: "siwatchdown"))
+        findings.append(silence ?? Finding(.down, "no siwatch answers on this host", runbook: "siwatchdown"))
         health = .down
         text = (["health: \(health.rawValue)"] + findings.flatMap(\.lines)).joined(separator: "\n")
         json = try siwatch.json(of: Unanswered(health: health, findings: findings))

@@ -28,7 +28,8 @@ import Testing
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let server = BoundedServer(
-            address: .hostname("127.0.0.1", port: 0),
+            host: "127.0.0.1",
+            port: 0,
             limits: ConnectionLimits(request: .seconds(300), answer: .seconds(300)),
             logger: logger,
             onListening: { listening.yield($0) },

@@ -228,6 +228,12 @@ import Testing
         #expect(result == .failure(.refused))
     }
 
+    /// NIO ends the process at a port that does not fit into sixteen bits.
+    @Test(arguments: ["65536", "99999999999999999999", "0"]) func asksNoPortThatNoServerHas(_ port: String) async throws {
+        let result = try await send(TransportRequest(url: "http://127.0.0.1:\(port)/", headers: [:]), timeout: Self.patient)
+        #expect(result == .failure(.other))
+    }
+
     @Test func tellsANameThatDoesNotExist() async throws {
         // Longer than a part of a name may be, so that no DNS server gets the query.
         let name = String(repeating: "x", count: 64)

@@ -24,7 +24,8 @@ struct BoundedServerTests {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let server = BoundedServer(
-            address: .hostname("127.0.0.1", port: 0),
+            host: "127.0.0.1",
+            port: 0,
             limits: limits,
             logger: logger,
             onListening: { listening.yield($0) },

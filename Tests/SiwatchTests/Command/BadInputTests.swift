@@ -142,8 +142,8 @@ struct BadInputTests {
                     #expect(status == 69, "\(command): \(output)")
                 }
                 let (status, output) = try await site.folder.siwatch("status")
-                #expect(status == 0)
-                #expect(output[0].contains(" runs on "))
+                #expect(status == 1)
+                #expect(output[0].contains(" runs on ") && output[2].hasPrefix("siwatch runs and cannot be asked"))
             }
             let (status, output) = try await site.folder.siwatch("status")
             #expect(status == 2)

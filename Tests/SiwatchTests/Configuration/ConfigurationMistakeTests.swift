@@ -31,7 +31,11 @@ struct ConfigurationMistakeTests {
     }
 
     static let duration = "must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms"
-    static let endpoint = "must be an https:// URL without user, password, query or fragment; http:// is for loopback addresses only"
+    static let endpoint =
+        "must be an https:// URL without user, password, query or fragment, with a port up to 65535; http:// is for loopback addresses only"
+    static let webhook =
+        "must be an https:// URL without user, password or fragment, with a port up to 65535; http:// is for loopback addresses only"
+    static let danger = "leads to an address where clouds hand out credentials; if you want that, allow_any_address = true"
     static let listen = "must be host:port, such as \"127.0.0.1:9464\", or \"\" for none"
     static let file = "must name a file; a key itself never stands here"
     static let appleID = "must be the 10 capital letters and digits that Apple shows"
@@ -87,6 +91,7 @@ struct ConfigurationMistakeTests {
             "database.url",
             "must not hold a password; name a file that holds it in database.password_file"
         ),
+        Case("[database]\nurl = \"postgresql://h:5432,i:65536/y\"", "database.url", "must name ports from 1 to 65535"),
         Case("[database]\nurl = \"postgresql://h/y?options=-cx\"", "database.url", "must not set options, which siwatch sets itself"),
         Case(
             "[database]\nurl = \"postgresql:///y?service=app\"",
@@ -146,6 +151,7 @@ struct ConfigurationMistakeTests {
         Case("[apple]\ntoken_endpoint = \"http://appleid.apple.com/\"", "apple.token_endpoint", endpoint),
         Case("[apple]\nrevocation_endpoint = \"\"", "apple.revocation_endpoint", endpoint),
         Case("[apple]\nkeys_endpoint = \"ftp://127.0.0.1/\"", "apple.keys_endpoint", endpoint),
+        Case("[apple]\ntoken_endpoint = \"https://appleid.apple.com:65536/\"", "apple.token_endpoint", endpoint),
         Case("[apple]\nissuers = []", "apple.issuers", "must not be empty"),
         Case("[apple]\nissuers = [\"a\", \"\"]", "apple.issuers[1]", "must not be empty"),
         Case(("\"example\"", "\"\""), "app[0].name", "must be 1 to 64 characters without control characters"),
@@ -160,6 +166,20 @@ struct ConfigurationMistakeTests {
         Case(("com.example.app", ""), "app[0].client_ids[0]", clientID),
         Case(("AuthKey_ABC123DEFG.p8", "-----BEGIN PRIVATE KEY-----"), "app[0].key[0].file", file),
     ]
+
+    /// A delivery to a URL that siwatch would never open, or that would end it.
+    static let wrongReceivers =
+        ["https://example.com:65536/", "https://example.com:99999999999999999999/x?y", "https://example.com:0", "http://example.com/"]
+        .map { delivery(to: $0, webhook) }
+        + [
+            "https://169.254.169.254/latest", "https://[fe80::1%25eth0]:8443/", "https://[::ffff:a9fe:a9fe]/", "https://2852039166/",
+            "https://0.0.0.0/",
+        ]
+        .map { delivery(to: $0, danger) }
+
+    private static func delivery(to url: String, _ problem: String) -> Case {
+        Case("[[delivery]]\nname = \"d\"\nsecret_files = [\"s\"]\nurl = \"\(url)\"", "delivery[0].url", problem)
+    }
 
     static let missingKeys = [
         Case(("name = \"example\"", ""), "app[0].name", "is missing"),
@@ -204,10 +224,17 @@ struct ConfigurationMistakeTests {
         ),
     ]
 
-    @Test(arguments: [unknownKeys, wrongTypes, impossibleValues, missingKeys, repetitions].flatMap { $0 })
+    @Test(arguments: [unknownKeys, wrongTypes, impossibleValues, wrongReceivers, missingKeys, repetitions].flatMap { $0 })
     func eachMistakeIsFound(_ mistake: Case) {
         let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: mistake.text, from: "siwatch.toml") }
         #expect(error?.mistakes == [.at(mistake.key, mistake.problem)])
+    }
+
+    /// A name is looked up for each delivery, and who wants such an address gets it.
+    @Test(arguments: ["https://example.com:65535/x", "https://169.254.169.254/\"\nallow_any_address = true #", "https://10.0.0.1/"])
+    func anyOtherReceiverIsTaken(url: String) throws {
+        let text = Self.delivery(to: url, "").text
+        #expect(try Configuration(parsing: text, from: "siwatch.toml").deliveries.count == 1)
     }
 
     @Test func allMistakesAreFoundAtOnce() {

@@ -121,6 +121,34 @@ struct TroubleTests {
         }
     }
 
+    /// A member of the group may truncate it, and a siwatch at work ends by SIGBUS without a word.
+    @Test func sharedMemoryThatWasCutOffIsSaid() async throws {
+        try await Site.with { site in
+            let killed = try await site.folder.startDaemon()
+            try await site.settle(try await site.apple.signIn(1))
+            killed.signal(SIGKILL)
+            await killed.exit()
+            // The backend of the site has mapped the memory, and would end as well.
+            let folder = try site.folder.copy()
+            defer { folder.remove() }
+            let memory = folder.databasePath + "-shm"
+            #expect(try await !folder.siwatch("check").output.joined().contains("SIGBUS"), "a kill is no such thing")
+            for size in [0, 100] as [off_t] {
+                try Data(count: Int(size)).write(to: URL(filePath: memory))
+                let (status, output) = try await folder.siwatch("check")
+                let words = "\(memory) was cut off, to \(size) bytes, by a user who may write it: a siwatch at work ends by SIGBUS"
+                #expect(status == 0 && output.contains { $0.contains("warning: database.path: \(words)") }, "\(output)")
+                try Data(count: Int(size)).write(to: URL(filePath: memory))
+                let daemon = try await folder.startDaemon()
+                #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
+                daemon.signal(SIGKILL)
+                await daemon.exit()
+            }
+            let daemon = try await folder.withDaemon { $0 }
+            #expect(!daemon.output.joined().contains("shared_memory_cut"))
+        }
+    }
+
     /// A lane changes its owner within seconds, so only an old fleet without one is in trouble.
     @Test func aLaneWithoutAnOwnerIsTold() async throws {
         try await Site.with(on: .server(nil)) { site in
@@ -165,6 +193,8 @@ struct TroubleTests {
                 try #require(chmod(path, mode) == 0)
                 let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
                 #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
+                #expect(try await pages.get("readyz/tables") == body)
+                #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
                 #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
                 #expect(await daemon.line(containing: "inserts_blocked") != nil)
                 for command in ["check", "status"] {

@@ -277,8 +277,10 @@ import Testing
             #expect(status == 2 && text.contains("wrong    nothing takes a POST at this path: 404"), "\(text)")
             (status, text) = try await test("https://\(door.url.dropFirst(7))/apple/notifications")
             #expect(status == 2 && text.contains("wrong    no TLS 1.2 connection with a valid certificate"), "\(text)")
-            (status, text) = try await test("ftp://example.com")
-            #expect(status == 64, "\(text)")
+            for url in ["ftp://example.com", "https://127.0.0.1:65536/"] {
+                (status, text) = try await test(url)
+                #expect(status == 64, "\(text)")
+            }
 
             let somebodyElse = HookReceiver()
             try await somebodyElse.serve { port in

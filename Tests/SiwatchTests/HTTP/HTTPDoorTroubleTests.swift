@@ -8,7 +8,9 @@ import Foundation
 import GRDB
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import NIOSSL
+import SQLiteStore
 import Testing
 
 /// The HTTP door where something goes wrong, and where it stands elsewhere than on a loopback port.
@@ -24,6 +26,19 @@ import Testing
         let folder = try WatchedFolder()
         defer { folder.remove() }
         _ = try await Site.with(folder, on: database, listen: "127.0.0.1:0", try Door.table(in: folder, listen: listen, more), body)
+    }
+
+    /// Where backends come over HTTP only, none opens the file, and nobody has to set a PRAGMA.
+    @Test func noPragmaIsAskedOfBackendsThatComeOverHTTP() async throws {
+        let advice = "PRAGMA wal_autocheckpoint=0"
+        try await withSite { site in
+            let page = try await site.folder.siwatch("status").output.joined()
+            #expect(!page.contains(advice), "\(page)")
+        }
+        try await Site.with { site in
+            let page = try await site.folder.siwatch("status").output.joined()
+            #expect(page.contains(advice) == SQLiteLibrary.hasWALResetBug, "\(page)")
+        }
     }
 
     /// siwatch dies at any moment of a request. Told again with its key, it is one row.
@@ -79,6 +94,7 @@ import Testing
                 }
                 let page = try await OperationsPages(of: daemon).get("readyz")
                 #expect(page.contains("the HTTP door finds no database for writing: the database is locked"), "\(page)")
+                #expect(page.components(separatedBy: "the database is locked").count == 2, "a cause stands once: \(page)")
                 try await blocker.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
                 #expect(try await door.post("/apple/notifications", bytes: body).status == 200)
                 #expect(await daemon.line(containing: "\"event\":\"door_recovered\"") != nil)
@@ -107,6 +123,31 @@ import Testing
                 let page = try await poll
                 #expect(page.status == 200 && page["changes.0.user_id"] == "ann", "\(page.text)")
             }
+        }
+    }
+
+    /// A shell or a container may allow few files. The idlest connections close, and Apple, the database and the next backend have room.
+    @Test func idleConnectionsLeaveRoomForEverythingElse() async throws {
+        try await withSite { site in
+            let limited = ["--nofile=256:256", try ChildProcess.program("siwatch").path, "run", "--config", site.folder.configurationPath]
+            let daemon = try ChildProcess(URL(filePath: "/usr/bin/prlimit"), limited)
+            defer { daemon.signal(SIGKILL) }
+            let door = try await Door(of: daemon, in: site.folder)
+            let pages = try await OperationsPages(of: daemon)
+            let port = try #require(Int(door.url.split(separator: ":").last ?? ""))
+            var idle: [any Channel] = []
+            for _ in 1...400 {
+                idle.append(try await ClientBootstrap(group: HTTPClient.defaultEventLoopGroup).connect(host: "127.0.0.1", port: port).get())
+            }
+            try await eventually { idle.first?.isActive == false }
+            #expect(idle.last?.isActive == true)
+            try await site.settle(try await site.apple.signIn(3))
+            try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
+            #expect(try await signIn(at: door).status == 200)
+            #expect(try await pages.get("readyz") == "ok\n")
+            for channel in idle { try? await channel.close() }
+            daemon.signal(SIGTERM)
+            #expect(await daemon.exit() == 0, "\(daemon.output.suffix(5))")
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import Crypto
 import DaemonHarness
 import Foundation
@@ -92,6 +93,26 @@ struct InitTests {
         #expect(try Data(contentsOf: newcomer.configuration) == before)
     }
 
+    /// The file was edited since, and Apple refuses what stands there now.
+    @Test func aSecondRunStopsWhereAppleRefusesTheFile() async throws {
+        let newcomer = try Newcomer()
+        try #require(try await newcomer.run(newcomer.answers).status == 0)
+        let stranger = ClientKey.generate(id: "ABC123DEFG").registered
+        var simulated = SimulatorConfiguration(
+            groups: [AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app", "com.example.web"], keys: [stranger])]
+        )
+        simulated.signingKeyCount = 1
+        try await withAppleSimulator(simulated) { _, url in
+            let apple = "\n[apple]\ntoken_endpoint = \"\(url)/auth/token\"\nkeys_endpoint = \"\(url)/auth/keys\"\n"
+            let edited = try Data(contentsOf: newcomer.configuration) + Data(apple.utf8)
+            try edited.write(to: newcomer.configuration)
+            let (status, output) = try await newcomer.run(["--yes"])
+            #expect(status == 78 && output.contains { $0.contains("Apple refuses 2 clients of this configuration") }, "\(output)")
+            #expect(!output.contains { $0.contains("starts it") || $0.contains("siwatch works") }, "\(output)")
+            #expect(try Data(contentsOf: newcomer.configuration) == edited, "it is a person's")
+        }
+    }
+
     @Test func everyMissingAnswerIsNamedAndNothingIsWritten() async throws {
         let newcomer = try Newcomer()
         let before = try newcomer.files
@@ -113,6 +134,8 @@ struct InitTests {
         ("--client-id", "A1B2C3D4E5.com.example.app", "leave out the team"),
         ("--client-id", "example", "is no App ID or Services ID"),
         ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
+        ("--webhook", "https://example.com:70000/", "with a port up to 65535"),
+        ("--webhook", "https://169.254.169.254/", "where clouds hand out credentials"),
         ("--backend-user", "nobody-has-this-name", "this host knows no user"),
         ("--key", "certificate.p8", "is a certificate, and no key"),
         ("--key", "rsa.p8", "is not a private key"),

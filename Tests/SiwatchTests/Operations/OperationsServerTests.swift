@@ -30,7 +30,7 @@ struct OperationsServerTests {
             pages: ServedPages(
                 metrics: { _ in metrics },
                 health: { health },
-                readiness: { readiness() },
+                readiness: { member in member == .door ? .good : readiness() },
                 status: { throw CommandFailure.unusable(["no status"]) }
             ),
             onListening: { listening.yield($0) }
@@ -113,6 +113,10 @@ struct OperationsServerTests {
             let after = try await fetch("\(base)/readyz")
             #expect(after.status == 503)
             #expect(after.text == "stopping\n")
+            // Who relies on one of the two need not hear of the other.
+            #expect(try await fetch("\(base)/readyz/door").status == 200)
+            #expect(try await fetch("\(base)/readyz/tables").text == "stopping\n")
+            #expect(try await fetch("\(base)/readyz/rows").status == 404)
         }
     }
 
@@ -152,7 +156,7 @@ struct OperationsServerTests {
                 pages: ServedPages(
                     metrics: { _ in "" },
                     health: { .good },
-                    readiness: { .good },
+                    readiness: { _ in .good },
                     status: { throw CommandFailure.unusable([]) }
                 )
             )

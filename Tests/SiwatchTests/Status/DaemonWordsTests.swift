@@ -109,6 +109,34 @@ struct DaemonWordsTests {
         }
     }
 
+    /// It is the cause of three findings, and of two reasons not to be ready.
+    @Test func aServerThatIsAwayIsNamedOnce() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0", Self.socket) { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                _ = try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" }
+                server.takeDown()
+                let reason = "the database cannot be reached"
+                let ready = try await pages.get("readyz", within: .seconds(60)) {
+                    $0.contains("insert: \(reason)") && $0.contains("no progress")
+                }
+                #expect(ready.components(separatedBy: reason).count == 2 && ready.contains("no progress"), "\(ready)")
+                let page = try await pages.get("", within: .seconds(60)) {
+                    $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, so that")
+                }
+                #expect(page.components(separatedBy: reason).count == 2, "\(page)")
+                let (status, said) = try await site.folder.siwatch("health")
+                #expect(status == 2 && said.joined().hasPrefix("down: backends cannot insert: \(reason)"), "\(said)")
+                try server.bringUp()
+            }
+            server.takeDown()
+            let said = try await site.folder.siwatch("status").output.joined(separator: "\n")
+            #expect(said.contains("no siwatch answers on this host") && !said.contains("systemctl start"), "it could not start: \(said)")
+        }
+    }
+
     /// It holds the lock and answers nobody.
     @Test func aFrozenDaemonIsNamed() async throws {
         try await Site.with(Self.socket) { site in
@@ -133,10 +161,45 @@ struct DaemonWordsTests {
             try await site.daemon { daemon in
                 #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
                 let (status, line) = try await folder.siwatch("health")
-                #expect(status == 0 && line == ["healthy"], "\(line)")
-                let output = try await folder.siwatch("status").output
-                #expect(output.contains { $0.contains("siwatch.sock cannot be asked: other users may write its folder") }, "\(output)")
+                let words = "degraded: siwatch runs and cannot be asked, so the tables alone speak; "
+                #expect(status == 1 && line.joined().hasPrefix(words), "\(line)")
+                #expect(line.joined().contains("siwatch.sock: other users may write its folder"), "\(line)")
             }
+        }
+    }
+
+    /// A second unit with the same RuntimeDirectory= takes the folder's sockets away as it ends.
+    @Test func aSocketThatIsRemovedIsMadeAgain() async throws {
+        try await Site.with(listen: "127.0.0.1:0", Self.socket) { site in
+            let folder = site.folder
+            let socket = folder.url.appending(path: "siwatch.sock").path
+            try await site.daemon { daemon in
+                _ = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
+                for _ in 1...2 {
+                    try #require(unlink(socket) == 0)
+                    let silent = try await folder.siwatch("health")
+                    #expect(silent.output == ["healthy"] || silent.status == 1, "\(silent)")
+                    try await eventually { FileManager.default.fileExists(atPath: socket) }
+                    #expect(
+                        try await Self.status(folder) { $0.status == 0 }.output.contains {
+                            $0.hasPrefix("process \(daemon.identifier) on ")
+                        }
+                    )
+                    #expect(try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int == 0o600)
+                }
+
+                // Without a socket, health asks where the pages are.
+                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+                try folder.edit("siwatch.sock", "other.sock")
+                let unasked = try await folder.siwatch("health")
+                #expect(unasked.status == 1 && unasked.output.joined().contains("other.sock: nobody listens there"), "\(unasked)")
+                try folder.edit("127.0.0.1:0", String(address))
+                #expect(try await folder.siwatch("health").output == ["healthy"])
+                #expect(try await folder.siwatch("status").output.contains { $0.hasPrefix("process \(daemon.identifier) on ") })
+            }
+            let (status, output) = try await folder.siwatch("health")
+            #expect(status == 2 && output == ["down: no siwatch runs on this database"])
         }
     }
 
@@ -152,6 +215,18 @@ struct DaemonWordsTests {
             #expect(try await !pages.get("").contains(words))
             try FileManager.default.removeItem(at: program)
             #expect(try await pages.get("", within: .seconds(60)) { $0.contains(words) }.contains(words))
+            // No remedy before it was tried: the new program refuses the configuration, then its successor takes it.
+            func put(_ script: String) throws {
+                try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
+                try #require(chmod(program.path, 0o755) == 0)
+            }
+            try put("echo 'warning: x' >&2; echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
+            let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
+            let refused = try await pages.get("", within: .seconds(60)) { $0.contains(obstacle) }
+            #expect(refused.contains(obstacle) && !refused.contains(restart) && refused.contains("health: degraded"), "\(refused)")
+            try put("echo 'siwatch: the file has schema version 1; siwatch migrate brings it up to date' >&2; exit 78")
+            let good = try await pages.get("", within: .seconds(60)) { $0.contains(restart) }
+            #expect(good.contains(restart) && !good.contains("would not start"), "\(good)")
         }
     }
 
@@ -193,9 +268,17 @@ struct DaemonWordsTests {
     }
 
     /// A reload that failed stays visible until one succeeds.
-    @Test func aFailedReloadIsAFinding() async throws {
-        try await Site.with(listen: "127.0.0.1:0", Self.socket) { site in
+    @Test(arguments: SiteDatabase.allCases) func aFailedReloadIsAFinding(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
             try await site.daemon { daemon in
+                // siwatch works with the key that it has read, and a start would end at once.
+                let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
+                try FileManager.default.moveItem(at: key, to: away)
+                daemon.signal(SIGHUP)
+                let keyless = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains("was not taken over") }
+                #expect(keyless.contains("was not taken over: encryption.key_file: \(key.path) is missing"), "\(keyless)")
+                #expect(keyless.contains("health: degraded"), "\(keyless)")
+                try FileManager.default.moveItem(at: away, to: key)
                 try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
                 daemon.signal(SIGHUP)
                 let pages = try await OperationsPages(of: daemon)

@@ -9,9 +9,10 @@ import Testing
 struct DoctorTests {
     @Test(arguments: SiteDatabase.allCases)
     func itSaysWhyNothingAppears(_ database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
+        try await Site.with(on: database, ["operations": "socket = \"siwatch.sock\""]) { site in
             let down = try await site.folder.siwatch("doctor")
             #expect(down.status == 2 && down.output.contains("wrong    no siwatch runs on this database"), "\(down)")
+            #expect(!down.output.contains { $0.hasPrefix("ok ") && $0.contains("can be written") }, "the daemon says it: \(down)")
             try await site.daemon { _ in
                 let user = try await site.apple.signIn(1)
                 let unknown = try await site.folder.siwatch("doctor", user[0].userID)
