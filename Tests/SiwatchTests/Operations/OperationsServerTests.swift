@@ -113,6 +113,9 @@ struct OperationsServerTests {
             let after = try await fetch("\(base)/readyz")
             #expect(after.status == 503)
             #expect(after.text == "stopping\n")
+            // As HAProxy asks by default.
+            #expect(try await fetch("\(base)/readyz", method: "OPTIONS").text == "stopping\n")
+            #expect(try await fetch("\(base)/", method: "OPTIONS").text == "only GET and HEAD; a probe asks /readyz\n")
         }
     }
 
