@@ -9,7 +9,9 @@ extension SignInOutcome {
         if outcome == GrantLogOutcome.inFuture.rawValue { return "signed_in_at was still ahead of Apple's clock after a week" }
         guard let rejection = reason.flatMap(GrantRejection.init) else { return detail }
         // The verifier names the claim that does not match.
-        if rejection == .badIDToken, detail?.hasSuffix(": nonce") == true { return "nonce is not the one in the id_token" }
+        if rejection == .badIDToken, let nonce = detail?.split(separator: ": nonce: ", maxSplits: 1), nonce.count == 2 {
+            return "nonce is not the one in the id_token: \(nonce[1])"
+        }
         return [rejection.words, detail].compactMap(\.self).joined(separator: ": ")
     }
 }
