@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 
 extension SignInOutcome {
     /// Which member of the request is wrong, and why, with the words in the log at the end. Nil unless the sign-in was rejected.
@@ -17,7 +17,8 @@ extension SignInOutcome {
 }
 
 extension GrantRejection {
-    fileprivate var words: String {
+    /// Which member of the request is wrong, and why.
+    package var words: String {
         switch self {
         case .unknownClientExpired: "client_id was in the client_ids of no [[app]] for as long as the sign-in could wait"
         case .malformed: "a member is too long, or is not text"
