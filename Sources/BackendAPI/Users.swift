@@ -10,7 +10,7 @@ struct Users: Sendable {
     let apps: [String]
 
     func show(_ userID: String, _ request: Request) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         let app = app(in: &query)
         check(userID, noting: &query)
         try query.finish()
@@ -19,7 +19,7 @@ struct Users: Sendable {
     }
 
     func endsSession(_ userID: String, _ request: Request) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         let app = app(in: &query)
         let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
         check(userID, noting: &query)
@@ -37,12 +37,12 @@ struct Users: Sendable {
         var changedAt: Timestamp?
     }
 
-    private func check(_ userID: String, noting query: inout Query) {
+    private func check(_ userID: String, noting query: inout Members) {
         if !TextForm.name.matches(userID) { query.note("the user in the path has to be \(TextForm.name.words)") }
     }
 
     /// The app that a query names, or the only one. Its name is checked, because a mistyped one would find no user and end no session.
-    private func app(in query: inout Query) -> String {
+    private func app(in query: inout Members) -> String {
         if let name = query.text("app", .appName) {
             if !apps.contains(name) { query.note("app names no app of the configuration") }
             return name

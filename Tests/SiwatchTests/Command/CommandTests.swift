@@ -105,7 +105,7 @@ import Testing
             #expect(try await site.folder.siwatch("breaker").output == [words])
             #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
             let json = try await site.folder.siwatch("breaker", "--json").output.joined()
-            #expect(json.contains("\"schema\" : 1") && json.contains("\"example\"") && !json.contains("openedAt"), "\(json)")
+            #expect(json.contains("\"schema\" : 1") && json.contains("\"example\"") && !json.contains("opened_at"), "\(json)")
             try await site.daemon { _ in
                 // The daemon has found it unreadable at its start.
                 let page = try await site.folder.siwatch("breaker").output.joined()
@@ -248,7 +248,7 @@ import Testing
             #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
             for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
             let json = try await site.folder.siwatch("unverified", "--app", "example", "--json").output.joined()
-            #expect(json.contains(users[5].userID) && json.contains("tokenGrantedAt") && !json.contains("r-old"), "\(json)")
+            #expect(json.contains(users[5].userID) && json.contains("token_granted_at") && !json.contains("r-old"), "\(json)")
             let page = try await site.folder.siwatch("status").output
             #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
             let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
@@ -336,7 +336,7 @@ import Testing
 
             let json = try await site.folder.siwatch("explain", user, "--json").output.joined(separator: "\n")
             let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            #expect(report["schema"] as? Int == 1 && report["userID"] as? String == user)
+            #expect(report["schema"] as? Int == 1 && report["user_id"] as? String == user)
             #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
             #expect(!json.contains(token))
 
@@ -821,7 +821,7 @@ import Testing
             }
             let json = try await site.folder.siwatch("status", "--json").output.joined(separator: "\n")
             let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            #expect(report["schema"] as? Int == 1 && report["isRunning"] as? Bool == false)
+            #expect(report["schema"] as? Int == 1 && report["is_running"] as? Bool == false)
         }
     }
 

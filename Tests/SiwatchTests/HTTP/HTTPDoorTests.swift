@@ -106,6 +106,14 @@ import Testing
             let path = try #require(without.headers.first(name: "location"))
             #expect(try await door.get("\(path)?wait=10")["user.state"] == "authorized")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 1)
+            // Apple once wrote the flag as a text, and many languages write what is not there as null.
+            let body = """
+                {"client_id": "\(Self.client)", "user_id": "\(people[1].userID)", "email": "b@example.com", "is_private_email": "true",
+                 "code": null, "nonce": null, "redirect_uri": null, "refresh_token": null, "signed_in_at": null, "wait": 10}
+                """
+            let written = try await door.post("/v1/sign-ins", bytes: Data(body.utf8), ["content-type": "application/json"])
+            #expect(written.status == 200 && written["user.email"] == "b@example.com", "\(written.text)")
+            #expect(written["user.is_private_email"] == "1", "\(written.text)")
         }
     }
 
