@@ -38,6 +38,7 @@ package struct BackendAPI: Sendable {
 
     /// - Parameters:
     ///   - apps: as configured. There is at least one.
+    ///   - latestSignIn: the latest time that a sign-in may have now.
     ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
     ///   - onAppended: called after each commit with the queues that have new rows.
     ///   - note: called for each answer.
@@ -48,6 +49,7 @@ package struct BackendAPI: Sendable {
         clients: [Client],
         requestsPerSecond: Int,
         clock: WallClock,
+        latestSignIn: @escaping @Sendable () -> Timestamp,
         intakeTest: @escaping @Sendable ([UInt8]) -> String?,
         onAppended: @escaping @Sendable (Set<Queue>) -> Void,
         note: @escaping @Sendable (Served) -> Void
@@ -59,9 +61,10 @@ package struct BackendAPI: Sendable {
         let outcomes = SharedPoll<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
             try await desk.signInOutcomes(desk.settledSignIns(among: ids))
         }
-        signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs)
+        let times = SignInTimes(latest: latestSignIn)
+        signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs, times: times)
         deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
-        users = Users(desk: desk, apps: names)
+        users = Users(desk: desk, apps: names, times: times)
         let news = SharedPoll<Int64, Void>(every: .milliseconds(100)) { ids in
             let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest.id
             return Dictionary(uniqueKeysWithValues: ids.filter { $0 < newest }.map { ($0, ()) })

@@ -11,6 +11,7 @@ struct SignIns: Sendable {
     let queue: AppendQueue
     let outcomes: SharedPoll<Int64, SignInOutcome>
     let clients: Set<String>
+    let times: SignInTimes
 
     static let longestWait: Int64 = 10
 
@@ -19,6 +20,7 @@ struct SignIns: Sendable {
         var body = try await Members(ofBody: request)
         let signIn = body.signIn()
         let wait = body.integer("wait", 0...Self.longestWait) ?? 0
+        if let mistake = times.mistake(signIn.signedInAt?.milliseconds) { body.note(mistake) }
         try body.finish()
         guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
         let row = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()

@@ -8,6 +8,7 @@ import Hummingbird
 struct Users: Sendable {
     let desk: any BackendDesk
     let apps: [String]
+    let times: SignInTimes
 
     func show(_ userID: String, _ request: Request) async throws(Problem) -> Response {
         var query = Members(ofQuery: request)
@@ -24,6 +25,7 @@ struct Users: Sendable {
         let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
         check(userID, noting: &query)
         if signedInAt == nil, !query.has("signed_in_at") { query.note("signed_in_at is missing") }
+        if let mistake = times.mistake(signedInAt) { query.note(mistake) }
         try query.finish()
         let state = try await state(of: userID, in: app)
         let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false

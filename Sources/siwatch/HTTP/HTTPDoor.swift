@@ -96,6 +96,10 @@ extension Daemon {
                 clients: keys.clients(of: http),
                 requestsPerSecond: http.maxRequestsPerSecond,
                 clock: context.clock,
+                latestSignIn: { [context] in
+                    // A clock of siwatch's that is behind makes no mistake of a backend.
+                    max(context.clock.now, context.clockGuard.appleTime).advanced(by: context.configuration.queues.clockSkew)
+                },
                 intakeTest: context.intakeTest.answer(to:),
                 onAppended: onAppended
             ) { served in

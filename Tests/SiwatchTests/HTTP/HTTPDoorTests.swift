@@ -119,6 +119,8 @@ import Testing
 
     @Test func whatIsWrongIsNamedAndNeverQuoted() async throws {
         try await withDoor(on: .file) { site, _, door in
+            // Beyond queues.clock_skew. Such a session would outlive each revocation.
+            let ahead = Int64(Date.now.timeIntervalSince1970 * 1000) + 600_000
             let cases: [(body: [String: any Sendable], words: String)] = [
                 ([:], "client_id is missing; user_id is missing, and only a code does without"),
                 (["client_id": Self.client, "user": "secret", "code": "c"], "unknown: user; known are client_id, code"),
@@ -131,6 +133,8 @@ import Testing
                     "signed_in_at has to be a whole number of milliseconds since 1970, from 15463"
                 ),
                 (["client_id": 5, "user_id": "u"], "client_id has to be 1 to 255"),
+                (["client_id": Self.client, "user_id": "u", "signed_in_at": ahead], "signed_in_at is minutes ahead of siwatch's clock"),
+                (["client_id": Self.client, "user_id": "u", "email": "e", "is_private_email": "secret"], "is_private_email has to be"),
             ]
             for (body, words) in cases {
                 let answer = try await door.post("/v1/sign-ins", body)
@@ -146,10 +150,13 @@ import Testing
             #expect(try await door.post("/v1/sign-ins", bytes: Data("{}".utf8)).status == 415)
             for path in [
                 "/v1/users/a?app=typo", "/v1/users/", "/v1/users/a%20b", "/v1/users/a/ends-session",
-                "/v1/users/a/ends-session?signed_in_at=1", "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
+                "/v1/users/a/ends-session?signed_in_at=1", "/v1/users/a/ends-session?signed_in_at=\(ahead)",
+                "/v1/users/a/ends-session?signed_in_at=1795714408384&signed_in_at=1795714408384",
+                "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
             ] {
                 #expect(try await door.get(path).status == 400, "\(path)")
             }
+            #expect(try await door.get("/v1/users/a/ends-session?signed_in_at=\(ahead - 540_000)")["ends_session"] == "0")
             for path in ["/", "/v1", "/v1/sign-ins/9", "/v1/sign-ins/01-a", "/v1/sign-ins/99-a", "/v1/deletions/99-a"] {
                 #expect(try await door.get(path).status == 404, "\(path)")
             }
