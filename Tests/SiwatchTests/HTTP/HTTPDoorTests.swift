@@ -86,6 +86,16 @@ import Testing
                 let shown = try await door.get("/v1/sign-ins/\(try #require(answer["id"]))")
                 #expect(shown.status == 200 && shown["outcome"] == "rejected" && shown["detail"] == answer["detail"], "\(shown.text)")
             }
+            // If nearly all are rejected for one reason, an operator hears of it too.
+            for signIn in try await site.apple.signInByCode(8, clientID: web, redirectURI: "https://example.com/back") {
+                let code = try #require(signIn.code)
+                let other = "https://example.com/other"
+                let answer = try await door.post("/v1/sign-ins", ["client_id": web, "code": code, "redirect_uri": other, "wait": 10])
+                #expect(answer.status == 422, "\(answer.text)")
+            }
+            let (status, page) = try await site.folder.siwatch("status")
+            let sentence = "\(web): 9 of 10 sign-ins within an hour came to nothing, as redirect_uri_mismatch: redirect_uri is not the one"
+            #expect(status == 1 && page.contains { $0.hasPrefix(sentence) }, "\(page)")
         }
     }
 
