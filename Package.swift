@@ -276,7 +276,8 @@ let package = Package(
             dependencies: [
                 // The programs that they run are built with them.
                 "AppleSimulatorKit", "BackendAPI", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting",
-                "DaemonHarness", "PostgresStore", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
+                "DaemonHarness", "PostgresStore", "PrometheusMetrics", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch",
+                "siwatch-next",
                 ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
                 serviceLifecycle,
             ],

@@ -247,9 +247,9 @@ class Tools(collections.namedtuple("Tools", "siwatch simulator promtool clock sl
     """The programs, and the libraries between siwatch and the system."""
 
 
-def fetch(url, body=None, method=None, accept="text/plain"):
+def fetch(url, body=None, method=None, accept="text/plain", headers=None):
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, method=method, headers={"Accept": accept})
+    request = urllib.request.Request(url, data=data, method=method, headers={"Accept": accept, **(headers or {})})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=10) as answer:
@@ -1068,21 +1068,22 @@ def codes_wait(scene):
     return one(before, after)
 
 
-@walk("SiwatchCodesRefused", finding=False, quotes=["client_mismatch", "A code brought no sign-in"], says=["event=code_rejected"],
-      sql="client_mismatch")
+@walk("SiwatchCodesRefused", quotes=["sign-ins within an hour came to nothing", "client_mismatch", "A code brought no sign-in"],
+      says=["event=code_rejected"], sql="client_mismatch")
 def codes_of_another_client(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
-    scene.tell_codes([{**s, "client_id": "com.example.web"} for s in scene.sign_ins(4, credential="authorization_code")])
-    return one(before, siwatch.scraped("refused codes", lambda s: (s.value("code_exchanges_total", outcome="client_mismatch") or 0) >= 4))
+    scene.tell_codes([{**s, "client_id": "com.example.web"} for s in scene.sign_ins(6, credential="authorization_code")])
+    return one(before, siwatch.scraped("refused codes", lambda s: (s.value("code_exchanges_total", outcome="client_mismatch") or 0) >= 6))
 
 
-@walk("SiwatchCodesRefused", variant="nonce", finding=False, quotes=["nonce", "bad_id_token"], says=["event=code_rejected"], sql="nonce")
+@walk("SiwatchCodesRefused", variant="nonce", quotes=["sign-ins within an hour came to nothing", "nonce", "bad_id_token"],
+      says=["event=code_rejected"], sql="nonce")
 def codes_with_another_nonce(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
-    scene.tell_codes(scene.sign_ins(4, credential="authorization_code", nonce="hashed"), nonce="raw")
-    return one(before, siwatch.scraped("refused codes", lambda s: (s.value("code_exchanges_total", outcome="bad_id_token") or 0) >= 4))
+    scene.tell_codes(scene.sign_ins(6, credential="authorization_code", nonce="hashed"), nonce="raw")
+    return one(before, siwatch.scraped("refused codes", lambda s: (s.value("code_exchanges_total", outcome="bad_id_token") or 0) >= 6))
 
 
 @walk("SiwatchAnswersLost", finding=False, quotes=["Apple gives no usable answer", "reset", "answer_lost"], says=["event=code_rejected"],
@@ -1690,6 +1691,35 @@ class Receiver(http.server.ThreadingHTTPServer):
         scene.write("hook.whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
         url = f"http://127.0.0.1:{self.server_port}/hook"
         self.table = {"[delivery]": f'name = "backend"\nurl = "{url}"\nsecret_files = ["hook.whsec"]'}
+
+
+def begin_with_door(scene):
+    """siwatch with a door, and what asks there as a backend."""
+    token = "t" * 44
+    scene.write("backend.token", token)
+    client = '[[http.client]]\nname = "backend"\ntoken_files = ["backend.token"]\nmay = ["read"]'
+    siwatch = scene.begin({"http": f'listen = "127.0.0.1:0"\n{client}'})
+    door = re.search(r"event=door_open.* address=(\S+)", siwatch.log)[1]
+    return siwatch, lambda path: fetch(f"http://{door}{path}", headers={"Authorization": f"Bearer {token}"})
+
+
+@walk("SiwatchDoorUseless", quotes=["the HTTP door refused", "and has served none since its start"], says=["event=requests_refused"])
+def a_backend_in_seconds(scene):
+    siwatch, ask = begin_with_door(scene)
+    before = siwatch.scrape()
+    for _ in range(6):
+        ask("/v1/users/ann/ends-session?signed_in_at=1795714408")
+    return one(before, siwatch.scraped("a useless door", lambda s: s.value("http_refusals", client="backend") == 2))
+
+
+@walk("SiwatchRequestsRefused", quotes=["the HTTP door refused", "within ten minutes", "The HTTP door refuses what a client asks"],
+      says=["event=requests_refused"])
+def a_backend_without_a_parameter(scene):
+    siwatch, ask = begin_with_door(scene)
+    before = siwatch.scrape()
+    for path in ["/v1/changes"] + ["/v1/users/ann/ends-session"] * 6:
+        ask(path)
+    return one(before, siwatch.scraped("refusals", lambda s: s.value("http_refusals", client="backend") == 1))
 
 
 # It is a page after a quarter of an hour, and a finding at once.

@@ -86,7 +86,8 @@ export function mustEndSession(app, sub, signedInAt) {
   const row = user.get(sub, app);
   if (!row) return false;
   const ended = row.state === "revoked" || (row.state === "notFound" && row.reason === "account_deleted");
-  return ended && row.changed_at > signedInAt;
+  // A time that is minutes ahead is a wrong clock's, and would outlive each revocation.
+  return ended && (row.changed_at > signedInAt || signedInAt > Date.now() + 300_000);
 }
 
 // Makes a session; `commit` writes it to your own database. False: it has ended meanwhile, so end it again.

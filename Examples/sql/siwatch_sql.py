@@ -77,7 +77,9 @@ def must_end_session(db, app: str, sub: str, signed_in_at: int) -> bool:
     if row is None:
         return False
     state, reason, changed_at = row
-    return (state == "revoked" or (state, reason) == ("notFound", "account_deleted")) and changed_at > signed_in_at
+    # A time that is minutes ahead is a wrong clock's, and would outlive each revocation.
+    is_older = changed_at > signed_in_at or signed_in_at > time.time() * 1000 + 300_000
+    return (state == "revoked" or (state, reason) == ("notFound", "account_deleted")) and is_older
 
 
 def begin_session(db, app: str, sub: str, signed_in_at: int, commit) -> bool:

@@ -52,8 +52,8 @@ final class Access: Sendable {
         state.withLockedValue { ($0.clients, $0.rate) = (clients, Double(rate)) }
     }
 
-    /// - Returns: the name of the client that the token of a request belongs to.
-    func client(of request: Request, mayDo rights: [Right]) throws(Problem) -> String {
+    /// - Returns: the client that the token of a request belongs to.
+    func client(of request: Request) throws(Problem) -> Client {
         guard let header = request.headers[.authorization] else {
             throw Problem(.unauthorized, "the header Authorization: Bearer TOKEN is missing")
         }
@@ -64,12 +64,15 @@ final class Access: Sendable {
         guard let client = state.withLockedValue({ $0.clients.first { $0.holds(digest) } }) else {
             throw Problem(.unauthorized, "the token stands in no token file of an [[http.client]]: give the backend a new copy")
         }
+        return client
+    }
+
+    func admit(_ client: Client, toDo rights: [Right]) throws(Problem) {
         guard rights.contains(where: client.rights.contains) else {
             let names = rights.map(\.rawValue).joined(separator: " or ")
             throw Problem(.forbidden, "the client lacks the right \(names)")
         }
         try admit(client.name)
-        return client.name
     }
 
     /// Counts a request.

@@ -20,7 +20,7 @@ package struct BackendAPI: Sendable {
 
     /// A request that was answered.
     package struct Served: Sendable, Equatable {
-        /// The name of the client; nil for one without a token.
+        /// The name of the client; nil for one without a token that siwatch knows.
         package var client: String?
         /// As in openapi.json; nil if the path is none.
         package var operation: String?
@@ -29,6 +29,8 @@ package struct BackendAPI: Sendable {
         package var use: DatabaseUse?
         /// Why the database could not answer.
         package var failure: String?
+        /// Why the client has to ask otherwise: the `type` and the words of the answer, without a value of the request.
+        package var refusal: String?
     }
 
     /// Each has a connection of its own.
@@ -38,6 +40,7 @@ package struct BackendAPI: Sendable {
 
     /// - Parameters:
     ///   - apps: as configured. There is at least one.
+    ///   - latestSignIn: the latest time that a sign-in may have now.
     ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
     ///   - onAppended: called after each commit with the queues that have new rows.
     ///   - note: called for each answer.
@@ -48,6 +51,7 @@ package struct BackendAPI: Sendable {
         clients: [Client],
         requestsPerSecond: Int,
         clock: WallClock,
+        latestSignIn: @escaping @Sendable () -> Timestamp,
         intakeTest: @escaping @Sendable ([UInt8]) -> String?,
         onAppended: @escaping @Sendable (Set<Queue>) -> Void,
         note: @escaping @Sendable (Served) -> Void
@@ -59,9 +63,10 @@ package struct BackendAPI: Sendable {
         let outcomes = SharedPoll<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
             try await desk.signInOutcomes(desk.settledSignIns(among: ids))
         }
-        signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs)
+        let times = SignInTimes(latest: latestSignIn)
+        signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs, times: times)
         deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
-        users = Users(desk: desk, apps: names)
+        users = Users(desk: desk, apps: names, times: times)
         let news = SharedPoll<Int64, Void>(every: .milliseconds(100)) { ids in
             let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest.id
             return Dictionary(uniqueKeysWithValues: ids.filter { $0 < newest }.map { ($0, ()) })
@@ -96,7 +101,7 @@ package struct BackendAPI: Sendable {
             response = try await answer(request, noting: &served)
         } catch {
             response = error.response
-            served.failure = error.cause
+            (served.failure, served.refusal) = (error.cause, error.refusal)
         }
         served.status = response.status.code
         // Other refusals may come before the database is asked.
@@ -107,17 +112,23 @@ package struct BackendAPI: Sendable {
     }
 
     private func answer(_ request: Request, noting served: inout Served) async throws(Problem) -> Response {
-        guard let route = Route(request.uri.path) else { throw Problem(.noSuchPath) }
-        guard let operation = route.operation(request.method) else {
-            var response = Problem(.methodNotAllowed).response
+        let route = Route(request.uri.path)
+        guard let route, let operation = route.operation(request.method) else {
+            // Without a token it is a stranger's scan.
+            served.client = try? access.client(of: request).name
+            guard let route else { throw Problem(.noSuchPath) }
+            let problem = Problem(.methodNotAllowed)
+            served.refusal = problem.refusal
+            var response = problem.response
             response.headers[.allow] = route.methods
             return response
         }
         (served.operation, served.use) = (operation, route.use)
         func client(_ rights: Right...) throws(Problem) -> String {
-            let name = try access.client(of: request, mayDo: rights)
-            served.client = name
-            return name
+            let client = try access.client(of: request)
+            served.client = client.name
+            try access.admit(client, toDo: rights)
+            return client.name
         }
         switch route {
         case .description:

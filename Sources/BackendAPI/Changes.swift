@@ -22,7 +22,7 @@ struct Changes: Sendable {
 
     /// - Parameter releases: of `news`, before the request was admitted.
     func show(_ request: Request, since releases: Int) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         var after = query.text("after", .row).flatMap(RowReference.init)
         let limit = query.integer("limit", 1...Self.mostChanges) ?? Self.mostChanges
         let wait = query.integer("wait", 0...Self.longestWait) ?? 0

@@ -12,7 +12,7 @@ struct Deletions: Sendable {
 
     func tell(_ request: Request, by client: String) async throws(Problem) -> Response {
         let key = try request.idempotencyKey()
-        var body = try await Body(of: request)
+        var body = try await Members(ofBody: request)
         let credential = CredentialID(clientID: body.requiredText("client_id", .name), userID: body.requiredText("user_id", .name))
         let requestedAt = body.integer("requested_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
         try body.finish()
@@ -30,7 +30,7 @@ struct Deletions: Sendable {
     }
 
     func show(_ row: RowReference, _ request: Request) async throws(Problem) -> Response {
-        try Query(of: request).finish()
+        try Members(ofQuery: request).finish()
         guard let outcome = try await outcome(of: row) else { throw Problem(.notFound) }
         return .json(DeletionDocument(outcome))
     }

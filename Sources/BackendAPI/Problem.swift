@@ -96,6 +96,18 @@ struct Problem: Error, Equatable {
         }
     }
 
+    /// Nil if the client may have asked as it should.
+    var refusal: String? {
+        switch kind {
+        case .forged, .notFound, .changesGone, .unavailable: nil
+        // Apple's words may be in the detail.
+        case .signInRejected: "\(kind.rawValue): \(reason ?? "")"
+        case .badRequest, .unknownClient, .appStoreNotification, .unauthorized, .forbidden, .noSuchPath, .methodNotAllowed, .tooLarge,
+            .unsupportedMediaType, .keyUsed, .tooManyRequests:
+            "\(kind.rawValue): \(detail ?? kind.title)"
+        }
+    }
+
     private struct Document: Encodable {
         var type: String
         var title: String

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 
 extension SignInOutcome {
     /// Which member of the request is wrong, and why, with the words in the log at the end. Nil unless the sign-in was rejected.
@@ -9,13 +9,16 @@ extension SignInOutcome {
         if outcome == GrantLogOutcome.inFuture.rawValue { return "signed_in_at was still ahead of Apple's clock after a week" }
         guard let rejection = reason.flatMap(GrantRejection.init) else { return detail }
         // The verifier names the claim that does not match.
-        if rejection == .badIDToken, detail?.hasSuffix(": nonce") == true { return "nonce is not the one in the id_token" }
+        if rejection == .badIDToken, let nonce = detail?.split(separator: ": nonce: ", maxSplits: 1), nonce.count == 2 {
+            return "nonce is not the one in the id_token: \(nonce[1])"
+        }
         return [rejection.words, detail].compactMap(\.self).joined(separator: ": ")
     }
 }
 
 extension GrantRejection {
-    fileprivate var words: String {
+    /// Which member of the request is wrong, and why.
+    package var words: String {
         switch self {
         case .unknownClientExpired: "client_id was in the client_ids of no [[app]] for as long as the sign-in could wait"
         case .malformed: "a member is too long, or is not text"

@@ -11,19 +11,23 @@ struct SignIns: Sendable {
     let queue: AppendQueue
     let outcomes: SharedPoll<Int64, SignInOutcome>
     let clients: Set<String>
+    let times: SignInTimes
 
     static let longestWait: Int64 = 10
 
     func tell(_ request: Request, by client: String) async throws(Problem) -> Response {
         let key = try request.idempotencyKey()
-        var body = try await Body(of: request)
+        var body = try await Members(ofBody: request)
         let signIn = body.signIn()
         let wait = body.integer("wait", 0...Self.longestWait) ?? 0
+        if let mistake = times.mistake(signIn.signedInAt?.milliseconds) { body.note(mistake) }
         try body.finish()
         guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
         let row = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
         // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.
-        let outcome = (try? await outcome(of: row, waiting: wait)) ?? SignInOutcome(waiting: row, at: signIn.clientID)
+        let outcome =
+            (try? await outcome(of: row, waiting: wait))
+            ?? SignInOutcome(row: row, clientID: signIn.clientID, outcome: SignInOutcome.waiting)
         guard outcome.outcome != "rejected", outcome.outcome != "in_future" else {
             throw Problem(.signInRejected, outcome.explanation, reason: outcome.reason ?? outcome.outcome, id: row)
         }
@@ -33,7 +37,7 @@ struct SignIns: Sendable {
     }
 
     func show(_ row: RowReference, _ request: Request) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         let wait = query.integer("wait", 0...Self.longestWait) ?? 0
         try query.finish()
         var found = try await outcome(of: row, waiting: 0)
@@ -64,7 +68,7 @@ struct SignIns: Sendable {
     }
 }
 
-extension Body {
+extension Members {
     /// Reads a sign-in, and notes each mistake.
     fileprivate mutating func signIn() -> ToldSignIn {
         var signIn = ToldSignIn(clientID: requiredText("client_id", .name))
@@ -101,23 +105,6 @@ extension ToldSignIn {
             }
         let address = [self.address?.text, self.address?.isPrivate.map { "\($0)" }]
         return [clientID, userID, signedInAt.map { "\($0.milliseconds)" }] + proof + address
-    }
-}
-
-extension SignInOutcome {
-    fileprivate init(waiting row: RowReference, at clientID: String) {
-        self.init(
-            row: row,
-            clientID: clientID,
-            userID: nil,
-            outcome: Self.waiting,
-            reason: nil,
-            detail: nil,
-            signedInAt: nil,
-            settledAt: nil,
-            realUserStatus: nil,
-            user: nil
-        )
     }
 }
 

@@ -48,6 +48,17 @@ extension TextForm {
     }
 }
 
+/// The times that a sign-in may have. A session with a later one would outlive each revocation.
+struct SignInTimes: Sendable {
+    let latest: @Sendable () -> Timestamp
+
+    func mistake(_ signedInAt: Int64?) -> String? {
+        guard let signedInAt, signedInAt > latest().milliseconds else { return nil }
+        return "signed_in_at is minutes ahead of siwatch's clock: it comes from the answer to the sign-in, or is the iat of the id_token × "
+            + "1000 + 999, and never the time of another clock"
+    }
+}
+
 extension Timestamp {
     static let legalMilliseconds = legal.lowerBound.milliseconds...legal.upperBound.milliseconds
 }

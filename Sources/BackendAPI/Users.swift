@@ -8,9 +8,10 @@ import Hummingbird
 struct Users: Sendable {
     let desk: any BackendDesk
     let apps: [String]
+    let times: SignInTimes
 
     func show(_ userID: String, _ request: Request) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         let app = app(in: &query)
         check(userID, noting: &query)
         try query.finish()
@@ -19,11 +20,12 @@ struct Users: Sendable {
     }
 
     func endsSession(_ userID: String, _ request: Request) async throws(Problem) -> Response {
-        var query = Query(of: request)
+        var query = Members(ofQuery: request)
         let app = app(in: &query)
         let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
         check(userID, noting: &query)
         if signedInAt == nil, !query.has("signed_in_at") { query.note("signed_in_at is missing") }
+        if let mistake = times.mistake(signedInAt) { query.note(mistake) }
         try query.finish()
         let state = try await state(of: userID, in: app)
         let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false
@@ -37,12 +39,12 @@ struct Users: Sendable {
         var changedAt: Timestamp?
     }
 
-    private func check(_ userID: String, noting query: inout Query) {
+    private func check(_ userID: String, noting query: inout Members) {
         if !TextForm.name.matches(userID) { query.note("the user in the path has to be \(TextForm.name.words)") }
     }
 
     /// The app that a query names, or the only one. Its name is checked, because a mistyped one would find no user and end no session.
-    private func app(in query: inout Query) -> String {
+    private func app(in query: inout Members) -> String {
         if let name = query.text("app", .appName) {
             if !apps.contains(name) { query.note("app names no app of the configuration") }
             return name

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Crypto
 
 /// The claims of an id_token, signed by Apple (OpenID Connect Core, section 2).
 struct IdentityClaims {
@@ -56,8 +57,16 @@ struct IdentityClaims {
     private func check(_ nonce: String) throws(VerificationError) {
         if claims["nonce"] == nil, [.bool(false), .string("false")].contains(claims["nonce_supported"]) { return }
         guard let given = claims["nonce"]?.string, given.isIdentical(to: nonce) else {
-            throw .rejected(claims["nonce"] == nil ? .missingClaim : .malformedClaim, detail: "nonce")
+            throw .rejected(claims["nonce"] == nil ? .missingClaim : .malformedClaim, detail: "nonce: \(difference(from: nonce))")
         }
+    }
+
+    /// Which mistake a wrong nonce is. Backends show it, so it has neither nonce.
+    private func difference(from nonce: String) -> String {
+        func hash(_ text: String) -> String { SHA256.hash(data: Array(text.utf8)).map(\.hexadecimal).joined() }
+        guard let given = claims["nonce"] else { return "the token has none" }
+        if given.string?.lowercased() == hash(nonce) { return "the token has the SHA-256 of yours" }
+        return given.string.map(hash) == nonce.lowercased() ? "yours is the SHA-256 of the token's" : "the token has another"
     }
 
     /// Nil if the address cannot be read, because an address is no reason to refuse a sign-in. It is empty for some school accounts.

@@ -30,7 +30,9 @@ struct NotificationClaims {
 
     private static func event(in events: JSON) throws(VerificationError) -> ClaimSet {
         let object = if let text = events.string { try? JSON(Array(text.utf8)) } else { events }
-        guard let members = object?.object else { throw .rejected(.malformedClaim, detail: "events") }
+        // A list of one event is that event.
+        let only = object?.array?.count == 1 ? object?.array?.first : object
+        guard let members = only?.object else { throw .rejected(.malformedClaim, detail: "events") }
         return ClaimSet(members)
     }
 

@@ -33,6 +33,8 @@ package protocol CredentialReader: BreakerReader {
     func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// The postponed sign-ins and the sign-ins with a waiting code, counted up to `limit` each.
     func waitingGrants(at now: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts
+    /// Where five or more of a client's newest sign-ins since a time were rejected, and four in five for one reason.
+    func rejectedSignIns(since time: Timestamp) async throws -> [RejectedSignIns]
     /// How Apple answers the checks of tokens, over the life of the database.
     func checks() async throws -> CheckStatus
     /// Every client, by app and name.

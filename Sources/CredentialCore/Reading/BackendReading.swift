@@ -21,25 +21,18 @@ package struct SignInOutcome: Sendable, Equatable {
     package init(
         row: RowReference,
         clientID: String,
-        userID: String?,
+        userID: String? = nil,
         outcome: String,
-        reason: String?,
-        detail: String?,
-        signedInAt: Timestamp?,
-        settledAt: Timestamp?,
-        realUserStatus: Int?,
-        user: UserState?
+        reason: String? = nil,
+        detail: String? = nil,
+        signedInAt: Timestamp? = nil,
+        settledAt: Timestamp? = nil,
+        realUserStatus: Int? = nil,
+        user: UserState? = nil
     ) {
-        self.row = row
-        self.clientID = clientID
-        self.userID = userID
-        self.outcome = outcome
-        self.reason = reason
-        self.detail = detail
-        self.signedInAt = signedInAt
-        self.settledAt = settledAt
-        self.realUserStatus = realUserStatus
-        self.user = user
+        (self.row, self.clientID, self.userID, self.user) = (row, clientID, userID, user)
+        (self.outcome, self.reason, self.detail) = (outcome, reason, detail)
+        (self.signedInAt, self.settledAt, self.realUserStatus) = (signedInAt, settledAt, realUserStatus)
     }
 
     package static let waiting = "waiting"

@@ -166,6 +166,16 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     }
 }
 
+/// Sign-ins of a client that nearly all come to nothing for one reason.
+package struct RejectedSignIns: Sendable, Equatable, Codable {
+    package var clientID: String
+    /// A `GrantRejection`.
+    package var reason: String
+    package var rejected: Int
+    /// All sign-ins that were settled meanwhile.
+    package var settled: Int
+}
+
 /// How much work waits to be revoked.
 package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
     package var requests: Int

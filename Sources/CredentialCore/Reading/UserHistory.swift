@@ -11,6 +11,8 @@ package struct UserHistory: Sendable, Equatable {
     package var changes: [LoggedChange] = []
     package var waiting: [Waiting] = []
     package var tokensBeingRevoked: [TokenBeingRevoked] = []
+    /// What Apple signed about the user and siwatch did not believe.
+    package var quarantined: [QuarantinedNotification] = []
     /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 

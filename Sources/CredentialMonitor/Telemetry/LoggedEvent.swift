@@ -14,6 +14,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case doorOpen = "door_open"
     case doorFailed = "door_failed"
     case doorRecovered = "door_recovered"
+    case requestsRefused = "requests_refused"
+    case requestsTaken = "requests_taken"
     case deliveryFailed = "delivery_failed"
     case deliveryRecovered = "delivery_recovered"
     case deliveryStopped = "delivery_stopped"
@@ -105,6 +107,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .doorOpen: (.info, "Backends are served over HTTP")
         case .doorFailed: (.error, "Backends ask over HTTP, and the database does not answer")
         case .doorRecovered: (.notice, "The database answers backends over HTTP again")
+        case .requestsRefused: (.warning, "The HTTP door refuses what a client asks, which may tell nobody")
+        case .requestsTaken: (.notice, "The HTTP door hardly refuses a client any more, or the client asks no more")
         case .deliveryFailed: (.warning, "A receiver of webhooks does not take them; nothing is lost, and siwatch tries again")
         case .deliveryRecovered: (.notice, "A receiver of webhooks takes them again")
         case .deliveryStopped: (.error, "A receiver of webhooks said that it is gone, and nothing more is sent to it")

@@ -53,6 +53,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case laneOwned = "lane_owned"
     case seals = "seals_total"
     case httpRequests = "http_requests_total"
+    case httpRefusals = "http_refusals"
     case deliveries = "deliveries_total"
     case deliveryBehind = "delivery_behind"
     case deliveryWaiting = "delivery_waiting"
@@ -204,6 +205,12 @@ extension Metric {
                 .counter,
                 by: ["client", "operation", "status"],
                 "Requests of backends and of Apple, by who asked, for what, and the answer."
+            )
+        case .httpRefusals:
+            Definition(
+                .gauge,
+                by: ["client"],
+                "1 while the HTTP door refuses more than one request of a client in ten, 2 if it has served none at all since its start."
             )
         case .logLinesSuppressed: Definition(.counter, by: ["event"], "Log lines held back in a flood of one event.")
         case .logLinesDropped:

@@ -4,51 +4,62 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// What became of the checks of each app within the last three hours, as far as this process settled them.
-final class RecentChecks: Sendable {
-    /// Some minutes, and how often each outcome came in them.
+/// How often things happened lately, to some minutes.
+package struct RecentCounts<Label: Hashable & Sendable>: Sendable {
+    /// Some minutes, and how often each thing happened in them.
     private struct Part {
         var since: Timestamp
-        var counts: [RefreshLabel: Int] = [:]
+        var counts: [Label: Int] = [:]
     }
 
-    private static let part = Duration.minutes(5)
-    private static let memory = Duration.hours(3)
+    private let part: Duration
+    private let memory: Duration
+    private var parts: [Part] = []
 
-    private let parts = NIOLockedValueBox<[String: [Part]]>([:])
-
-    func note(_ label: RefreshLabel, of app: String, by number: Int, at now: Timestamp) {
-        parts.withLockedValue { parts in
-            var own = Self.recent(parts[app] ?? [], at: now)
-            if own.last.map({ $0.since.advanced(by: Self.part) <= now }) ?? true { own.append(Part(since: now)) }
-            own[own.count - 1].counts[label, default: 0] += number
-            parts[app] = own
-        }
+    package init(in part: Duration, over memory: Duration) {
+        (self.part, self.memory) = (part, memory)
     }
 
-    /// By app.
-    func all(at now: Timestamp) -> [AppChecks] {
-        parts.withLockedValue { parts in
-            parts.sorted { $0.key < $1.key }.map { app, parts in
-                let parts = Self.recent(parts, at: now)
-                let lastHour = parts.filter { now < $0.since.advanced(by: .hours(1)) }
-                func sum(_ parts: [Part], _ counted: Set<RefreshLabel>) -> Int {
-                    parts.reduce(0) { sum, part in sum + part.counts.reduce(0) { counted.contains($1.key) ? $0 + $1.value : $0 } }
-                }
-                return AppChecks(
-                    app: app,
-                    answered: sum(lastHour, [.valid, .unnamed, .rejected]),
-                    rejected: sum(lastHour, [.rejected]),
-                    asked: sum(parts, Set(RefreshLabel.allCases)),
-                    throttled: sum(parts, [.throttled])
-                )
-            }
+    package mutating func note(_ label: Label, by number: Int = 1, at now: Timestamp) {
+        parts = recent(memory, at: now)
+        if parts.last.map({ $0.since.advanced(by: part) <= now }) ?? true { parts.append(Part(since: now)) }
+        parts[parts.count - 1].counts[label, default: 0] += number
+    }
+
+    /// - Parameter duration: nil for all that is remembered.
+    package func sum(_ counted: Set<Label>, within duration: Duration? = nil, at now: Timestamp) -> Int {
+        recent(duration ?? memory, at: now).reduce(0) { sum, part in
+            sum + part.counts.reduce(0) { counted.contains($1.key) ? $0 + $1.value : $0 }
         }
     }
 
     /// Without what is too old, or dated ahead since the clock was put back.
-    private static func recent(_ parts: [Part], at now: Timestamp) -> [Part] {
-        parts.filter { $0.since <= now && now < $0.since.advanced(by: memory) }
+    private func recent(_ duration: Duration, at now: Timestamp) -> [Part] {
+        parts.filter { $0.since <= now && now < $0.since.advanced(by: duration) }
+    }
+}
+
+/// What became of the checks of each app within the last three hours, as far as this process settled them.
+final class RecentChecks: Sendable {
+    private let counts = NIOLockedValueBox<[String: RecentCounts<RefreshLabel>]>([:])
+
+    func note(_ label: RefreshLabel, of app: String, by number: Int, at now: Timestamp) {
+        counts.withLockedValue { $0[app, default: RecentCounts(in: .minutes(5), over: .hours(3))].note(label, by: number, at: now) }
+    }
+
+    /// By app.
+    func all(at now: Timestamp) -> [AppChecks] {
+        counts.withLockedValue { counts in
+            counts.sorted { $0.key < $1.key }.map { app, counts in
+                AppChecks(
+                    app: app,
+                    answered: counts.sum([.valid, .unnamed, .rejected], within: .hours(1), at: now),
+                    rejected: counts.sum([.rejected], within: .hours(1), at: now),
+                    asked: counts.sum(Set(RefreshLabel.allCases), at: now),
+                    throttled: counts.sum([.throttled], at: now)
+                )
+            }
+        }
     }
 }
 

@@ -154,6 +154,14 @@ extension Telemetry {
     /// - Parameter use: `reading` or `writing`.
     package func doorFailed(_ use: String, _ error: String) { logger.log(.doorFailed, ["use": "\(use)", "error": "\(error)"]) }
 
+    /// - Parameter words: of the last refusal, without a value of the request; nil once the door hardly refuses the client.
+    package func refusals(of client: String, _ words: String?) {
+        if let words { logger.log(.requestsRefused, ["client": "\(client)", "reason": "\(words)"]) }
+        if words == nil { logger.log(.requestsTaken, ["client": "\(client)"]) }
+    }
+
+    package func observe(refusalsOf client: String, _ value: Double) { gauge(Metric.httpRefusals, value, ["client": client]) }
+
     package func doorRecovered(_ use: String) { logger.log(.doorRecovered, ["use": "\(use)"]) }
 
     package func createSeries(apps: [String]) {
@@ -197,6 +205,7 @@ extension Telemetry {
         for status in ["200", "401", "503"] {
             create(Metric.httpRequests, ["client": "apple", "operation": "receiveNotification", "status": status])
         }
+        create(Metric.httpRefusals, ["client": "none"])
         for reason in RejectionReason.allCases { create(Metric.notificationsRejected, ["reason": reason.rawValue]) }
         for outcome in GrantLogOutcome.allCases { create(Metric.grants, ["outcome": outcome.rawValue]) }
         for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {

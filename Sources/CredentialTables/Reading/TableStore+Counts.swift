@@ -91,6 +91,21 @@ extension TableStore {
         }
     }
 
+    package func rejectedSignIns(since time: Timestamp) async throws -> [RejectedSignIns] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT client_id AS "clientID", reason, rejected, settled
+                  FROM (SELECT client_id, reason, COUNT(*) AS rejected, CAST(SUM(COUNT(*)) OVER (PARTITION BY client_id) AS BIGINT) AS settled
+                          FROM (SELECT client_id, reason, settled_at FROM grant_log ORDER BY id DESC LIMIT 1000) AS newest
+                         WHERE settled_at > $1 GROUP BY client_id, reason) AS counted
+                 WHERE reason IS NOT NULL AND rejected >= 5 AND rejected * 5 >= settled * 4 ORDER BY client_id
+                """,
+                time
+            )
+        }
+    }
+
     /// The number of waiting revocations. It counts row by row, so it is for rare calls.
     package func waitingRevocations() async throws -> WaitingRevocationCounts {
         try await query { connection in

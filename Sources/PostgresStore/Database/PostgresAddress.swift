@@ -119,7 +119,11 @@ extension PostgresAddress {
             return "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
         }
         if let problem = PostgresLibrary.problem { return "cannot be used: \(problem)" }
-        guard let parts = parse(text) else { return "is not a URL that libpq understands" }
+        guard let parts = parse(text) else {
+            // Other libraries take it there.
+            let namesSchema = text.contains(/[?&](schema|currentSchema|search_path)=/)
+            return namesSchema ? "must not name the schema; name it in database.schema" : "is not a URL that libpq understands"
+        }
         if parts["password"] != nil || parts["sslpassword"] != nil {
             return "must not hold a password; name a file that holds it in database.password_file"
         }

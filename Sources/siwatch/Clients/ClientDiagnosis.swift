@@ -51,10 +51,6 @@ struct ClientDiagnosis {
         if app.teamID == key.id {
             return Symptom(.wrong, "\(refused): team_id has the id of the key", "write the Team ID, as Membership at Apple shows it")
         }
-        if clientID.hasPrefix("\(app.teamID).") {
-            let bare = clientID.dropFirst(app.teamID.count + 1)
-            return Symptom(.wrong, "\(refused): a client id goes without the Team ID", "write \(String(bare).printable)")
-        }
         if let accepted {
             return Symptom(
                 .wrong,

@@ -47,6 +47,7 @@ private struct Versioned<Report: Encodable>: Encodable {
     func json() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
         let text = String(decoding: try encoder.encode(self), as: UTF8.self)
         return text.unicodeScalars.reduce(into: "") { json, scalar in
             if scalar == "\n" || scalar.isPrintable { json.unicodeScalars.append(scalar) } else { json += scalar.jsonEscape }

@@ -110,8 +110,10 @@ extension ValueRule<String> {
 
     /// An App ID or a Services ID.
     static var clientID: ValueRule {
-        .string("must be an App ID or Services ID: printable ASCII without spaces") {
-            !$0.isEmpty && $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } ? $0 : nil
+        .string("must be one App ID or Services ID such as com.example.app, without the team: letters, digits, . and -") { text in
+            let beginsWithTeam = text.wholeMatch(of: /[A-Z0-9]{10}\..+\..+/) != nil
+            let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0.isLetterOrDigit || "-._".utf8.contains($0) }
+            return isPlain && !beginsWithTeam ? text : nil
         }
     }
 

@@ -68,7 +68,7 @@ extension Daemon {
         services += loops(health.progress)
         services.append(deliveries)
         // Takes nothing more once a stop begins.
-        if let door { services.append(door) }
+        if let door { services += [Recurring(every: .seconds(10), onFailure: { _ in }) { door.refusals.look() }, door] }
         services += [reload(on: hangups, health, desk), health.readiness]
         return services
     }

@@ -15,6 +15,7 @@ actor StatusDesk {
     private let context: DaemonContext
     private let appleClock: AppleClock
     private let keyTrials: KeyTrials
+    private let refusals: DoorRefusals?
     private let health: HealthReports
     private let rounds: CheckRounds
     /// As the last reload left it.
@@ -42,6 +43,7 @@ actor StatusDesk {
         context = daemon.context
         appleClock = daemon.apple.clock
         keyTrials = daemon.keyTrials
+        refusals = daemon.door?.refusals
         self.health = health
         rounds = CheckRounds(daemon.context.store)
         refresh = daemon.refresh
@@ -106,6 +108,7 @@ actor StatusDesk {
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
             checks: context.telemetry.recentChecks(at: context.clock.now),
+            refusals: refusals?.all ?? [],
             deliveries: context.telemetry.deliveries,
             keysDisbelievedAt: context.telemetry.keysDisbelievedAt,
             openFiles: process.openFiles.map { Int($0) },

@@ -100,7 +100,8 @@ struct Doctor: AsyncParsableCommand {
                 let advice = "look in the backend's log for the INSERT or the POST, and compare the sub with that of the id_token"
                 return [Symptom(.wrong, "no backend has told siwatch of the user \(user.printable)", advice)]
             }
-            return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")]
+            let unbelieved = explanation.unbelieved.map { [Symptom(.warning, $0.sentence, $0.remedy)] } ?? []
+            return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")] + unbelieved
         } catch {
             let failure = error as? CommandFailure ?? CommandFailure(database: error)
             return failure.messages.map { Symptom(.wrong, $0) }

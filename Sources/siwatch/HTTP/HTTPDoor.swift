@@ -18,6 +18,7 @@ struct HTTPDoor: Service {
     let socketMode: mode_t
     let api: BackendAPI
     let watch: DoorWatch
+    let refusals: DoorRefusals
     let certificate: ServerCertificate?
     let logger: Logger
     let limits: ConnectionLimits
@@ -82,7 +83,8 @@ extension Daemon {
         let http = context.configuration.http
         guard let listen = http.listen else { return nil }
         let telemetry = context.telemetry
-        let watch = DoorWatch()
+        let (watch, refusals) = (DoorWatch(), DoorRefusals(clock: context.clock, telemetry: telemetry))
+        for client in http.clients { telemetry.observe(refusalsOf: client.name, 0) }
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
         return HTTPDoor(
@@ -96,10 +98,15 @@ extension Daemon {
                 clients: keys.clients(of: http),
                 requestsPerSecond: http.maxRequestsPerSecond,
                 clock: context.clock,
+                latestSignIn: { [context] in
+                    // A clock of siwatch's that is behind makes no mistake of a backend.
+                    max(context.clock.now, context.clockGuard.appleTime).advanced(by: context.configuration.queues.clockSkew)
+                },
                 intakeTest: context.intakeTest.answer(to:),
                 onAppended: onAppended
             ) { served in
                 telemetry.served(client: served.client, operation: served.operation, status: served.status)
+                refusals.note(served)
                 guard let use = served.use else { return }
                 switch watch.note(use, failure: served.failure) {
                 case .failed: telemetry.doorFailed(use.rawValue, served.failure ?? "")
@@ -108,6 +115,7 @@ extension Daemon {
                 }
             },
             watch: watch,
+            refusals: refusals,
             certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
             logger: quiet,
             // A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.

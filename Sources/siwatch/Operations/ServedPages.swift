@@ -30,9 +30,10 @@ struct ServedPages: Sendable {
     @Sendable func respond(to request: Request) async -> Response {
         guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }
         do {
-            switch request.method {
-            case .get, .head: return try await page()
-            default: return Response(.methodNotAllowed, "only GET and HEAD\n", allow: "GET, HEAD")
+            switch (request.method, request.uri.path) {
+            // HAProxy asks by OPTIONS, unless it is told otherwise.
+            case (.get, _), (.head, _), (.options, "/healthz"), (.options, "/readyz"): return try await page()
+            default: return Response(.methodNotAllowed, "only GET and HEAD; a probe asks /readyz\n", allow: "GET, HEAD")
             }
         } catch {
             return Response(.serviceUnavailable, "\("\(error)".printable)\n")

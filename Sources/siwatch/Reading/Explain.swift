@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleIdentity
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
@@ -36,9 +37,13 @@ struct Explain: AsyncParsableCommand {
         withMessages: Bool = false,
         in configuration: Configuration
     ) async throws -> Explanation? {
-        var (history, now) = try await configuration.withStore {
-            (try await $0.history(of: user, upTo: Explanation.mostRows), try await FleetMembership.clock(of: $0).now)
+        var (history, quarantined, now) = try await configuration.withStore {
+            (
+                try await $0.history(of: user, upTo: Explanation.mostRows), try await $0.quarantinedNews(of: user),
+                try await FleetMembership.clock(of: $0).now
+            )
         }
+        history.quarantined = quarantined
         if let client { history = history.limited(toClient: client) }
         guard !history.isEmpty else { return nil }
         if !withMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
@@ -53,5 +58,19 @@ struct Explain: AsyncParsableCommand {
             printError("siwatch: the name in the log needs the sealing key: \(error)")
             return nil
         }
+    }
+}
+
+extension CredentialReader {
+    /// The notifications that Apple signed and siwatch did not believe, and that name a user.
+    fileprivate func quarantinedNews(of user: String) async throws -> [QuarantinedNotification] {
+        let mention = UserMention(of: user)
+        var (found, last): ([QuarantinedNotification], Int64?) = ([], nil)
+        repeat {
+            let page = try await quarantined(reason: nil, before: last, upTo: 500)
+            found += page.filter { RejectionReason(rawValue: $0.reason)?.ring == nil && mention.isFound(in: $0.payload) }
+            last = page.last?.id
+        } while last != nil
+        return found
     }
 }

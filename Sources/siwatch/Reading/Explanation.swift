@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BackendAPI
 import CredentialCore
 
 /// The report of `siwatch explain` on a user.
@@ -29,11 +30,23 @@ struct Explanation: Encodable {
         tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, history.refusals, at: now) }
         watched = configuration.clientIDs
         conclusions = history.conclusions(watching: watched, at: now)
+        if let unbelieved { conclusions.append("\(unbelieved.sentence): \(unbelieved.remedy)") }
+    }
+
+    /// That Apple's news of the user is in quarantine; nil if none is.
+    var unbelieved: (sentence: String, remedy: String)? {
+        guard !history.quarantined.isEmpty else { return nil }
+        let reasons = Set(history.quarantined.map(\.reason)).sorted().joined(separator: ", ").printable
+        let (ids, page) = (history.quarantined.map { "\($0.id)" }, Finding.page(ofRunbook: "siwatchsignednotificationsrejected"))
+        return (
+            "Apple's news of the user is in quarantine (\(reasons)), and siwatch does not believe it",
+            "mend the reason (\(page)), then siwatch quarantine retry \(ids.joined(separator: " "))"
+        )
     }
 
     private enum CodingKeys: CodingKey {
         case userID, user, conclusions, isCut, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
-        case refusals
+        case refusals, quarantined
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -50,6 +63,7 @@ struct Explanation: Encodable {
         try container.encode(history.changes, forKey: .changes)
         try container.encode(waiting, forKey: .waiting)
         try container.encode(tokens, forKey: .tokensBeingRevoked)
+        try container.encode(history.quarantined.map { QuarantineReport($0) }, forKey: .quarantined)
         // Refusals of the user's clients, by client.
         let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.clientID))
         try container.encode(history.refusals.filter { clients.contains($0.key) }, forKey: .refusals)
@@ -179,27 +193,6 @@ extension UserHistory.LoggedNotification {
         text += "received \(receivedAt.text), settled \(settledAt.text)"
         if let payload { text += "\n    \(payload.printable)" }
         return Entry(at: occurredAt, rank: 1, kind: "notification", text: text)
-    }
-}
-
-extension GrantRejection {
-    fileprivate var words: String {
-        switch self {
-        case .unknownClientExpired: "no app of the configuration named the client for as long as it could wait"
-        case .malformed: "not text, or too long to be meant"
-        case .unknownTokenKey: "the sign-in counts; its token was sealed to a key that the key file does not hold"
-        case .unreadableToken: "the sign-in counts; what its backend sealed does not open for this user and client"
-        case .poison: "siwatch died five times while it held it"
-        case .codeExpired: "the code's five minutes were over"
-        case .invalidClient: "the code's five minutes were over; Apple refused the client and never looked at the code"
-        case .codeUsed: "the code had been exchanged before"
-        case .clientMismatch: "Apple issued the code to another client"
-        case .redirectURIMismatch: "not the redirect_uri of the sign-in"
-        case .userMismatch: "Apple issued the code for another user"
-        case .badIDToken: "what came with the tokens is no id_token for this sign-in"
-        case .rejectedByApple: "Apple refused the code"
-        case .answerLost: "Apple may have exchanged the code, and its answer was lost"
-        }
     }
 }
 

@@ -35,6 +35,8 @@ struct DaemonReport: Encodable {
     var absences: [AppAbsence]
     /// What became of the latest checks.
     var checks: [AppChecks]
+    /// What the HTTP door refuses.
+    var refusals: [RefusedRequests]
     /// The webhooks that this process delivers.
     var deliveries: [DeliveryState]
     /// When a signing key in the database was last found that siwatch had not written; nil if none was.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BackendAPI
 import CredentialCore
 import CredentialMonitor
 import SQLiteStore
@@ -22,6 +23,26 @@ extension StatusReport {
         if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreslow") }
         let isAbsent = obstacle.hasPrefix(StoreError.absence)
         return Finding(.down, sentence, runbook: isAbsent ? "siwatchnotready" : "siwatchbackendslockedout")
+    }
+
+    /// Requests and sign-ins of a backend that errs, and may swallow what it is told.
+    var ofRefusals: [Finding] {
+        let requests = (daemon?.refusals ?? []).map { requests in
+            let (isUseless, share) = (requests.isDoorUseless, "\(requests.refused) of \(requests.asked) requests")
+            let client = requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)"
+            let more = isUseless ? ", and has served none since its start" : ""
+            let last = "the last \(ago(requests.at)): \(requests.words)"
+            let sentence = "the HTTP door refused \(share) \(client) within ten minutes\(more), \(last)"
+            let runbook = isUseless ? "siwatchdooruseless" : "siwatchrequestsrefused"
+            return Finding(isUseless ? .down : .degraded, sentence, runbook: runbook)
+        }
+        return requests
+            + rejectedSignIns.map { signIns in
+                let words = GrantRejection(rawValue: signIns.reason).map { ": \($0.words)" } ?? ""
+                let share = "\(signIns.rejected) of \(signIns.settled) sign-ins within an hour came to nothing"
+                let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
+                return Finding(.degraded, sentence, runbook: "siwatchcodesrefused")
+            }
     }
 
     var ofQueues: [Finding] {

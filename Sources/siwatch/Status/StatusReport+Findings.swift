@@ -9,9 +9,8 @@ extension StatusReport {
     /// All that an operator should know, the worst first.
     var findings: [Finding] {
         let all =
-            (ofBackends + ofProcess).sayingCauseOnce + ofApple + ofQueues + ofDeliveries + ofAbandonedDeliveries + ofDifferentDeliveries
-            + ofRejections
-            + ofConfiguration + ofHost
+            (ofBackends + ofProcess).sayingCauseOnce + ofApple + ofQueues + ofRefusals + ofDeliveries + ofAbandonedDeliveries
+            + ofDifferentDeliveries + ofRejections + ofConfiguration + ofHost
         return all.enumerated().sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }.map(\.element)
     }
 

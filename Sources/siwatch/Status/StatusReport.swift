@@ -43,6 +43,8 @@ struct StatusReport: Encodable {
     var unknownCanaries: [UnknownCanary]
     var otherTeams: [OtherTeam]
     var waitingGrants: WaitingGrants
+    /// Sign-ins of the last hour that nearly all came to nothing.
+    var rejectedSignIns: [RejectedSignIns] = []
     var waitingRevocations: WaitingRevocationCounts
     var quarantined: [String: Int]
     var signingKeys: Int
@@ -119,6 +121,7 @@ struct StatusReport: Encodable {
             }
         }
         refusedClients = try await store.refusedClients(of: configuration, at: now)
+        rejectedSignIns = try await store.rejectedSignIns(since: now.advanced(by: .hours(-1))).filter { watched.contains($0.clientID) }
         if let known {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
             (quarantined, abandonedDeliveries) = (known.quarantined, known.abandonedDeliveries)
@@ -176,7 +179,7 @@ struct StatusReport: Encodable {
             replicas
         case queues, apps, credentials, overdue, unverified, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries,
             otherTeams
-        case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
+        case waitingGrants, rejectedSignIns, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
         case newestNotification, freeSpace, lockHolder, daemon
     }
 }

@@ -140,23 +140,36 @@ import Testing
             (["nonce_supported": "false"], nil),
             (["nonce_supported": #""false""#], nil),
             (["nonce": "null", "nonce_supported": "false"], nil),
-            (["nonce": #""m""#], .malformedClaim),
-            (["nonce": #""N""#], .malformedClaim),
-            (["nonce": "7"], .malformedClaim),
+            (["nonce": #""m""#], "the token has another"),
+            (["nonce": #""N""#], "the token has another"),
+            (["nonce": "7"], "the token has another"),
             // A device that names another nonce can carry it.
-            (["nonce": #""m""#, "nonce_supported": "false"], .malformedClaim),
-            (["nonce_supported": "true"], .missingClaim),
-            (["nonce_supported": "0"], .missingClaim),
-            ([:], .missingClaim),
-        ] as [([String: String?], RejectionReason?)]
+            (["nonce": #""m""#, "nonce_supported": "false"], "the token has another"),
+            (["nonce_supported": "true"], "the token has none"),
+            (["nonce_supported": "0"], "the token has none"),
+            ([:], "the token has none"),
+            (["nonce": quoted(hash)], "the token has the SHA-256 of yours"),
+            (["nonce": quoted(hash.uppercased())], "the token has the SHA-256 of yours"),
+        ] as [([String: String?], String?)]
     )
-    func theNonceIsTheOneOfTheSignIn(_ claims: [String: String?], _ reason: RejectionReason?) async throws {
-        guard let reason else {
+    func theNonceIsTheOneOfTheSignIn(_ claims: [String: String?], _ difference: String?) async throws {
+        guard let difference else {
             #expect(try await verify(Self.token(claims), nonce: "n") == Self.identity())
             return
         }
-        await #expect(throws: VerificationError.rejected(reason, detail: "nonce")) { try await verify(Self.token(claims), nonce: "n") }
+        let reason = difference == "the token has none" ? RejectionReason.missingClaim : .malformedClaim
+        await #expect(throws: VerificationError.rejected(reason, detail: "nonce: \(difference)")) {
+            try await verify(Self.token(claims), nonce: "n")
+        }
     }
+
+    @Test func aNonceThatIsHashedOnceTooOftenIsSaid() async throws {
+        let expected = VerificationError.rejected(.malformedClaim, detail: "nonce: yours is the SHA-256 of the token's")
+        await #expect(throws: expected) { try await verify(Self.token(["nonce": #""n""#]), nonce: Self.hash) }
+    }
+
+    /// Of `n`.
+    private static let hash = "1b16b1df538ba12dc3f97edbb85caa7050d46c148134290feba80f8236c83db9"
 
     @Test func twoSpellingsOfANonceAreTwo() async throws {
         let token = Self.token(["nonce": quoted("\u{e9}")])

@@ -59,7 +59,8 @@ import Testing
 
     @Test(
         arguments: [
-            ["events": AppleFixture.event()], ["aud": #"["com.example.app"]"#], ["exp": nil], ["exp": "\(issuedAt + 86_400).5"],
+            ["events": AppleFixture.event()], ["events": "[\(AppleFixture.event())]"], ["events": quoted("[\(AppleFixture.event())]")],
+            ["aud": #"["com.example.app"]"#], ["exp": nil], ["exp": "\(issuedAt + 86_400).5"],
             ["iss": #""https:\/\/appleid.apple.com""#], ["iat": "\(issuedAt + 330)"], ["exp": "\(issuedAt + 30 - 299)"],
         ] as [[String: String?]]
     )
@@ -140,6 +141,7 @@ import Testing
         Rejection(["events": nil], .notAnEvent, "carries no events"),
         Rejection(["events": "7"], .malformedClaim, "events"),
         Rejection(["events": quoted("[]")], .malformedClaim, "events"),
+        Rejection(["events": "[\(AppleFixture.event()),\(AppleFixture.event())]"], .malformedClaim, "events"),
         Rejection(["jti": #""a\u0007""#], .malformedClaim, "jti"),
         Rejection(["jti": #""a\u009b2J""#], .malformedClaim, "jti"),
         Rejection(["jti": #""a\u202eb""#], .malformedClaim, "jti"),

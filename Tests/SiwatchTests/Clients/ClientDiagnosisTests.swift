@@ -34,12 +34,6 @@ struct ClientDiagnosisTests {
         #expect(wrong.symptom.sentence.hasSuffix("and accepts com.example.app with the same key: the client id is wrong"))
     }
 
-    @Test func theTeamInFrontOfAClientIDIsNamed() {
-        let symptom = diagnosis("A1B2C3D4E5.com.example.web").symptom
-        #expect(symptom.sentence.hasSuffix(": a client id goes without the Team ID"))
-        #expect(symptom.remedy == "write com.example.web")
-    }
-
     @Test func theNameOfTheFileContradictsTheKeyID() {
         #expect(diagnosis(file: "/etc/AuthKey_XYZ987WVUT.p8").symptom.sentence.hasSuffix(": the file is named for the key XYZ987WVUT"))
         #expect(!diagnosis(file: "/etc/apple.p8").symptom.sentence.contains("named for"))

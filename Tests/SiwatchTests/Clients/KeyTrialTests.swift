@@ -92,6 +92,10 @@ struct KeyTrialTests {
 
         struct Daemon: Decodable {
             var keyTrials: [Trial]
+
+            private enum CodingKeys: String, CodingKey {
+                case keyTrials = "key_trials"
+            }
         }
 
         struct Trial: Decodable {
@@ -99,6 +103,12 @@ struct KeyTrialTests {
             var keyID: String
             var verdict: String
             var words: String?
+
+            private enum CodingKeys: String, CodingKey {
+                case clientID = "client_id"
+                case keyID = "key_id"
+                case verdict, words
+            }
         }
     }
 }

@@ -38,7 +38,6 @@ import Testing
         ("A1B2C3D4E5", "ABC123DEFG", "team_id has the id of the key"),
         ("id = \"ABC123DEFG\"", "id = \"ZZZ123DEFG\"", "the file is named for the key ABC123DEFG"),
         ("com.example.web", "com.example.wrong", "and accepts com.example.app with the same key: the client id is wrong"),
-        ("com.example.web", "A1B2C3D4E5.com.example.web", "a client id goes without the Team ID"),
     ])
     func aMistakeIsNamedAndExitsWith78(right: String, wrong: String, words: String) async throws {
         try await Site.with { site in

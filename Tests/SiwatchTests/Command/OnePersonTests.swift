@@ -119,7 +119,7 @@ import Testing
                 try JSONSerialization.jsonObject(with: Data(output.joined(separator: "\n").utf8)) as? [String: Any]
             )
             #expect((receipt["pseudonym"] as? String)?.hasPrefix("forgotten:") == true)
-            #expect((receipt["erasedRows"] as? [String: Int])?["credential"] == 1)
+            #expect((receipt["erased_rows"] as? [String: Int])?["credential"] == 1)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 0)
             if database == .file { #expect(try site.folder.files(with: [user]).values.allSatisfy(\.isEmpty)) }
         }

@@ -39,7 +39,8 @@ struct ConfigurationMistakeTests {
     static let listen = "must be host:port, such as \"127.0.0.1:9464\", or \"\" for none"
     static let file = "must name a file; a key itself never stands here"
     static let appleID = "must be the 10 capital letters and digits that Apple shows"
-    static let clientID = "must be an App ID or Services ID: printable ASCII without spaces"
+    static let clientID =
+        "must be one App ID or Services ID such as com.example.app, without the team: letters, digits, . and -"
     static let number = "must be a whole number, not "
     static let unreachable = "must be below breaker.window, or the breaker can never open"
     static let userID = "must be the sub of a user: 1 to 255 characters without control characters"
@@ -86,6 +87,7 @@ struct ConfigurationMistakeTests {
             "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
         ),
         Case("[database]\nurl = \"postgresql://[h/y\"", "database.url", "is not a URL that libpq understands"),
+        Case("[database]\nurl = \"postgresql://h/y?schema=z\"", "database.url", "must not name the schema; name it in database.schema"),
         Case(
             "[database]\nurl = \"postgresql://me:secret@h/y\"",
             "database.url",
@@ -164,6 +166,9 @@ struct ConfigurationMistakeTests {
         Case((clients, "client_ids = []"), "app[0].client_ids", "must not be empty"),
         Case(("com.example.web", "com.example web"), "app[0].client_ids[1]", clientID),
         Case(("com.example.app", ""), "app[0].client_ids[0]", clientID),
+        Case(("com.example.app", "A1B2C3D4E5.com.example.app"), "app[0].client_ids[0]", clientID),
+        Case((clients, "client_ids = [\"com.example.app,com.example.web\"]"), "app[0].client_ids[0]", clientID),
+        Case((clients, "client_ids = [\"*\"]"), "app[0].client_ids[0]", clientID),
         Case(("AuthKey_ABC123DEFG.p8", "-----BEGIN PRIVATE KEY-----"), "app[0].key[0].file", file),
     ]
 

@@ -104,6 +104,33 @@ import Testing
         }
     }
 
+    /// A backend that swallows its answers tells nobody.
+    @Test func whatTheDoorRefusesIsAFinding() async throws {
+        try await withSite { site in
+            try await site.daemon { daemon in
+                var door = try await Door(of: daemon, in: site.folder)
+                let pages = try await OperationsPages(of: daemon)
+                // Seconds in place of milliseconds.
+                for _ in 1...10 { #expect(try await door.get("/v1/users/secret/ends-session?signed_in_at=1795714408").status == 400) }
+                let down = try await pages.get("")
+                let words = "the HTTP door refused 10 of 10 requests of backend within ten minutes, and has served none since its start"
+                #expect(down.contains("health: down") && down.contains(words), "\(down)")
+                #expect(down.contains("bad-request: signed_in_at has to be"), "\(down)")
+                #expect(down.contains("#siwatchdooruseless") && !down.contains("secret") && !down.contains("1795714408"))
+                #expect(await daemon.line(containing: "\"event\":\"requests_refused\"")?.contains("\"client\":\"backend\"") == true)
+                #expect(try await pages.get("metrics").contains("siwatch_http_refusals{client=\"backend\"} 2"))
+
+                #expect(try await door.get("/v1/changes").status == 200)
+                door.token = "another"
+                for _ in 1...5 { #expect(try await door.get("/v1/users/ann").status == 401) }
+                let degraded = try await pages.get("")
+                let others = "the HTTP door refused 5 of 5 requests without a token that siwatch knows within ten minutes, the last"
+                #expect(degraded.contains("health: degraded") && degraded.contains(others), "\(degraded)")
+                #expect(degraded.contains("refused 10 of 11 requests of backend") && degraded.contains("#siwatchrequestsrefused"))
+            }
+        }
+    }
+
     @Test func aServerThatIsAwayIsSaidAndComesBack() async throws {
         let server = try PostgresServer()
         defer { server.stop() }

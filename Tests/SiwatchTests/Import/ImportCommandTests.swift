@@ -55,7 +55,7 @@ import Testing
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
                 let again = try await site.folder.siwatch("import", path, "--yes", "--json")
                 #expect(again.status == 65 && again.output.contains("    \"rejected\" : 40,"), "\(again.output)")
-                #expect(again.output.contains("  \"knownBefore\" : 40,"), "\(again.output)")
+                #expect(again.output.contains("  \"known_before\" : 40,"), "\(again.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
             }
         }

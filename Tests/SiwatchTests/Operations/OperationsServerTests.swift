@@ -117,6 +117,9 @@ struct OperationsServerTests {
             #expect(try await fetch("\(base)/readyz/door").status == 200)
             #expect(try await fetch("\(base)/readyz/tables").text == "stopping\n")
             #expect(try await fetch("\(base)/readyz/rows").status == 404)
+            // As HAProxy asks by default.
+            #expect(try await fetch("\(base)/readyz", method: "OPTIONS").text == "stopping\n")
+            #expect(try await fetch("\(base)/", method: "OPTIONS").text == "only GET and HEAD; a probe asks /readyz\n")
         }
     }
 

@@ -387,6 +387,11 @@ struct DaemonWordsTests {
             var processID: Int32
             var answers: [Answer]
             var warnings: [Warning]
+
+            private enum CodingKeys: String, CodingKey {
+                case processID = "process_id"
+                case answers, warnings
+            }
         }
 
         struct Answer: Decodable {

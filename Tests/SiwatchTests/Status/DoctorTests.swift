@@ -31,6 +31,30 @@ struct DoctorTests {
         }
     }
 
+    /// Apple signed that the user has left, and siwatch could not believe it.
+    @Test(arguments: SiteDatabase.allCases) func itNamesNewsOfTheUserThatIsInQuarantine(_ database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let users = try await site.apple.signIn(2)
+            try await site.daemon { _ in
+                try await site.settle(users)
+                let foreign = Emission { $0.audience = .exactly("com.example.lost") }
+                try await site.backend.insert(
+                    notifications: try await site.apple.notify(RevokeConsent(), users: [users[0].userID], foreign).map(\.body)
+                )
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+                let id = try await site.backend.int("SELECT id FROM notification_quarantine")
+                let words = "Apple's news of the user is in quarantine (wrong_audience), and siwatch does not believe it"
+                let (status, output) = try await site.folder.siwatch("doctor", users[0].userID)
+                #expect(status == 1 && output.contains("warning  \(words)"), "\(output)")
+                #expect(output.contains { $0.hasSuffix("then siwatch quarantine retry \(id)") }, "\(output)")
+                #expect(try await site.folder.siwatch("explain", users[0].userID).output.contains { $0.hasPrefix("\(words): mend") })
+                let json = try await site.folder.siwatch("explain", users[0].userID, "--json").output.joined()
+                #expect(json.contains("\"reason\" : \"wrong_audience\""), "\(json)")
+                #expect(try await !site.folder.siwatch("explain", users[1].userID).output.joined().contains("quarantine"))
+            }
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func itSaysThatTheKeyIsGone(_ database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }

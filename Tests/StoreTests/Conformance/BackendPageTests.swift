@@ -13,6 +13,7 @@ import Testing
         "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "redirect_uri": "'https://example.com/callback'",
         "refresh_token": "'r'", "email": "'ann@example.com'", "email_is_private": "1", "iat": "1790000000",
         "signed_in_at": "1790000000999", "last_seen": "0", "id": "1", "since": "0",
+        "now": "1790000000000",
     ]
 
     /// Without the pragmas.
@@ -49,6 +50,26 @@ import Testing
         #expect(signIns == [[1, 1_790_000_000_999]])
         #expect(try await store.count("grant_queue") == 2)
         for queue in ["notification_queue", "revocation_queue"] { #expect(try await store.count(queue) == 1) }
+    }
+
+    /// Otherwise it would outlive each revocation.
+    @Test(arguments: StoreKind.allCases)
+    func theRuleEndsASessionThatIsDatedAhead(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let now = kind == .postgres ? "extract(epoch FROM now()) * 1000" : "strftime('%s', 'now') * 1000"
+        #expect(BackendPages.schema.contains("`\(now)`"))
+        let rule = try #require(BackendPages.blocks(of: BackendPages.schema).first { $0.contains("SELECT EXISTS (") })
+            .replacing("SELECT EXISTS (", with: "SELECT COUNT(*) FROM (").replacing(");", with: ") AS found")
+            .replacing(":sub", with: "'user'").replacing("app = 'example'", with: "app IS NOT NULL").replacing(":now", with: now)
+        func ends(_ minutes: Int) async throws -> Bool {
+            try await store.column(rule.replacing(":signed_in_at", with: "(\(now) + \(minutes) * 60000)")) == [1]
+        }
+        try await store.signIn(token: "r", at: .start)
+        try await store.refresh(.valid, at: .start + .days(1))
+        #expect(try await !ends(10), "the user is signed in")
+        try await store.refresh(.rejected, at: .start + .days(3))
+        #expect(try await ends(10))
+        #expect(try await !ends(1), "a clock may be off by minutes")
     }
 
     /// The page lists the columns that a backend may set, and names every constraint. `SchemaTests` compares SQLite's.

@@ -72,6 +72,33 @@ import Testing
         #expect(try await depths(store)["notification"] == 1)
     }
 
+    /// Whatever a backend swallows.
+    @Test(arguments: StoreKind.allCases)
+    func knowsWhatIsRejectedForOneReason(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func log(_ number: Int, _ reason: String?, client: String = "app", at time: Timestamp = .start) async throws {
+            for _ in 0..<number {
+                try await store.run(
+                    "INSERT INTO grant_log (grant_id, client_id, granted_at, settled_at, outcome, reason) VALUES (1, ?, ?, ?, ?, ?)",
+                    [.text(client), .at(time), .at(time), .text(reason == nil ? "applied" : "rejected"), SQLValue(reason)]
+                )
+            }
+        }
+        func found() async throws -> [RejectedSignIns] { try await store.ports.rejectedSignIns(since: .start - .hours(1)) }
+        try await log(9, "code_used", at: .start - .hours(2))
+        try await log(4, "redirect_uri_mismatch")
+        try await log(5, "code_expired", client: "other")
+        try await log(2, "bad_id_token", client: "other")
+        #expect(try await found().isEmpty, "too few, or for several reasons")
+        try await log(1, "redirect_uri_mismatch")
+        try await log(1, nil)
+        let one = try await found()
+        #expect(one.map(\.clientID) == ["app"] && one.map(\.reason) == ["redirect_uri_mismatch"])
+        #expect(one.map(\.rejected) == [5] && one.map(\.settled) == [6])
+        try await log(1, nil)
+        #expect(try await found().isEmpty)
+    }
+
     /// Rows that siwatch has looked at and put off, by client, and rows of another lane. New rows do not count.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasPutOff(_ kind: StoreKind) async throws {

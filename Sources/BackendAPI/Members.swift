@@ -6,17 +6,19 @@ import Foundation
 import Hummingbird
 import NIOCore
 
-/// The body of a request while it is read: a JSON object with members that are known.
+/// The members of a body, or the parameters of a URI, while they are read.
 ///
-/// A member that is unknown or wrong is a mistake, so that `user` in place of `user_id` is not overlooked.
-struct Body {
-    private let members: [String: Value]
+/// An unknown or wrong one is a mistake, so that `user` in place of `user_id` is not overlooked.
+struct Members {
+    /// Nil for null, which many languages write for a member that they do not have.
+    private let members: [String: Value?]
     private var known: Set<String> = []
     private var mistakes: [String] = []
 
     /// The value of a member, as far as any is taken.
     private enum Value: Decodable {
         case text(String)
+        case parameter(String)
         case integer(Int64)
         case flag(Bool)
         case other
@@ -35,52 +37,67 @@ struct Body {
         }
     }
 
-    init(of request: Request) async throws(Problem) {
+    init(ofBody request: Request) async throws(Problem) {
         let type = request.headers[.contentType]?.split(separator: ";").first?.lowercased() ?? ""
         guard type.trimmingCharacters(in: .whitespaces) == "application/json" else { throw Problem(.unsupportedMediaType) }
         let bytes = try await request.bytes()
         do {
-            members = try JSONDecoder().decode([String: Value].self, from: Data(bytes))
+            members = try JSONDecoder().decode([String: Value?].self, from: Data(bytes))
         } catch {
             throw Problem(.badRequest, "the body is not a JSON object")
         }
     }
 
-    func has(_ name: String) -> Bool { members[name] != nil }
+    init(ofQuery request: Request) {
+        let values = Dictionary(grouping: request.uri.queryParameters) { String($0.key) }
+        members = values.mapValues { $0.first.map { .parameter(String($0.value)) } }
+        for (name, values) in values where values.count > 1 && TextForm.plainName.matches(name) { note("\(name) is given twice") }
+    }
+
+    func has(_ name: String) -> Bool { (members[name] ?? nil) != nil }
 
     mutating func text(_ name: String, _ form: TextForm) -> String? {
         known.insert(name)
-        guard let value = members[name] else { return nil }
-        guard case .text(let text) = value, form.matches(text) else {
+        switch members[name] ?? nil {
+        case nil: return nil
+        case .text(let text) where form.matches(text), .parameter(let text) where form.matches(text): return text
+        default:
             note("\(name) has to be \(form.words)")
             return nil
         }
-        return text
     }
 
     mutating func requiredText(_ name: String, _ form: TextForm) -> String {
-        if members[name] == nil { note("\(name) is missing") }
+        if !has(name) { note("\(name) is missing") }
         return text(name, form) ?? ""
     }
 
     mutating func integer(_ name: String, _ range: ClosedRange<Int64>) -> Int64? {
         known.insert(name)
-        guard let value = members[name] else { return nil }
-        guard case .integer(let number) = value, range.contains(number) else {
-            note(TextForm.mistake(name, range))
-            return nil
+        let number: Int64?
+        switch members[name] ?? nil {
+        case nil: return nil
+        case .integer(let value): number = value
+        case .parameter(let text): number = Int64(decimal: text)
+        default: number = nil
         }
-        return number
+        if let number, range.contains(number) { return number }
+        note(TextForm.mistake(name, range))
+        return nil
     }
 
     mutating func flag(_ name: String) -> Bool? {
         known.insert(name)
-        guard let value = members[name] else { return nil }
-        guard case .flag(let flag) = value else {
+        switch members[name] ?? nil {
+        case nil: return nil
+        case .flag(let flag): return flag
+        // Apple's own older form.
+        case .text("true"): return true
+        case .text("false"): return false
+        default:
             note("\(name) has to be true or false")
             return nil
         }
-        return flag
     }
 
     mutating func note(_ mistake: String) { mistakes.append(mistake) }
@@ -105,5 +122,13 @@ extension Request {
             throw Problem(.badRequest, "the body did not come to its end")
         }
         return Array(buffer: buffer)
+    }
+}
+
+extension Int64 {
+    /// A number in decimal digits, without a sign and without leading zeros.
+    init?(decimal text: some StringProtocol) {
+        guard text == "0" || text.first != "0", text.utf8.allSatisfy(\.isDigit), let number = Int64(text) else { return nil }
+        self = number
     }
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import Logging
+import NIOConcurrencyHelpers
+import PrometheusMetrics
+import Testing
+
+@testable import BackendAPI
+@testable import siwatch
+
+/// When an operator hears that a backend errs.
+struct DoorRefusalsTests {
+    private let clock = TestClock()
+    private let events = NIOLockedValueBox<[String]>([])
+    private let registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
+    private let refusals: DoorRefusals
+
+    init() {
+        let log = EventLog(events: events)
+        let telemetry = Telemetry(
+            logger: Logger(label: "test") { _ in log },
+            factory: PrometheusMetricsFactory(registry: registry),
+            pseudonym: { $0 }
+        )
+        refusals = DoorRefusals(clock: clock.wallClock, telemetry: telemetry)
+    }
+
+    private func serve(
+        _ number: Int,
+        _ refusal: String? = "bad-request: app is missing",
+        client: String? = "backend",
+        operation: String? = "endsSession",
+        status: Int = 400
+    ) {
+        let served = BackendAPI.Served(client: client, operation: operation, status: status, refusal: refusal)
+        for _ in 0..<number { refusals.note(served) }
+    }
+
+    private var level: String? {
+        registry.exposition().firstMatch(of: /siwatch_http_refusals\{client="backend"\} (\d)/).map { "\($0.1)" }
+    }
+
+    @Test func aDoorThatHasServedNobodyIsUseless() {
+        serve(4)
+        refusals.look()
+        #expect(refusals.all.isEmpty && level == "0")
+        serve(1)
+        refusals.look()
+        #expect(refusals.all.map(\.isDoorUseless) == [true] && level == "2")
+        #expect(refusals.all.first?.words == "bad-request: app is missing" && refusals.all.first?.at == clock.now)
+        serve(1, nil, status: 200)
+        refusals.look()
+        #expect(refusals.all.map(\.isDoorUseless) == [false] && level == "1")
+        #expect(events.withLockedValue(\.self) == ["requests_refused"], "it is told once")
+    }
+
+    @Test func moreThanOneInTenIsAFindingForTenMinutes() {
+        serve(45, nil, status: 200)
+        serve(5)
+        refusals.look()
+        #expect(refusals.all.isEmpty)
+        clock.advance(by: .minutes(3))
+        serve(1)
+        refusals.look()
+        #expect(refusals.all.map(\.refused) == [6] && refusals.all.map(\.asked) == [51])
+        clock.advance(by: .minutes(7))
+        refusals.look()
+        #expect(refusals.all.isEmpty && level == "0")
+        #expect(events.withLockedValue(\.self) == ["requests_refused", "requests_taken"])
+    }
+
+    /// Anybody can scan, post to Apple's path, and have a backend forward it. A database that is away is another trouble.
+    @Test func whatStrangersSendIsNobodysMistake() {
+        serve(20, "no-such-path: There is no such path", client: nil, operation: nil, status: 404)
+        serve(20, "bad-request: the body is empty", client: "apple", operation: "receiveNotification")
+        serve(20, "bad-request: the body is empty", operation: "forwardNotification")
+        serve(20, nil, status: 503)
+        #expect(refusals.all.isEmpty)
+        serve(5, "unauthorized: the token stands in no token file", client: nil, status: 401)
+        serve(5, "forbidden: the client lacks the right notify", operation: "forwardNotification", status: 403)
+        #expect(refusals.all.map(\.client) == ["backend", "none"])
+    }
+
+    /// People's codes fail as they do, and the logs tell of it. If none has ever brought a sign-in, the door is useless.
+    @Test func rejectedSignInsAreRefusalsWhileNothingSucceeds() {
+        serve(6, "sign-in-rejected: redirect_uri_mismatch", operation: "signIn", status: 422)
+        #expect(refusals.all.map(\.isDoorUseless) == [true])
+        clock.advance(by: .minutes(10))
+        serve(1, nil, operation: "signIn", status: 200)
+        serve(6, "sign-in-rejected: redirect_uri_mismatch", operation: "signIn", status: 422)
+        #expect(refusals.all.isEmpty)
+    }
+}
+
+/// A log that keeps only the names of events.
+private struct EventLog: LogHandler {
+    let events: NIOLockedValueBox<[String]>
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.debug
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        if let name = event.metadata?["event"] { events.withLockedValue { $0.append("\(name)") } }
+    }
+}
