@@ -76,6 +76,14 @@ import Testing
         try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_siwatch_pytest.py")
     }
 
+    @Test func noPageSwallowsAnErrorInPython() async throws {
+        try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_pages.py")
+    }
+
+    @Test(.enabled(if: hasNode)) func noPageSwallowsAnErrorInJavaScript() async throws {
+        try await pass("node", "--test", file: "javascript/pages.test.mjs")
+    }
+
     @Test(.enabled(if: hasNode)) func theModuleForNodeTestsABackend() async throws {
         try await pass("node", "--test", file: "javascript/siwatch-testing.test.mjs")
     }
