@@ -133,7 +133,7 @@ let package = Package(
         ),
 
         // What a backend in Swift asks over HTTP. The only module with a public interface.
-        .target(name: "SiwatchClient", dependencies: [ahc, crypto, nioCore, nioHTTP1], swiftSettings: strict),
+        .target(name: "SiwatchClient", dependencies: [ahc, crypto, nioConcurrency, nioCore, nioHTTP1], swiftSettings: strict),
 
         // MARK: Instruments
 

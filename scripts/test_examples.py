@@ -12,7 +12,7 @@ Without a NAME it tests all examples, and skips those whose language or library 
 cannot be tested is a failure. Ends with 1 after any failure, with 2 if nothing was tested. --python has the libraries of the Python examples.
 --serve starts the backend NAME, says how to sign in to it with curl, and leaves it to you until Ctrl-C.
 """
-import argparse, base64, contextlib, hashlib, hmac, http.client, http.server, json, os, pathlib, pwd, shutil, signal, socket, subprocess
+import argparse, base64, contextlib, hashlib, hmac, http.client, http.server, json, os, pathlib, pwd, re, shutil, signal, socket, subprocess
 import sys, tempfile, threading, time, uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -154,10 +154,14 @@ class Road(http.server.BaseHTTPRequestHandler):
 
 
 class Line:
-    """The line from a backend to the door, byte by byte. While it is cut, nobody reaches siwatch."""
+    """The line from a backend to the door, byte by byte. While it is cut, nobody reaches siwatch; while it is frozen, nobody is answered.
+
+    spoils: changes what passes, so that the backend seems to have made a mistake.
+    """
 
     def __init__(self, to):
-        self.to, self.is_cut, self.open = to, False, set()
+        self.to, self.open = to, set()
+        self.mend()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.take, daemon=True).start()
@@ -171,16 +175,21 @@ class Line:
                 continue
             self.open |= {near, far}
             for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+                threading.Thread(target=self.pump, args=(one, other, one is near), daemon=True).start()
 
-    def pump(self, one, other):
+    def pump(self, one, other, goes_in):
         with contextlib.suppress(OSError):
             while content := one.recv(65536):
-                other.sendall(content)
+                while self.is_frozen:
+                    time.sleep(0.02)
+                other.sendall(self.spoils(content) if goes_in else content)
         for end in (one, other):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         self.open -= {one, other}
+
+    def mend(self):
+        self.is_cut, self.is_frozen, self.spoils = False, False, lambda content: content
 
     def cut(self):
         self.is_cut = True
@@ -524,7 +533,7 @@ class Walk:
             self.siwatch.line.cut()
             self.expect("/me while siwatch is away", browser("GET", "/me"), 200)
             self.expect("/apple/notifications while siwatch is away", call("POST", f"{self.url}/apple/notifications", b"{}"), 502, 503)
-            self.siwatch.line.is_cut = False
+            self.siwatch.line.mend()
             self.say("siwatch is away: the session goes on, and Apple is asked to come again")
         Road.loses = True
         self.siwatch.take(self.apple.withdraw_consent(user_id))
@@ -563,12 +572,44 @@ class Walk:
             raise Failed(f"the receipt does not prove the revocation: {receipt}")
         self.say(f"the account is deleted, all its sessions with it, and the receipt is done: {len(outcomes)} token(s) proved")
 
+    def mistakes(self):
+        """Seconds in place of milliseconds, and a wrong token. A backend that swallows siwatch's answer ends no session, and nobody hears of it."""
+        user, browser, line, token = self.apple.new_user(), Browser(self.url), self.siwatch.line, self.siwatch.token.encode()
+        self.sign_in(browser, user)
+        line.spoils = lambda content: re.sub(rb"(signed_in_at=\d{10})\d{3}", rb"\1", content)
+        self.expect("/me with a signed_in_at in seconds", browser("GET", "/me"), 500)
+        line.spoils = lambda content: content.replace(token, token[::-1])
+        self.expect("/me with a wrong token", browser("GET", "/me"), 500)
+        self.expect("a deletion with a wrong token", browser("DELETE", "/account"), 500)
+        code = {"code": self.apple.new_user()["authorization_code"]}
+        self.expect("a sign-in with a wrong token", Browser(self.url)("POST", "/sign-in", code), 500)
+        line.mend()
+        self.expect("/me once the mistake is mended", browser("GET", "/me"), 200)
+        self.say("a time in seconds and a wrong token are errors that somebody sees")
+        return browser
+
+    def absence(self, browser):
+        line, begun = self.siwatch.line, time.monotonic()
+        line.is_frozen = True
+        for _ in range(20):
+            self.expect("/me while siwatch is frozen", browser("GET", "/me"), 200)
+        if (took := time.monotonic() - begun) > 6:
+            raise Failed(f"while siwatch is frozen, twenty requests take {took:.0f} seconds")
+        line.mend()
+        line.cut()
+        code = {"code": self.apple.new_user()["authorization_code"]}
+        self.expect("a sign-in while siwatch is stopped", Browser(self.url)("POST", "/sign-in", code), 503)
+        line.mend()
+        self.say("siwatch is frozen and stopped: the site goes on, and nobody signs in")
+
     def go(self):
         user, browser = self.sign_ins()
         if not self.example.store:
             self.webhooks(user, browser)
         self.withdrawals(browser, user["user_id"])
         self.deletion()
+        if not self.example.store:
+            self.absence(self.mistakes())
 
 
 # MARK: The run
@@ -618,7 +659,8 @@ def test(name, example, processes, site, do):
         sys.stderr.write("".join(f"    {line}\n" for line in process.log.read_text(errors="replace").splitlines()[-25:]))
         raise
     finally:
-        Road.port, Road.loses, siwatch.line.is_cut = None, False, False
+        Road.port, Road.loses = None, False
+        siwatch.line.mend()
         processes.stop(process)
 
 

@@ -107,7 +107,7 @@ export class Daemon {
     daemon.url = `http://${/address=(\S+)/.exec(await daemon.#process.line("event=door_open"))[1]}`;
     daemon.notificationUrl = `${daemon.url}/apple/notifications`;
     apple.notificationUrls.push(daemon.notificationUrl);
-    daemon.client = new Siwatch(daemon.url, daemon.token);
+    daemon.client = new Siwatch(daemon.url, daemon.token, { away: 0 });
     // From now on it starts at the same port.
     configure(new URL(daemon.url).port);
     return daemon;

@@ -117,8 +117,18 @@ export class ChangesGone extends SiwatchError {
 
 export class WebhookRejected extends Error {}
 
+/** In seconds. */
+export interface ClientOptions {
+  /** How long siwatch may take for an answer, besides the time that it is asked to wait: 5 by default. */
+  timeout?: number;
+  /** How long a question may take in all while siwatch is away: 2 by default. */
+  patience?: number;
+  /** How long calls then fail at once: 5 by default. */
+  away?: number;
+}
+
 export class Siwatch {
-  constructor(url: string | URL, token: string, options?: { timeout?: number });
+  constructor(url: string | URL, token: string, options?: ClientOptions);
   signIn(signIn: NewSignIn): Promise<SignIn>;
   delete(deletion: { clientId: string; userId: string; requestedAt?: Milliseconds; key?: string } & Options): Promise<Deletion>;
   deletion(id: string, options?: Options): Promise<Deletion>;

@@ -62,24 +62,31 @@ export class WebhookRejected extends Error {
 /**
  * What a backend tells siwatch and asks of it.
  *
- * Each method throws `SiwatchError`. If it is temporary, `signIn` and `delete` try again for ten seconds first, the others for two. All
- * tries of a call have the same key, so siwatch keeps the request once. A `signal` ends a call with its reason.
+ * Each method throws `SiwatchError`. If it is temporary, `signIn` and `delete` try again for ten seconds first, the others for `patience`
+ * in all. From then on calls of that kind throw it at once. Every `away` seconds one of them asks whether siwatch is back. All tries of a
+ * call have the same key, so siwatch keeps the request once. A `signal` ends a call with its reason.
  */
 export class Siwatch {
   #url;
   #token;
   #timeout;
+  #patience;
+  #away;
+  /** Until when calls are answered at once, by their patience: a full disk keeps sign-ins out and answers questions. */
+  #quietUntil = new Map();
 
   /**
    * `url` is `http://host:port`, `https://host:port` or `unix:/path/to/socket`. `timeout` is how long siwatch may take for an answer,
    * besides the time that it is asked to wait.
    */
-  constructor(url, token, { timeout = 5 } = {}) {
+  constructor(url, token, { timeout = 5, patience = 2, away = 5 } = {}) {
     if (!ADDRESS.test(url)) throw new TypeError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.");
     this.#url = new URL(url);
     this.#token = token.trim();
     if (!WORD.test(this.#token)) throw new TypeError("The token is none that siwatch http token made.");
     this.#timeout = timeout;
+    this.#patience = patience;
+    this.#away = away;
   }
 
   /**
@@ -149,7 +156,7 @@ export class Siwatch {
     }
   }
 
-  async #ask(method, path, { query = {}, body, key, wait = 0, patience = 2, signal }) {
+  async #ask(method, path, { query = {}, body, key, wait = 0, patience = this.#patience, signal }) {
     const parameters = new URLSearchParams(Object.entries(snakeCased(query)).filter(([, value]) => value !== undefined));
     const target = `${path}?${parameters}`.replace(/\?$/, "");
     key ??= randomUUID();
@@ -157,17 +164,34 @@ export class Siwatch {
     const headers = { authorization: `Bearer ${this.#token}` };
     if (body) Object.assign(headers, { "content-type": "application/json", "idempotency-key": key });
     const message = { method, headers, body: body && JSON.stringify(snakeCased(body)) };
-    let deadline = Infinity;
+    const stayQuiet = () => this.#quietUntil.set(patience, performance.now() + this.#away * 1000);
+    const quiet = (this.#quietUntil.get(patience) - performance.now()) / 1000;
+    if (quiet > 0) {
+      const problem = { title: "siwatch is away", detail: `asked again in ${quiet.toFixed(1)} s` };
+      throw new SiwatchError(undefined, problem, { retryAfter: Math.ceil(quiet) });
+    }
+    // This call finds out whether siwatch is back. The others do not wait for it.
+    if (quiet <= 0) stayQuiet();
+    const start = performance.now();
+    let deadline = start + patience * 1000;
     for (let failures = 0; ; failures++) {
       try {
-        return await this.#try(target, message, this.#timeout + wait, signal);
+        const limit = Math.min(this.#timeout, (deadline - performance.now()) / 1000);
+        const answer = await this.#try(target, message, wait + Math.max(0.01, limit), signal);
+        this.#quietUntil.delete(patience);
+        return answer;
       } catch (error) {
+        if (error instanceof SiwatchError && !error.isTemporary) this.#quietUntil.delete(patience);
         if (!error?.isTemporary) throw error;
-        if (failures === 0) deadline = performance.now() + patience * 1000;
+        // An answer that was lost during a long wait is asked for again. One that did not come in all that time is not.
+        if (failures === 0) deadline = Math.max(deadline, Math.min(performance.now(), start + this.#timeout * 1000) + wait * 1000);
         // The first pause is none, because siwatch may just have closed an idle connection.
         const delay = 1000 * Math.max(error.retryAfter, ((2 ** Math.min(failures, 7) - 1) / 4) * (0.5 + Math.random() / 2));
         const left = deadline - performance.now();
-        if (left <= 0 || error.retryAfter * 1000 > left) throw error;
+        if (left <= 0 || error.retryAfter * 1000 > left) {
+          stayQuiet();
+          throw error;
+        }
         await pause(Math.min(delay, left), signal); // The last try is at the end.
       }
     }

@@ -129,7 +129,7 @@ class Daemon:
         self.url = "http://" + self._process.line("event=door_open").split("address=")[1].split()[0]
         self.notification_url = f"{self.url}/apple/notifications"
         apple.notification_urls.append(self.notification_url)
-        self.client = Siwatch(self.url, self.token)
+        self.client = Siwatch(self.url, self.token, away=0)
         # From now on it starts at the same port.
         self._configure(port=urlsplit(self.url).port or 0)
 

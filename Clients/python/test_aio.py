@@ -8,12 +8,18 @@ import inspect
 import json
 import os
 import pickle
+import socket
 import socketserver
 import tempfile
 import threading
 import time
 import unittest
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Callable
+from unittest import mock
 
 from siwatch import ChangesGone, SignInRejected, Siwatch, SiwatchError
 from siwatch.aio import AsyncSiwatch
@@ -75,6 +81,101 @@ class Door:
     def __exit__(self, *_: Any) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextmanager
+def away(is_frozen: bool) -> Iterator[str]:
+    """The URL of a siwatch that is stopped, or frozen: then the kernel still takes connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        if not is_frozen:
+            listener.close()
+            listener = socket.socket()
+            listener.bind(("127.0.0.1", 0))  # Nobody else gets the port.
+        with listener:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def temporary(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except SiwatchError as error:
+        return error.is_temporary and error.status is None
+    return False
+
+
+class AwayTests(unittest.IsolatedAsyncioTestCase):
+    """What a call costs while siwatch is stopped or frozen."""
+
+    def test_two_hundred_questions_of_twenty_threads_wait_as_one(self) -> None:
+        for is_frozen in (False, True):
+            with self.subTest(is_frozen=is_frozen), away(is_frozen) as url, ThreadPoolExecutor(20) as threads:
+                siwatch, begun = Siwatch(url, "t", patience=0.5, away=60), time.monotonic()
+                asked = [threads.submit(temporary, lambda: siwatch.ends_session("ann", 5)) for _ in range(200)]
+                self.assertTrue(all(one.result() for one in asked))
+                self.assertLess(time.monotonic() - begun, 2)
+
+    async def test_two_hundred_questions_of_twenty_tasks_wait_as_one(self) -> None:
+        for is_frozen in (False, True):
+            with self.subTest(is_frozen=is_frozen), away(is_frozen) as url:
+                async with AsyncSiwatch(url, "t", patience=0.5, away=60) as siwatch:
+
+                    async def ask() -> None:
+                        for _ in range(10):
+                            with self.assertRaises(SiwatchError) as caught:
+                                await siwatch.ends_session("ann", 5)
+                            self.assertTrue(caught.exception.is_temporary)
+
+                    begun = time.monotonic()
+                    await asyncio.gather(*(ask() for _ in range(20)))
+                    self.assertLess(time.monotonic() - begun, 2)
+
+    def test_a_question_waits_two_seconds_by_itself(self) -> None:
+        for is_frozen in (False, True):
+            with self.subTest(is_frozen=is_frozen), away(is_frozen) as url:
+                begun = time.monotonic()
+                self.assertTrue(temporary(lambda: Siwatch(url, "t").ends_session("ann", 5)))
+                self.assertLess(abs(time.monotonic() - begun - 2), 0.5)
+
+    async def test_one_call_finds_out_that_siwatch_is_back(self) -> None:
+        clock = SimpleNamespace(ahead=0.0)
+        clock.monotonic = lambda: time.monotonic() + clock.ahead
+        busy, answers = problem(503, "unavailable", "retry-after: 9"), [answer({"ends_session": True})] * 2
+        with mock.patch("siwatch._wire.time", clock), Door(busy, busy, *answers) as door, Door(busy, busy, *answers) as other_door:
+            siwatch, other = AsyncSiwatch(door.url, "t", away=5), Siwatch(other_door.url, "t", away=5)
+
+            async def ask() -> "list[bool | int | None]":
+                said: list[bool | int | None] = []
+                for question in (siwatch.ends_session, lambda *a: asyncio.to_thread(other.ends_session, *a)):
+                    try:
+                        said.append(await question("ann", 5))
+                    except SiwatchError as error:
+                        self.assertTrue(error.is_temporary)
+                        said.append(error.status)
+                return said
+
+            self.assertEqual(await ask(), [503, 503])
+            self.assertEqual(await ask(), [None, None], "at once, without a request")
+            clock.ahead = 5.1
+            self.assertEqual(await ask(), [503, 503], "asked again")
+            self.assertEqual(await ask(), [None, None])
+            clock.ahead = 10.2
+            self.assertEqual(await ask(), [True, True])
+            self.assertEqual(await ask(), [True, True])
+            siwatch.close()
+        self.assertEqual((len(door.requests), len(other_door.requests)), (4, 4))
+
+    async def test_sign_ins_are_refused_and_questions_answered_at_once(self) -> None:
+        full = problem(503, "unavailable", "retry-after: 60")
+        with Door(full, answer({"ends_session": False}), problem(401, "unauthorized"), problem(401, "unauthorized")) as door:
+            async with AsyncSiwatch(door.url, "t") as siwatch:
+                for title in ("No", "siwatch is away"):
+                    with self.assertRaisesRegex(SiwatchError, title):
+                        await siwatch.sign_in("app", "c")
+                self.assertFalse(await siwatch.ends_session("ann", 5))
+                for _ in range(2):  # A mistake is no absence.
+                    with self.assertRaises(SiwatchError) as caught:
+                        await siwatch.position()
+                    self.assertEqual(caught.exception.status, 401)
 
 
 class AsyncTests(unittest.IsolatedAsyncioTestCase):

@@ -9,7 +9,7 @@
 
 import { randomBytes } from "node:crypto";
 import express from "express";
-import { SignInRejected, Siwatch, verifyWebhook, WebhookRejected } from "siwatch";
+import { SignInRejected, Siwatch, SiwatchError, verifyWebhook, WebhookRejected } from "siwatch";
 
 const { SIWATCH_URL, SIWATCH_TOKEN, SIWATCH_WEBHOOK_SECRET, CLIENT_ID: clientId, PORT = "8000" } = process.env;
 const siwatch = new Siwatch(SIWATCH_URL, SIWATCH_TOKEN);
@@ -136,5 +136,13 @@ app.post("/apple/notifications", raw, waits(async (request, response) => {
     response.sendStatus(503);
   }
 }));
+
+// A mistake is answered with 500, and the log has it: a backend that swallows it ends no session. Express by itself would answer with
+// the status that siwatch gave to this backend, 400 or 401, which blames the browser.
+app.use((error, request, response, next) => {
+  if (!(error instanceof SiwatchError)) return next(error);
+  console.error(error);
+  response.sendStatus(error.isTemporary ? 503 : 500);
+});
 
 app.listen(Number(PORT), "127.0.0.1");

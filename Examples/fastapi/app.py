@@ -40,6 +40,14 @@ app = FastAPI(lifespan=lifespan)
 cookie = APIKeyCookie(name="session", auto_error=False)
 
 
+@app.exception_handler(SiwatchError)
+async def away(_: Request, error: SiwatchError) -> Response:
+    """A mistake goes on, so that the answer is 500 and the log has it: a backend that swallows it ends no session."""
+    if not error.is_temporary:
+        raise error
+    return JSONResponse({"reason": "siwatch is away. Try again later."}, 503)
+
+
 def current_session(key: Annotated[str | None, Depends(cookie)]) -> Session:
     """The session of a request. Ends it if the user has withdrawn consent since the sign-in."""
     session = sessions.find(key) if key else None

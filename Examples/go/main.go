@@ -202,7 +202,7 @@ func (b *backend) notification(w http.ResponseWriter, r *http.Request) {
 func main() {
 	client := &http.Client{Timeout: 20 * time.Second} // A sign-in waits ten.
 	b := &backend{
-		siwatch:  &Siwatch{os.Getenv("SIWATCH_URL"), os.Getenv("SIWATCH_TOKEN"), client},
+		siwatch:  &Siwatch{URL: os.Getenv("SIWATCH_URL"), Token: os.Getenv("SIWATCH_TOKEN"), HTTP: client},
 		clientID: os.Getenv("CLIENT_ID"),
 		secrets:  strings.Fields(os.Getenv("SIWATCH_WEBHOOK_SECRET")),
 		sessions: &sessions{byKey: map[string]session{}, ends: map[string]int64{}},
@@ -234,9 +234,14 @@ func answer(w http.ResponseWriter, status int, members map[string]any) {
 	_ = json.NewEncoder(w).Encode(members)
 }
 
+// fail answers 500 to a mistake, so that somebody hears of it: a backend that swallows it ends no session.
 func fail(w http.ResponseWriter, err error) {
 	log.Print(err)
-	answer(w, http.StatusServiceUnavailable, nil)
+	status := http.StatusInternalServerError
+	if IsTemporary(err) {
+		status = http.StatusServiceUnavailable
+	}
+	answer(w, status, nil)
 }
 
 func secret() string {

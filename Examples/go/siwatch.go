@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,11 @@ import (
 type Siwatch struct {
 	URL, Token string
 	HTTP       *http.Client
+	awayUntil  atomic.Int64 // In milliseconds since 1970; 0 if siwatch has answered.
 }
+
+// ErrAway is the answer to a question while siwatch is away. One question in five seconds finds out whether it is back.
+var ErrAway = errors.New("siwatch is away")
 
 // A SignIn has no User while its outcome is "waiting". Keep SignedInAt with the session.
 type SignIn struct {
@@ -73,15 +78,27 @@ func (s *Siwatch) SignIn(ctx context.Context, key, clientID, code, nonce string)
 	return signIn, err
 }
 
-// EndsSession tells whether the session that began at signedInAt is to end. Gives up after three seconds.
+// EndsSession tells whether the session that began at signedInAt is to end. Gives up after two seconds, and from then on at once.
 func (s *Siwatch) EndsSession(ctx context.Context, userID string, signedInAt int64) (bool, error) {
 	var answer struct {
 		EndsSession bool `json:"ends_session"`
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	soon := func() int64 { return time.Now().Add(5 * time.Second).UnixMilli() }
+	if until := s.awayUntil.Load(); time.Now().UnixMilli() < until {
+		return false, ErrAway
+	} else if until > 0 && !s.awayUntil.CompareAndSwap(until, soon()) {
+		return false, ErrAway
+	}
+	within, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	path := fmt.Sprintf("/v1/users/%s/ends-session?signed_in_at=%d", url.PathEscape(userID), signedInAt)
-	err := s.ask(ctx, http.MethodGet, path, "", nil, &answer)
+	err := s.ask(within, http.MethodGet, path, "", nil, &answer)
+	switch {
+	case err == nil || !IsTemporary(err):
+		s.awayUntil.Store(0)
+	case ctx.Err() == nil: // The browser is still there, so it is siwatch that is not.
+		s.awayUntil.Store(soon())
+	}
 	return answer.EndsSession, err
 }
 

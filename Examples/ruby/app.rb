@@ -87,6 +87,9 @@ class Backend < Sinatra::Base
     end
   end
 
+  # A mistake is answered with 500, and the log has it: a backend that swallows it ends no session.
+  error(Siwatch::Error) { answer env["sinatra.error"].temporary? ? 503 : 500 }
+
   post "/sign-in" do
     given = JSON.parse(request.body.read) rescue answer(400)
     answer 400 unless given.is_a?(Hash) && text?(given["code"], 8192) && (given["nonce"].nil? || text?(given["nonce"], 512))

@@ -24,7 +24,7 @@ class Siwatch
   class WebhookRejected < StandardError; end
 
   def initialize(url, token)
-    @url, @token = URI(url), token
+    @url, @token, @away_until = URI(url), token, 0
   end
 
   # A sign-in without "user" has not been answered by Apple yet. Without a code you have verified the sign-in yourself: give `user_id`,
@@ -62,26 +62,44 @@ class Siwatch
 
   private
 
-  def get(path) = ask(Net::HTTP::Get.new(path))
+  # A question gives up after two seconds. From then on questions raise at once; one in five seconds finds out whether siwatch is back.
+  def get(path)
+    raise Error.new(nil, { "title" => "siwatch is away" }) if now < @away_until
+
+    @away_until = now + 5 if @away_until.positive?
+    begin
+      ask(Net::HTTP::Get.new(path), within: 2).tap { @away_until = 0 }
+    rescue Error => error
+      @away_until = error.temporary? ? now + 5 : 0
+      raise
+    end
+  end
 
   # All tries of a request have one key, a random one: with a key made of the code, a thief of the code would get the first answer.
   def post(path, members)
     ask(Net::HTTP::Post.new(path, "Idempotency-Key" => SecureRandom.uuid, "Content-Type" => "application/json"), members.to_json)
   end
 
-  def ask(request, body = nil, tries: 3)
+  def ask(request, body = nil, within: 15)
+    ends = now + within
     request["Authorization"] = "Bearer #{@token}"
     request.body = body
-    answer = Net::HTTP.start(@url.host, @url.port, use_ssl: @url.scheme == "https", open_timeout: 2, read_timeout: 15) { _1.request(request) }
-    members = answer["Content-Type"].to_s.include?("json") ? JSON.parse(answer.body) : {}
-    raise Error.new(answer.code.to_i, members) unless %w[200 202].include?(answer.code)
+    begin
+      left = [ends - now, 0.1].max
+      options = { use_ssl: @url.scheme == "https", open_timeout: [left, 2].min, read_timeout: left, max_retries: 0 }
+      answer = Net::HTTP.start(@url.host, @url.port, **options) { _1.request(request) }
+      members = answer["Content-Type"].to_s.include?("json") ? JSON.parse(answer.body) : {}
+      raise Error.new(answer.code.to_i, members) unless %w[200 202].include?(answer.code)
 
-    members
-  rescue Error, SystemCallError, SocketError, IOError, Timeout::Error, Net::ProtocolError, JSON::ParserError => error
-    error = Error.new(nil, { "title" => "No whole answer came", "detail" => error.message }) unless error.is_a?(Error)
-    raise error unless error.temporary? && (tries -= 1).positive?
+      members
+    rescue Error, SystemCallError, SocketError, IOError, Timeout::Error, Net::ProtocolError, JSON::ParserError => error
+      error = Error.new(nil, { "title" => "No whole answer came", "detail" => error.message }) unless error.is_a?(Error)
+      raise error unless error.temporary? && now + 0.3 < ends
 
-    sleep 0.3
-    retry
+      sleep 0.3
+      retry
+    end
   end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

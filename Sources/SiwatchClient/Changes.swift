@@ -22,9 +22,9 @@ extension SiwatchClient {
 
             public mutating func next() async throws -> Change? {
                 while unread.isEmpty {
-                    let position = if let after { after } else { try await client.position(patience: nil) }
+                    let position = if let after { after } else { try await client.position(patience: .forever) }
                     let query: KeyValuePairs<String, String?> = ["after": position, "app": app, "wait": "\(wait)"]
-                    let page: Page = try await client.get("/v1/changes", query, wait: wait, patience: nil)
+                    let page: Page = try await client.get("/v1/changes", query, wait: wait, patience: .forever)
                     after = page.next
                     unread = page.changes[...]
                     if unread.isEmpty { try await Task.sleep(for: SiwatchClient.breath) }

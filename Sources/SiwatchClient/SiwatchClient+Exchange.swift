@@ -20,40 +20,48 @@ extension SiwatchClient {
         return try await ask(request, wait: wait, patience: .seconds(10))
     }
 
-    /// - Parameter patience: how long it tries again after the first failure; nil for as long as it takes.
+    /// - Parameter patience: how long it tries; nil for the client's own patience.
     func get<Answer: Decodable>(
         _ path: String,
         _ query: KeyValuePairs<String, String?> = [:],
         wait: Int = 0,
-        patience: Duration? = .seconds(2)
+        patience: Duration? = nil
     ) async throws -> Answer {
         let given = query.compactMap { name, value in value.map { "\(name)=\($0.percentEncoded)" } }
         let request = HTTPClientRequest(url: base + path + (given.isEmpty ? "" : "?" + given.joined(separator: "&")))
-        return try await ask(request, wait: wait, patience: patience)
+        return try await ask(request, wait: wait, patience: patience ?? self.patience)
     }
 
-    private func ask<Answer: Decodable>(_ request: HTTPClientRequest, wait: Int, patience: Duration?) async throws -> Answer {
+    private func ask<Answer: Decodable>(_ request: HTTPClientRequest, wait: Int, patience: Duration) async throws -> Answer {
+        try absence.check(patience: patience)
         var request = request
         request.headers.add(name: "authorization", value: "Bearer \(token)")
         if base.hasPrefix("http+unix:") { request.headers.add(name: "host", value: "localhost") }
-        var deadline: ContinuousClock.Instant?
+        let start = ContinuousClock.now
+        var deadline = start + patience
         var failures = 0
         while true {
             do {
-                return try await attempt(request, within: timeout + .seconds(wait))
+                let limit = max(.milliseconds(10), min(timeout, deadline - .now))
+                let answer: Answer = try await attempt(request, within: limit + .seconds(wait))
+                absence.end(patience: patience)
+                return answer
             } catch let error as SiwatchError where error.isTemporary {
+                // An answer that was lost during a long wait is asked for again. One that did not come in all that time is not.
+                if failures == 0 { deadline = max(deadline, min(.now, start + timeout) + .seconds(wait)) }
                 // The first pause is none, because siwatch may just have closed an idle connection.
                 let seconds = Double((1 << min(failures, 7)) - 1) / 4 * Double.random(in: 0.5...1)
-                if failures == 0 { deadline = patience.map { .now + $0 } }
                 failures += 1
-                var pause = max(error.retryAfter, .seconds(seconds))
-                if let deadline {
-                    let left = deadline - .now
-                    guard left > .zero, error.retryAfter <= left else { throw error }
-                    // The last try is at the end.
-                    pause = min(pause, left)
+                let left = deadline - .now
+                guard left > .zero, error.retryAfter <= left else {
+                    absence.begin(patience: patience)
+                    throw error
                 }
-                try await Task.sleep(for: pause)
+                // The last try is at the end.
+                try await Task.sleep(for: min(max(error.retryAfter, .seconds(seconds)), left))
+            } catch let error where !(error is CancellationError) {
+                absence.end(patience: patience)
+                throw error
             }
         }
     }
@@ -116,6 +124,9 @@ extension SiwatchClient {
 }
 
 extension Duration {
+    /// The patience of a call that never gives up.
+    static let forever = Duration.seconds(1 << 40)
+
     /// Whole seconds, rounded up.
     func seconds(upTo most: Int) -> Int {
         Int(max(0, min(Double(most), (self / Duration.seconds(1)).rounded(.up))))

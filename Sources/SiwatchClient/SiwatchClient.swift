@@ -6,14 +6,16 @@ import Foundation
 
 /// What a backend tells siwatch and asks of it.
 ///
-/// Each method throws `SiwatchError`. If it is temporary, `signIn` and `delete` try again for ten seconds first, the others for two. All
-/// tries of a call have the same key, so siwatch keeps the request once.
+/// Each method throws `SiwatchError`. If it is temporary, `signIn` and `delete` try again for ten seconds first, the others for `patience`
+/// in all. From then on calls of that kind throw it at once, in all tasks. Every `away` one of them asks whether siwatch is back. All tries
+/// of a call have the same key, so siwatch keeps the request once.
 ///
 /// Points in time are in milliseconds since 1970 UTC. docs/schema.md explains states, outcomes and reasons.
 public struct SiwatchClient: Sendable {
     let base: String
     let token: String
-    let timeout: Duration
+    let timeout, patience: Duration
+    let absence: Absence
     let http: HTTPClient
 
     /// Between two waits, because a siwatch that is about to stop answers at once.
@@ -23,10 +25,19 @@ public struct SiwatchClient: Sendable {
     ///   - url: `http://host:port`, `https://host:port` or `unix:/path/to/socket`.
     ///   - token: as it stands in its file; spaces and lines around it do not matter.
     ///   - timeout: how long siwatch may take for an answer, besides the time that it is asked to wait.
+    ///   - patience: how long a question may take in all while siwatch does not answer.
+    ///   - away: how long calls are then answered at once.
     ///   - http: a client that outlives this one. Over HTTPS on a network that is not yours, let it trust only the authority of siwatch's
     ///     certificate: async-http-client takes a certificate for the server's address where it should ask for one of its name.
     /// - Throws: `InvalidArgument`
-    public init(url: String, token: String, timeout: Duration = .seconds(5), http: HTTPClient = .shared) throws {
+    public init(
+        url: String,
+        token: String,
+        timeout: Duration = .seconds(5),
+        patience: Duration = .seconds(2),
+        away: Duration = .seconds(5),
+        http: HTTPClient = .shared
+    ) throws {
         let socket = url.hasPrefix("unix:/") ? URL(httpURLWithSocketPath: String(url.dropFirst("unix:".count))) : nil
         let address = socket?.absoluteString ?? url
         guard socket != nil || Self.isAddress(url) else {
@@ -36,6 +47,8 @@ public struct SiwatchClient: Sendable {
         self.token = token.trimmingCharacters(in: .whitespacesAndNewlines)
         guard self.token.isWord else { throw InvalidArgument("The token is none that siwatch http token made.") }
         self.timeout = timeout
+        self.patience = patience
+        absence = Absence(length: away)
         self.http = http
     }
 
@@ -141,7 +154,7 @@ public struct SiwatchClient: Sendable {
 
     /// The `id` after which to follow at first. Keep it, then ask `endsSession` for each session that you keep.
     public func position() async throws -> String {
-        try await position(patience: .seconds(2))
+        try await position(patience: nil)
     }
 
     func position(patience: Duration?) async throws -> String {

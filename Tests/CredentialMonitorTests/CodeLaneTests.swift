@@ -589,6 +589,26 @@ struct CodeLaneTests {
         }
     }
 
+    @Test func afterOneRefusalTheCodesOfAnAcceptedClientGoOnWithinTwoSeconds() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.issued("ann"), .misconfigured("invalid_client"), .issued("bob"), .issued("cid"))
+            try await monitor.code("a")
+            try await monitor.settle(monitor.codeHandler)
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.code("b")
+            try await monitor.settle(monitor.codeHandler)
+            try await monitor.code("c")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(monitor.endpoint.exchanges.count == 2)
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.settle(monitor.codeHandler)
+            monitor.clock.advance(by: .milliseconds(900))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["applied", "applied", "applied"])
+            #expect(monitor.endpoint.exchanges.count == 4)
+        }
+    }
+
     @Test func whatWasClaimedBeforeThePauseIsNotSent() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"))

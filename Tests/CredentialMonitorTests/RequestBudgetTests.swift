@@ -104,6 +104,23 @@ struct RequestBudgetTests {
         #expect(gaps == gaps.sorted())
     }
 
+    /// The first refusal of a client that Apple has just accepted is mostly a hiccup of Apple's. A second one in a row is none.
+    @Test func theFirstPauseOfAnAcceptedClientIsASecond() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        for _ in 1...2 {
+            _ = budget.resume("web")
+            var pauses: [Duration] = []
+            for _ in 1...4 {
+                let pause = budget.pause("web", askedAt: clock.now, at: clock.now) ?? .zero
+                #expect(budget.quotas(at: clock.now) == ["web": 0])
+                clock.advance(by: pause)
+                #expect(budget.maySend(of: "web", at: clock.now) && !budget.maySend(of: "web", at: clock.now), "one probe")
+                pauses.append(pause)
+            }
+            #expect(pauses == [.seconds(1), .seconds(10), .seconds(30), .seconds(120)])
+        }
+    }
+
     /// siwatch tries codes each half minute. Otherwise a client that Apple refuses for ten minutes would have its checks wait for hours.
     @Test func theQuestionsOfAnotherLaneLengthenNoPause() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))

@@ -32,13 +32,14 @@ for _error in (SiwatchError, SignInRejected, ChangesGone, WebhookRejected):
 class Siwatch(_wire.Door):
     """What a backend tells siwatch and asks of it. Threads may share it.
 
-    Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for two. All
-    tries of a call have the same key, so siwatch keeps the request once.
+    Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for `patience`
+    in all. From then on calls of that kind raise it at once, in all threads. Every `away` seconds one of them asks whether siwatch is back.
+    All tries of a call have the same key, so siwatch keeps the request once.
     """
 
-    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
+    def __init__(self, url: str, token: str, *, timeout: float = 5, patience: float = 2, away: float = 5) -> None:
         """`url` is `http://host:port`, `https://…` or `unix:/path`. `timeout`: how long siwatch may be silent, besides its wait."""
-        super().__init__(url, token, timeout=timeout)
+        super().__init__(url, token, timeout=timeout, patience=patience, away=away)
         self._idle: list[HTTPConnection] = []
         self._process = os.getpid()
 
@@ -105,16 +106,18 @@ class Siwatch(_wire.Door):
                 time.sleep(_wire.BREATH)
 
     def _ask(self, request: _wire.Request) -> Any:
-        tries = _wire.Tries(request.patience)
+        tries = _wire.Tries(self, request)
         while True:
             try:
-                return self._try(request)
+                answer = self._try(request, tries.limit())
+                tries.answered()
+                return answer
             except SiwatchError as error:
                 time.sleep(tries.pause(error))
 
-    def _try(self, request: _wire.Request) -> Any:
+    def _try(self, request: _wire.Request, limit: float) -> Any:
         connection = self._connection()
-        connection.timeout = self._timeout + request.wait
+        connection.timeout = limit
         if connection.sock is not None:
             connection.sock.settimeout(connection.timeout)
         try:

@@ -127,14 +127,17 @@ class Request(NamedTuple):
 class Door:
     """Where siwatch is, and how it is asked."""
 
-    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
-        self._url, self._timeout = urlsplit(url), timeout
+    def __init__(self, url: str, token: str, *, timeout: float = 5, patience: float = 2, away: float = 5) -> None:
+        self._url, self._timeout, self._patience, self._away = urlsplit(url), timeout, patience, away
+        # Until when calls are answered at once, by their patience: a full disk keeps sign-ins out and answers questions.
+        self._quiet_until: dict[float, float] = {}
         if not _is_address(self._url):
             raise ValueError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.")
         self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch http token made.')}"}
 
-    def _get(self, *path: str, patience: float = 2, **query: Any) -> Request:
+    def _get(self, *path: str, patience: float | None = None, **query: Any) -> Request:
+        patience = self._patience if patience is None else patience
         target = "/".join([self._base, "v1", *(quote(name, safe="") for name in path)])
         given = urlencode(_given(query))
         return Request("GET", f"{target}?{given}" if given else target, None, self._headers, query.get("wait", 0), patience)
@@ -146,21 +149,47 @@ class Door:
 
 
 class Tries:
-    """The tries of a call, and how patient it is, in seconds."""
+    """The tries of a call, and how patient it is. After a call that siwatch did not answer, the next ones are not tried for a while."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience, self._deadline, self._failures = patience, 0.0, 0
+    def __init__(self, door: Door, request: Request) -> None:
+        """Raises an error at once while siwatch is away."""
+        self._door, self._request, self._failures = door, request, 0
+        self._start = now = time.monotonic()
+        self._deadline = now + request.patience
+        quiet = door._quiet_until.get(request.patience, now)
+        if quiet > now:
+            raise SiwatchError(None, {"title": "siwatch is away", "detail": f"asked again in {quiet - now:.1f} s"}, math.ceil(quiet - now))
+        if quiet < now:
+            # This call finds out whether siwatch is back. The others do not wait for it.
+            self._stay_quiet(now)
+
+    def limit(self) -> float:
+        """How long the next try may take, in seconds."""
+        return self._request.wait + max(0.01, min(self._door._timeout, self._deadline - time.monotonic()))
+
+    def answered(self) -> None:
+        self._door._quiet_until.pop(self._request.patience, None)
 
     def pause(self, error: SiwatchError) -> float:
         """How long to pause before the next try. Raises the error if it was the last one."""
+        if not error.is_temporary:
+            self.answered()
+            raise error
+        now = time.monotonic()
+        if self._failures == 0:
+            # An answer that was lost during a long wait is asked for again. One that did not come in all that time is not.
+            self._deadline = max(self._deadline, min(now, self._start + self._door._timeout) + self._request.wait)
         # The first pause is none, because siwatch may just have closed an idle connection.
         pause: float = max(error.retry_after, (2 ** min(self._failures, 7) - 1) / 4 * random.uniform(0.5, 1))
-        self._deadline = self._deadline or time.monotonic() + self._patience
         self._failures += 1
-        left = self._deadline - time.monotonic()
-        if not error.is_temporary or left <= 0 or error.retry_after > left:
+        left = self._deadline - now
+        if left <= 0 or error.retry_after > left:
+            self._stay_quiet(now)
             raise error
         return min(pause, left)  # The last try is at the end.
+
+    def _stay_quiet(self, now: float) -> None:
+        self._door._quiet_until[self._request.patience] = now + self._door._away
 
 
 def no_answer(error: Exception) -> SiwatchError:

@@ -23,13 +23,14 @@ __all__ = ["AsyncSiwatch"]
 class AsyncSiwatch(_wire.Door):
     """What a backend tells siwatch and asks of it. Tasks of one event loop may share it.
 
-    Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for two. All
-    tries of a call have the same key, so siwatch keeps the request once. A call that is cancelled may have been kept.
+    Each method raises `SiwatchError`. If it is temporary, `sign_in` and `delete` try again for ten seconds first, the others for `patience`
+    in all. From then on calls of that kind raise it at once, in all tasks. Every `away` seconds one of them asks whether siwatch is back.
+    All tries of a call have the same key, so siwatch keeps the request once. A call that is cancelled may have been kept.
     """
 
-    def __init__(self, url: str, token: str, *, timeout: float = 5) -> None:
+    def __init__(self, url: str, token: str, *, timeout: float = 5, patience: float = 2, away: float = 5) -> None:
         """`url` is `http://host:port`, `https://…` or `unix:/path`. `timeout`: how long a try may take, besides its wait."""
-        super().__init__(url, token, timeout=timeout)
+        super().__init__(url, token, timeout=timeout, patience=patience, away=away)
         self._idle: list[_Connection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
@@ -114,10 +115,12 @@ class AsyncSiwatch(_wire.Door):
     async def _ask(self, request: _wire.Request) -> Any:
         written = _Written("localhost" if self._url.scheme == "unix" else self._url.netloc)
         written.request(request.method, request.target, request.body, request.headers)
-        tries = _wire.Tries(request.patience)
+        tries = _wire.Tries(self, request)
         while True:
             try:
-                return await self._try(bytes(written.sent), self._timeout + request.wait)
+                answer = await self._try(bytes(written.sent), tries.limit())
+                tries.answered()
+                return answer
             except SiwatchError as error:
                 await asyncio.sleep(tries.pause(error))
 

@@ -2,7 +2,9 @@
 # SPDX-FileCopyrightText: The siwatch authors
 from django.conf import settings
 from django.contrib.auth import logout
+from django.http import JsonResponse
 from django.utils.module_loading import import_string
+from siwatch import SiwatchError
 
 
 class EndedSessions:
@@ -18,3 +20,9 @@ class EndedSessions:
             if signed_in_at < request.user.sessions_end_before or self.ends_session(request.user.apple_id, signed_in_at):
                 logout(request)
         return self.get_response(request)
+
+    def process_exception(self, request, exception):
+        """A mistake goes on, so that the answer is 500 and the log has it: a backend that swallows it ends no session."""
+        if isinstance(exception, SiwatchError) and exception.is_temporary:
+            return JsonResponse({"reason": "siwatch is away. Try again later."}, status=503)
+        return None

@@ -106,6 +106,10 @@ package struct SetClock: ControlMessage {
         case offset = "offset_ms"
     }
 
+    package init(offset: Int64?) {
+        self.offset = offset
+    }
+
     package func happen(in simulator: AppleSimulator) throws -> ReadClock.Answer {
         let century: Int64 = 3_155_760_000_000
         try CodingKeys.offset.check(offset, in: -century...century)

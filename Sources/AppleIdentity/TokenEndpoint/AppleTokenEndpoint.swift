@@ -67,12 +67,15 @@ package struct AppleTokenEndpoint: TokenEndpoint {
         }
     }
 
-    /// - Parameter sent: secrets that no text of ours may repeat, besides the client secret.
+    /// - Parameters:
+    ///   - sent: secrets that no text of ours may repeat, besides the client secret.
+    ///   - isRepeat: whether Apple has refused an earlier client secret.
     private func ask<News>(
         _ endpoint: AppleEndpoint,
         of clientID: String,
         _ parameters: FormBody,
         secrets sent: [Secret],
+        isRepeat: Bool = false,
         answer: (TokenResponse) -> EndpointAnswer<News>
     ) async -> EndpointResponse<News> {
         guard let (clientSecret, identity) = try? await secrets.secret(for: clientID) else {
@@ -87,7 +90,12 @@ package struct AppleTokenEndpoint: TokenEndpoint {
                 secrets: sent + [clientSecret],
                 receivedAt: clock.now
             )
-            return EndpointResponse(answer(response), by: identity, date: response.response.date)
+            let said = answer(response)
+            // The answer may have shown that our clock is ahead of Apple's. Then the secret was one from the future, and the next is not.
+            if case .misconfigured = said, !isRepeat, let next = try? await secrets.secret(for: clientID), next.secret != clientSecret {
+                return await ask(endpoint, of: clientID, parameters, secrets: sent, isRepeat: true, answer: answer)
+            }
+            return EndpointResponse(said, by: identity, date: response.response.date)
         } catch {
             return EndpointResponse(.unavailable(error.rawValue, isAnswerLost: error.mayHaveArrived), by: identity)
         }

@@ -51,7 +51,7 @@ extension SettlementFold {
         if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
         if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
         // siwatch does not send codes of a client that Apple refuses, however soon they come. A refusal from long before this code came may be
-        // outdated. The comparison is loose because a refusal has Apple's time, and Apple refuses a host only because its clock is ahead.
+        // outdated. The comparison is loose because a refusal has Apple's time, and the code has ours.
         let cameAt = min(work.grantedAt, work.firstClaimedAt).advanced(by: .zero - Self.longestRefusal)
         if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= cameAt {
             return log(work, .rejected, .invalidClient, detail: refusal.word)

@@ -18,6 +18,9 @@ package struct WallClock: Clock {
         self.wait = sleep
     }
 
+    /// The same clock with other hands.
+    package func showing(_ now: @escaping @Sendable () -> Timestamp) -> WallClock { WallClock(now: now, sleep: wait) }
+
     package var now: Timestamp { read() }
     package var minimumResolution: Duration { .milliseconds(1) }
 

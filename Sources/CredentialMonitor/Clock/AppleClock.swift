@@ -5,7 +5,7 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 import Synchronization
 
-/// Compares our clock with Apple's, as its answers show it. A wrong clock makes client secrets invalid and new sign-ins wait.
+/// Compares our clock with Apple's, as its answers show it. A wrong clock makes new sign-ins wait.
 package final class AppleClock: Sendable {
     private let clock: WallClock
     private let clockGuard: ClockGuard
@@ -21,8 +21,7 @@ package final class AppleClock: Sendable {
         var second: Int64
     }
 
-    /// Half of the time by which client secrets are dated back. If our clock is ahead by more than the whole, Apple takes them for tokens
-    /// from the future.
+    /// A skew that an operator hears of.
     static let limit = Duration.seconds(30)
 
     package init(clock: WallClock, clockGuard: ClockGuard, telemetry: Telemetry) {

@@ -11,12 +11,16 @@ struct ClientPauses: Sendable {
         var pause: Pause?
         /// Whether Apple blamed this client itself. Otherwise it waits with a blamed client, while nothing tells the two apart.
         var isOwn = true
+        /// Whether Apple had accepted the client in this process before. Its first refusal is mostly a hiccup of Apple's.
+        var wasAccepted = false
     }
 
     private var blames: [String: Blame] = [:]
     /// Clients that Apple has accepted in this process and has not blamed since.
     private var accepted: Set<String> = []
     let longest: Duration
+    /// The first pause of a client that Apple has accepted before. People wait at a sign-in page.
+    private static let hiccup = Duration.seconds(1)
 
     /// - Parameter longest: limits each pause, however often Apple blames the client.
     init(longest: Duration) {
@@ -51,14 +55,17 @@ struct ClientPauses: Sendable {
         askedAt: Timestamp,
         at now: Timestamp
     ) -> Duration? {
-        accepted.remove(client)
-        if let blame = blames[client], let pause = blame.pause, pause.holds(at: now), isForeign || askedAt < pause.start {
-            blames[client] = Blame(count: max(blame.count, 1), pause: pause)
+        var blame = blames[client] ?? Blame()
+        blame.isOwn = true
+        if accepted.remove(client) != nil { blame.wasAccepted = true }
+        defer { blames[client] = blame }
+        if let pause = blame.pause, pause.holds(at: now), isForeign || askedAt < pause.start {
+            blame.count = max(blame.count, 1)
             return nil
         }
-        let count = (blames[client]?.count ?? 0) + 1
-        let pause = Pause(start: now, length: length(afterFailures: count))
-        blames[client] = Blame(count: count, pause: pause)
+        blame.count += 1
+        let pause = Pause(start: now, length: length(after: blame))
+        blame.pause = pause
         // A client that is being tried will get its own answer.
         for other in others where other != client && blames[other] == nil { blames[other] = Blame(pause: pause, isOwn: false) }
         return pause.length
@@ -75,7 +82,7 @@ struct ClientPauses: Sendable {
     mutating func send(of client: String, at now: Timestamp) -> Bool {
         guard let blame = blames[client] else { return true }
         guard blame.pause?.holds(at: now) != true else { return false }
-        let pause = Pause(start: now, length: length(afterFailures: blame.count))
+        let pause = Pause(start: now, length: length(after: blame))
         blames[client]?.pause = pause
         return true
     }
@@ -91,5 +98,8 @@ struct ClientPauses: Sendable {
         return wasPaused
     }
 
-    private func length(afterFailures failures: Int) -> Duration { min(RefreshPolicy.pause(afterFailures: failures), longest) }
+    private func length(after blame: Blame) -> Duration {
+        let failures = blame.wasAccepted ? blame.count - 1 : blame.count
+        return min(blame.wasAccepted && failures < 1 ? Self.hiccup : RefreshPolicy.pause(afterFailures: failures), longest)
+    }
 }

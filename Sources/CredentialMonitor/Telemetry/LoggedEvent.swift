@@ -194,11 +194,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .signingKeyForgotten: (.notice, "A signing key that Apple withdrew thirty days ago does not count any more")
         case .signingKeysDisbelieved:
             (.error, "Signing keys in the database are not as siwatch wrote them; they do not count and were deleted")
-        case .clockSkewed:
-            (
-                .warning,
-                "The clock, of this machine or of a PostgreSQL server, is off from Apple's; past a minute Apple may turn our client secrets away"
-            )
+        case .clockSkewed: (.warning, "The clock, of this machine or of a PostgreSQL server, is off from Apple's")
         case .clockRight: (.notice, "The clock agrees with Apple's again")
         case .clockDoubted:
             (

@@ -3,8 +3,8 @@
 
 /// Why Apple refuses a client.
 ///
-/// Apple answers `invalid_client` to every mistake in key, team, client id and clock, and says no more. So the mistake follows from what
-/// Apple accepts instead.
+/// Apple answers `invalid_client` to every mistake in key, team and client id, and says no more. So the mistake follows from what Apple
+/// accepts instead.
 struct ClientDiagnosis {
     var app: Configuration.App
     var clientID: String
@@ -14,8 +14,6 @@ struct ClientDiagnosis {
     var accepted: String?
     /// What Apple accepts of another app's.
     var elsewhere: Elsewhere?
-    /// How far Apple's clock is ahead of this host's, in milliseconds; nil if Apple did not tell.
-    var skew: Int64?
 
     enum Elsewhere: Equatable {
         /// The key, with the team and a client of that app.
@@ -24,14 +22,8 @@ struct ClientDiagnosis {
         case client(app: String, teamID: String, keyID: String)
     }
 
-    /// Apple takes a client secret that is dated ahead of its clock for one from the future. siwatch dates it back by a minute.
-    private static let mostAhead: Int64 = 60_000
-
     var symptom: Symptom {
         let refused = "Apple refuses \(clientID.printable) with the key \(key.id) of the team \(app.teamID) (\(words.printable))"
-        if let skew, skew < -Self.mostAhead {
-            return Symptom(.wrong, "\(refused): \(StatusReport.sentence(skew: skew))", "put NTP right, and ask again")
-        }
         switch elsewhere {
         case .key(let other, let teamID, let known):
             let owner = teamID == app.teamID ? "the app group" : "the team \(teamID)"

@@ -126,8 +126,7 @@ struct OnlineCheck {
                         clientID: clientID,
                         words: words ?? "",
                         accepted: accepted,
-                        elsewhere: await elsewhere(clientID, of: app, isKeyProved: accepted != nil, keys),
-                        skew: skew.withLockedValue { $0 }
+                        elsewhere: await elsewhere(clientID, of: app, isKeyProved: accepted != nil, keys)
                     )
                     symptoms.append(diagnosis.symptom)
                 }
@@ -154,10 +153,11 @@ struct OnlineCheck {
     }
 
     private func ask(_ clientID: String, of teamID: String, with key: ClientSecretKey) async -> EndpointAnswer<ClientNews> {
+        let appleClock = clock.showing { [clock, skew] in clock.now.advanced(by: .milliseconds(skew.withLockedValue { $0 } ?? 0)) }
         let endpoint = AppleTokenEndpoint(
             url: configuration.apple.tokenEndpoint.absoluteString,
             revocationURL: configuration.apple.revocationEndpoint.absoluteString,
-            secrets: ClientSecrets(teamID: teamID, key: key, clock: clock),
+            secrets: ClientSecrets(teamID: teamID, key: key, clock: appleClock),
             transport: transport,
             clock: clock
         )

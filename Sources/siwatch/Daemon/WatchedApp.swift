@@ -28,7 +28,9 @@ struct WatchedApp {
         let (configuration, membership, clock) = (context.configuration, context.membership, context.clock)
         self.wakeups = wakeups
         teamID = app.teamID
-        secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
+        // Apple judges the dates of a client secret by its own clock.
+        let appleClock = clock.showing { [clockGuard = context.clockGuard] in clockGuard.appleTime }
+        secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: appleClock)
         mayAsk = membership.mayAsk(for: app.name)
         endpoint = AppleTokenEndpoint(
             url: configuration.apple.tokenEndpoint.absoluteString,

@@ -182,12 +182,9 @@ extension StatusReport {
         }
     }
 
-    /// Apple blames the client for what a wrong clock has dated.
     private var ofClock: [Finding] {
         if let skew = daemon?.appleClockSkew, abs(skew) > 30_000 {
-            let isBlamed = abs(skew) > 60_000 && !refusedClients.isEmpty
-            let severity = isBlamed ? Finding.Severity.down : .degraded
-            return [Finding(severity, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew")]
+            return [Finding(.degraded, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew")]
         }
         guard daemon?.isClockHeld == true else { return [] }
         return [Finding(.note, "nothing is deleted by age, because Apple has not confirmed the clock", runbook: "siwatchclockskew")]

@@ -72,6 +72,24 @@ import Testing
         #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
     }
 
+    /// The answer that refuses it tells Apple's time to a host whose clock is ahead.
+    @Test func aSecretFromTheFutureIsFollowedByOneOfApplesTime() async {
+        let transport = ScriptedTransport { [clock, ahead = clock.now] _ in
+            guard clock.now == ahead else { return .success(TransportResponse(status: 200, body: Array(#"{"access_token":"a"}"#.utf8))) }
+            clock.advance(by: .seconds(-90))
+            return .success(TransportResponse(status: 400, body: Array(#"{"error":"invalid_client"}"#.utf8)))
+        }
+        #expect(await endpoint(transport).refresh(Secret("r"), of: credential) == RefreshResponse(.unnamed, by: identity))
+        #expect(transport.requests.count == 2)
+    }
+
+    @Test func aRefusedClientIsAskedAboutOnce() async {
+        let transport = ScriptedTransport(status: 400, #"{"error":"invalid_client"}"#)
+        let response = await endpoint(transport).refresh(Secret("r"), of: credential)
+        #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
+        #expect(transport.requests.count == 1)
+    }
+
     // MARK: The client alone
 
     @Test func provesAClientAsAppleDocuments() async throws {

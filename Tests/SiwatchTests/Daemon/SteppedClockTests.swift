@@ -29,6 +29,27 @@ struct SteppedClockTests {
         }
     }
 
+    /// At the second start siwatch knows Apple's keys, and learns Apple's time from the answer that refuses its first client secret.
+    @Test(arguments: SiteDatabase.allCases) func peopleSignInUnderAClockThatIsAhead(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0") { site in
+            _ = try await site.apple.send(SetClock(offset: -90_000))
+            for start in 1...2 {
+                let daemon = try await site.daemon { daemon in
+                    try await site.tell(codesOf: try await site.apple.signInByCode(2))
+                    try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: start * 2)
+                    let pages = try await OperationsPages(of: daemon)
+                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("s ahead of Apple's\"") }
+                    #expect(!said.contains("siwatchapppaused") && !said.contains("refuses"), "\(said)")
+                }
+                #expect(!daemon.output.contains { $0.contains("app_paused") }, "\(daemon.output)")
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome <> 'applied'") == 0)
+            let (status, output) = try await site.folder.siwatch("check", "--online")
+            #expect(status == 0 && output.contains { $0.hasPrefix("ok       Apple accepts ") }, "\(output)")
+            #expect(output.contains { $0.hasPrefix("warning  the clock that siwatch goes by is ") }, "\(output)")
+        }
+    }
+
     /// The clock is eight days ahead for a moment, while the program runs and while it starts.
     @Test func aClockThatIsAheadEndsNoWaitAndForgetsNothing() async throws {
         try await Site.with { site in

@@ -64,12 +64,24 @@ import Testing
 
     @Test func theClientForAsyncioAsksAsTheBlockingOne() async throws { try await pass("python3", file: "python/test_aio.py") }
 
+    @Test(.enabled(if: hasNode)) func theClientInJavaScriptWaitsForAnAbsentSiwatchOnce() async throws {
+        try await pass("node", "--test", file: "javascript/away.test.mjs")
+    }
+
     @Test(.enabled(if: hasNode)) func webhooksAreVerifiedInJavaScript() async throws {
         try await pass("node", "--test", file: "javascript/webhook.test.mjs")
     }
 
     @Test func theFixturesOfPytestTestABackend() async throws {
         try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_siwatch_pytest.py")
+    }
+
+    @Test func noPageSwallowsAnErrorInPython() async throws {
+        try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_pages.py")
+    }
+
+    @Test(.enabled(if: hasNode)) func noPageSwallowsAnErrorInJavaScript() async throws {
+        try await pass("node", "--test", file: "javascript/pages.test.mjs")
     }
 
     @Test(.enabled(if: hasNode)) func theModuleForNodeTestsABackend() async throws {
@@ -105,6 +117,41 @@ import Testing
             await #expect(throws: ChangesGone.self) {
                 for try await _ in siwatch.changes(after: "99999-mh6ev6r4") {}
             }
+        }
+    }
+
+    /// Twenty tasks ask ten times each, and together they wait as one.
+    @Test func theClientInSwiftWaitsForAnAbsentSiwatchOnce() async throws {
+        try await withDoor { _, daemon, door in
+            func client(at url: String, away: Duration) throws -> SiwatchClient {
+                try SiwatchClient(url: url, token: door.token ?? "", patience: .milliseconds(500), away: away)
+            }
+            func ask(_ siwatch: SiwatchClient) async throws -> Duration {
+                let start = ContinuousClock.now
+                await withTaskGroup(of: Void.self) { tasks in
+                    for _ in 1...20 {
+                        tasks.addTask {
+                            for _ in 1...10 {
+                                let error = await #expect(throws: SiwatchError.self) {
+                                    try await siwatch.endsSession(of: "ann", signedInAt: 5)
+                                }
+                                #expect(error?.isTemporary == true && error?.status == nil)
+                            }
+                        }
+                    }
+                }
+                return .now - start
+            }
+            let siwatch = try client(at: door.url, away: .milliseconds(100))
+            #expect(try await siwatch.position() == "0-0")
+            try await daemon.freeze()
+            defer { daemon.signal(SIGCONT) }
+            #expect(try await ask(client(at: door.url, away: .seconds(600))) < .seconds(5), "frozen")
+            await #expect(throws: SiwatchError.self) { try await siwatch.position() }
+            daemon.signal(SIGCONT)
+            try await eventually { (try? await siwatch.position()) == "0-0" }
+            // Nobody listens there.
+            #expect(try await ask(client(at: "http://127.0.0.1:1", away: .seconds(600))) < .seconds(5), "stopped")
         }
     }
 

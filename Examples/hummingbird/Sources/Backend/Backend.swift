@@ -39,6 +39,7 @@ struct Backend: Sendable {
 
     var router: Router<BasicRequestContext> {
         let router = Router()
+        router.add(middleware: Away())
         router.post("sign-in", use: signIn)
         router.get("me", use: me)
         router.delete("account", use: deleteAccount)
@@ -135,6 +136,22 @@ struct Backend: Sendable {
         post.body = .bytes(try await request.body.collect(upTo: 65_536))
         let answer = try? await HTTPClient.shared.execute(post, timeout: .seconds(10))
         return Response(status: answer.map { .init(code: Int($0.status.code)) } ?? .serviceUnavailable)
+    }
+}
+
+/// Answers 503 while siwatch is away. A mistake is answered with 500, and the log has it: a backend that swallows it ends no session.
+private struct Away: RouterMiddleware {
+    func handle(
+        _ request: Request,
+        context: BasicRequestContext,
+        next: (Request, BasicRequestContext) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as SiwatchError {
+            context.logger.error("\(error)")
+            throw HTTPError(error.isTemporary ? .serviceUnavailable : .internalServerError)
+        }
     }
 }
 
