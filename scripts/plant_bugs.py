@@ -328,8 +328,8 @@ BUGS = [
     (
         "a notification whose key is unknown waits for ever",
         "NotificationHandler.swift",
-        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)",
-        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
+        "case .keyNotYetKnown(let retryAt), .notYetIssued(let retryAt): return .postponed(until: retryAt)",
+        "case .keyNotYetKnown(let retryAt), .notYetIssued(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
     ),
     (
         "an undo takes a user of whom a backend has told too",

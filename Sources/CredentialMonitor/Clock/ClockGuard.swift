@@ -35,7 +35,7 @@ package final class ClockGuard: Sendable {
     }
 
     /// Now by Apple's clock, to a second or two, as its last answer showed it. Until Apple has been heard, it is now by ours.
-    var appleTime: Timestamp {
+    package var appleTime: Timestamp {
         state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) }
     }
 
