@@ -80,6 +80,11 @@ package struct Credential: Sendable, Equatable {
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
+    /// Whether a sign-in has brought this token before, whatever its date.
+    package func recognises(_ token: RefreshToken.Key) -> Bool {
+        ([self.token, formerToken].compactMap { $0?.key } + olderTokens.keys).contains { $0.fingerprint == token.fingerprint }
+    }
+
     /// Makes `T` the former token, unless another one is kept and Apple has rejected `T` or never accepted it. A rejected `T` is not kept
     /// sealed.
     private mutating func displaceToken() {
