@@ -186,6 +186,10 @@ package struct Credential: Sendable, Equatable {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
     }
 
+    /// Whether nothing at Apple proves the newest sign-in: it brought no token, and Apple has accepted none since; or Apple rejects the token
+    /// and has never accepted it.
+    var isUnproven: Bool { grantedAt.map { !wasTokenGood(at: $0) } ?? false || rejectedAt != nil && verifiedAt == nil }
+
     /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, and `T` came with that sign-in or Apple has
     /// accepted it since.
     package var isTokenOfNewestSignIn: Bool {
