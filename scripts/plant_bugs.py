@@ -28,6 +28,12 @@ SOURCES = ROOT / "Sources"
 # What goes wrong, in which file, and what stands there in place of what.
 BUGS = [
     (
+        "a request to revoke overlooks a token that is told after it",
+        "SettlementFold+Grants.swift",
+        "        if let newToken { revoke(newToken, of: credential, in: app, issuedTo: answer == nil ? nil : teamID) }\n",
+        "        _ = newToken\n",
+    ),
+    (
         "an older event overwrites a newer one",
         "AppUser.swift",
         "consentRevokedAt = latest(consentRevokedAt, event.occurredAt)",
@@ -156,8 +162,8 @@ BUGS = [
     (
         "a token that is told again is a new sign-in",
         "SettlementFold+Grants.swift",
-        "credential.isRetold(grant) ?? false {",
-        "credential.isRetold(grant) ?? false, false {",
+        "known?.isRetold(grant) ?? false {",
+        "known?.isRetold(grant) ?? false, false {",
     ),
     (
         "an event waits six minutes for a sign-in, come to its turn or not",
@@ -328,8 +334,8 @@ BUGS = [
     (
         "a notification whose key is unknown waits for ever",
         "NotificationHandler.swift",
-        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)",
-        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
+        "case .keyNotYetKnown(let retryAt), .notYetIssued(let retryAt): return .postponed(until: retryAt)",
+        "case .keyNotYetKnown(let retryAt), .notYetIssued(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
     ),
     (
         "an undo takes a user of whom a backend has told too",

@@ -50,6 +50,8 @@ struct Intake: Sendable {
             switch error {
             case .keyNotYetKnown:
                 guard unknownKeys.take() else { throw Problem(.tooManyRequests, "too many notifications name unknown keys") }
+            // Apple signed it for one of our clients, and waits for no clock of ours.
+            case .notYetIssued: break
             case .rejected(.unknownKey, _):
                 guard unknownKeys.take() else { throw Problem(.forged, "its key is none of Apple's") }
             case .rejected(let reason, _) where reason.ring != nil:
@@ -71,6 +73,7 @@ extension VerificationError {
     fileprivate var isUnsigned: Bool {
         switch self {
         case .keyNotYetKnown: true
+        case .notYetIssued: false
         case .rejected(let reason, _): reason.ring != nil
         }
     }
@@ -79,6 +82,7 @@ extension VerificationError {
     fileprivate var isKept: Bool {
         switch self {
         case .keyNotYetKnown, .rejected(.unknownKey, _): true
+        case .notYetIssued: false
         case .rejected(let reason, _): reason.ring == nil
         }
     }

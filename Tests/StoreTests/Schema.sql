@@ -155,7 +155,7 @@ CREATE TABLE revocation_log (
   settled_at       INTEGER NOT NULL,
   outcome          TEXT    NOT NULL
                            CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'no_valid_token' OR outcome = 'rejected'),
-  reason           TEXT,
+  reason           TEXT, effective_at INTEGER,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
@@ -198,7 +198,7 @@ CREATE TABLE app (
   revocations_opened   INTEGER NOT NULL DEFAULT 0,
   revocations_braked_at INTEGER,
   revocations_held     INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, ended INTEGER NOT NULL DEFAULT 0, unproven INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE client (
   id        INTEGER PRIMARY KEY,

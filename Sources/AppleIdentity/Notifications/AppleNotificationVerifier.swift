@@ -11,11 +11,14 @@ package struct AppleNotificationVerifier: NotificationVerifier {
     private let keys: SigningKeys
     private let policy: NotificationPolicy
     private let clock: WallClock
+    private let appleTime: @Sendable () -> Timestamp
 
-    package init(keys: SigningKeys, policy: NotificationPolicy, clock: WallClock) {
+    /// - Parameter appleTime: now by Apple's clock, as far as siwatch knows; our clock's time by default.
+    package init(keys: SigningKeys, policy: NotificationPolicy, clock: WallClock, appleTime: (@Sendable () -> Timestamp)? = nil) {
         self.keys = keys
         self.policy = policy
         self.clock = clock
+        self.appleTime = appleTime ?? { clock.now }
     }
 
     package func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
@@ -26,6 +29,7 @@ package struct AppleNotificationVerifier: NotificationVerifier {
         guard key.isValid(token.signature, over: token.signedBytes) else {
             throw .rejected(.badSignature, detail: token.keyID)
         }
-        return try NotificationClaims(token.claims).notification(receivedAt: receivedAt, now: clock.now, under: policy)
+        return try NotificationClaims(token.claims)
+            .notification(receivedAt: receivedAt, now: clock.now, appleTime: appleTime(), under: policy)
     }
 }

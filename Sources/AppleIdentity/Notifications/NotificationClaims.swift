@@ -40,15 +40,17 @@ struct NotificationClaims {
     ///
     /// - Parameters:
     ///   - receivedAt: when the notification arrived. `exp` is compared with this, so that a row that waited a day does not expire.
-    ///   - now: `iat` is compared with the later of the two times, because the backend's clock may be behind.
+    ///   - now: by our clock, which may be wrong, and so may the clock of a backend.
+    ///   - appleTime: now by Apple's clock, as far as siwatch knows. `iat` is compared with the latest of the three times.
     func notification(
         receivedAt: Timestamp,
         now: Timestamp,
+        appleTime: Timestamp,
         under policy: NotificationPolicy
     ) throws(VerificationError) -> VerifiedNotification {
         try claims.checkIssuer(policy.issuers)
         let clientID = try claims.audience(among: policy.clientIDs)
-        let issuedAt = try issuedAt(receivedAt: receivedAt, now: now, skew: policy.clockSkew)
+        let issuedAt = try issuedAt(receivedAt: receivedAt, now: now, appleTime: appleTime, skew: policy.clockSkew)
         let type = try event.name("type")
         return VerifiedNotification(
             clientID: clientID,
@@ -63,14 +65,15 @@ struct NotificationClaims {
 // MARK: The token
 
 extension NotificationClaims {
-    /// When Apple signed the token. Throws if that is in the future, or if the token has expired.
-    private func issuedAt(receivedAt: Timestamp, now: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
-        let issuedAt = try claims.date("iat")
-        let latestIssue = max(receivedAt, now).advanced(by: skew)
-        guard issuedAt <= latestIssue else { throw .rejected(.issuedInFuture, detail: "iat \(issuedAt.milliseconds / 1000)") }
+    /// When Apple signed the token. Throws if the token has expired, or if that is in the future by every clock that siwatch knows.
+    private func issuedAt(receivedAt: Timestamp, now: Timestamp, appleTime: Timestamp, skew: Duration) throws(VerificationError)
+        -> Timestamp
+    {
+        let (issuedAt, latest) = (try claims.date("iat"), max(now, appleTime))
+        guard issuedAt <= max(receivedAt, latest).advanced(by: skew) else { throw .notYetIssued(retryAt: now.advanced(by: .seconds(60))) }
         guard claims["exp"] != nil else { return issuedAt }
-        let expiry = try claims.date("exp")
-        guard receivedAt < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
+        let (expiry, came) = (try claims.date("exp"), min(receivedAt, latest))
+        guard came < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
         return issuedAt
     }
 }

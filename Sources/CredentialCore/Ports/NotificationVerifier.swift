@@ -3,7 +3,7 @@
 
 /// Turns the bytes of a notification into an event that Apple signed.
 package protocol NotificationVerifier: Sendable {
-    /// - Throws: why the bytes are not such an event, or `keyNotYetKnown` if the key is not known yet.
+    /// - Throws: why the bytes are not such an event, or that they cannot be judged yet.
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification
 }
 
@@ -31,6 +31,8 @@ package enum VerificationError: Error, Sendable, Equatable {
     case rejected(RejectionReason, detail: String)
     /// Its key is not known yet. Verify again at `retryAt`.
     case keyNotYetKnown(retryAt: Timestamp)
+    /// Apple signed it for one of our clients, and dates it ahead of every clock that siwatch knows. Verify again at `retryAt`.
+    case notYetIssued(retryAt: Timestamp)
 }
 
 /// Why a notification is in quarantine. docs/schema.md lists the reasons.

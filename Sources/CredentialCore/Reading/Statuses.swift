@@ -46,6 +46,9 @@ package struct AppStatus: Sendable, Equatable, Codable {
     /// Since when the brake holds the app's requests to revoke, and how many.
     package var revocationsBrakedAt: Timestamp?
     package var revocationsHeld: Int
+    /// Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
+    package var ended = 0
+    package var unproven = 0
 
     /// Counts of Apple's rejections of the app's tokens.
     package struct Rejections: Sendable, Equatable, Codable {

@@ -33,8 +33,10 @@ extension SettlementFold {
         to teamID: String? = nil
     ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
+        let known = basis.users[id]?[credential.clientID]?.credential
         // A token that Apple has just issued for a code is always a sign-in.
-        if answer == nil, basis.users[id]?[credential.clientID]?.credential.isRetold(grant) ?? false { return .retold }
+        if answer == nil, known?.isRetold(grant) ?? false { return .retold }
+        let newToken = grant.token.flatMap { known?.recognises($0.key) ?? false ? nil : $0 }
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
             var record = known ?? CredentialRecord()
@@ -58,6 +60,7 @@ extension SettlementFold {
             return (isSame ? .duplicate : .stale, isNewToken)
         }
         if isNewToken { changes.replenished.insert(app) }
+        if let newToken { revoke(newToken, of: credential, in: app, issuedTo: answer == nil ? nil : teamID) }
         return outcome
     }
 

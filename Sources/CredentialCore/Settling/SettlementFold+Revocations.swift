@@ -47,7 +47,11 @@ extension SettlementFold {
         let newTokens = tokens.filter { atWork[$0.key] == nil }
         guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
         if !work.isConfirmed, let settled = hold(work, of: app) { return settled }
-        for token in newTokens { basis.tokensBeingRevoked[id, default: [:]][token.key] = wantedAt }
+        for token in newTokens {
+            basis.tokensBeingRevoked[id, default: [:]][token.key] = wantedAt
+            let revocation = RevocationID(request: work.id, clientID: token.clientID, fingerprint: token.key.fingerprint)
+            basis.requests[id, default: KnownRequests()].note(revocation, from: wantedAt, isOpen: true)
+        }
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
@@ -84,8 +88,29 @@ extension SettlementFold {
         _ reason: RevocationRejection? = nil
     ) -> Settled {
         basis.heldRevocationRequests[work.id] = nil
+        if let time = work.effectiveAt, let credential = work.credential, let app = apps[credential.clientID] {
+            basis.requests[AppUserID(app: app, userID: credential.userID), default: KnownRequests()].note(nil, from: time)
+        }
         changes.queueRows.append(.revocation(.close(work, outcome, reason)))
         return .revocation(outcome)
+    }
+
+    // MARK: A token that is told late
+
+    /// Revokes a token that siwatch is told of after a request that names its sign-in. A request names every sign-in up to its time, and a
+    /// proof erases tokens, so this does not wait for the lane. But if all these requests had no token, the lane and its brake decide.
+    ///
+    /// - Parameter teamID: the team to which Apple has issued the token for a code; nil if a backend brought it.
+    mutating func revoke(_ token: RefreshToken, of credential: CredentialID, in app: String, issuedTo teamID: String?) {
+        let id = AppUserID(app: app, userID: credential.userID)
+        guard let known = basis.requests[id], let wantedAt = known.newest, token.key.grantedAt <= wantedAt,
+            basis.users[id]?.holdings.contains(where: { isGreater($0.record.credential.grantedAt, than: wantedAt) }) == false
+        else { return }
+        let standing: DueRevocation.Standing = teamID == nil ? .neverAccepted : .acceptedBefore
+        let isOpen = known.newestWithToken.map { token.key.grantedAt <= $0 } ?? false
+        let opened = isOpen ? TokenToRevoke(token, at: credential.clientID, standing: standing, verifiedTeam: teamID) : nil
+        if let opened { basis.tokensBeingRevoked[id, default: [:]][opened.key] = wantedAt }
+        changes.queueRows.append(.revocation(.again(credential, at: wantedAt, opened)))
     }
 
     // MARK: A token
@@ -144,7 +169,7 @@ extension SettlementFold {
     private mutating func end(_ work: DueRevocation, _ proof: RevocationProof) -> Settled {
         // Apple has accepted the token since the request was opened, whatever a backend has told. Another key began the proof anew.
         if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
-        let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential
+        let credential = basis.users[work.user]?[work.id.clientID]?.credential
         // A backend may have told another token since the request was opened, about which siwatch has not asked.
         guard let credential, credential.token?.key == work.token else { return close(work, proof, .noValidToken) }
         // Since the request was opened, a backend may have told a sign-in without a token, or a check may have accepted this token.
@@ -157,18 +182,16 @@ extension SettlementFold {
 
     private mutating func proceed(with work: DueRevocation, _ proof: RevocationProof, due: Timestamp) -> Settled {
         basis.heldRevocations[RevocationID(work)] = nil
+        basis.requests[work.user, default: KnownRequests()].note(RevocationID(work), from: work.wantedAt(by: proof), isOpen: true)
         changes.queueRows.append(.revocation(.proceed(work, proof, due: due)))
         return .postponed
     }
 
     /// Notes that the token is dead, as the app asked.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
-        let id = AppUserID(app: work.app, userID: work.id.userID)
-        var proven = work
-        proven.proof = proof
-        let wantedAt = proven.wantedAt
+        let wantedAt = work.wantedAt(by: proof)
         let revocation = Revocation(requestedAt: wantedAt)
-        withUser(id, .revocation, at: wantedAt) { user in
+        withUser(work.user, .revocation, at: wantedAt) { user in
             user[work.id.clientID]?.credential.apply(revocation)
             // The revocation that siwatch sent ended everything that the user had granted to the app. A token that was dead before says
             // nothing of the other clients.
@@ -184,8 +207,8 @@ extension SettlementFold {
         _ reason: RevocationRejection? = nil
     ) -> Settled {
         basis.heldRevocations[RevocationID(work)] = nil
-        let id = AppUserID(app: work.app, userID: work.id.userID)
-        if basis.tokensBeingRevoked[id]?[work.token] == work.requestedAt { basis.tokensBeingRevoked[id]?[work.token] = nil }
+        if basis.tokensBeingRevoked[work.user]?[work.token] == work.requestedAt { basis.tokensBeingRevoked[work.user]?[work.token] = nil }
+        basis.requests[work.user, default: KnownRequests()].note(RevocationID(work), from: work.wantedAt(by: proof))
         changes.queueRows.append(.revocation(.finish(work, proof, outcome, reason)))
         return .revocation(outcome)
     }

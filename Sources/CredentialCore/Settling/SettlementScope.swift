@@ -14,6 +14,8 @@ package struct SettlementScope: Sendable {
     package private(set) var told: Set<AppUserID> = []
     /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []
+    /// Users to whom this batch brings a token. A request to revoke may name it.
+    package private(set) var bringing: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
     /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `brakedApps`. A store with several
@@ -37,9 +39,10 @@ package struct SettlementScope: Sendable {
             users.append(id)
             if rules.isCanary(userID, of: app) { judgedApps.insert(app) }
         }
-        func tell(_ userID: String, at clientID: String) {
+        func tell(_ userID: String, at clientID: String, bringsToken: Bool = false) {
             guard let app = apps[clientID] else { return }
             told.insert(AppUserID(app: app, userID: userID))
+            if bringsToken { bringing.insert(AppUserID(app: app, userID: userID)) }
         }
         func hear(_ answer: ClientAnswer?, of clientID: String) {
             guard let app = apps[clientID] else { return }
@@ -56,15 +59,15 @@ package struct SettlementScope: Sendable {
                 touch(notification.userID, at: notification.clientID, waitingGrantsCount: notification.event.endsSignIns)
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
-                guard case .accepted(_, let credential, _) = verdict else { continue }
-                tell(credential.userID, at: credential.clientID)
+                guard case .accepted(let grant, let credential, _) = verdict else { continue }
+                tell(credential.userID, at: credential.clientID, bringsToken: grant.token != nil)
                 touch(credential.userID, at: credential.clientID)
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
-                guard case .exchanged(_, let credential, _, _, _) = verdict else { continue }
+                guard case .exchanged(let grant, let credential, _, _, _) = verdict else { continue }
                 touch(credential.userID, at: credential.clientID)
-                tell(credential.userID, at: credential.clientID)
+                tell(credential.userID, at: credential.clientID, bringsToken: grant.token != nil)
                 if let app = apps[credential.clientID] { judgedApps.insert(app) }
             case .refresh(let work, let verdict):
                 touch(work.id.userID, at: work.id.clientID)
@@ -103,6 +106,8 @@ package struct SettlementBasis: Sendable {
     package var heldRevocations: [RevocationID: Claim] = [:]
     /// The tokens that are being revoked already, and when that was last asked for.
     package var tokensBeingRevoked: [AppUserID: [RefreshToken.Key: Timestamp]] = [:]
+    /// What siwatch knows of requests to revoke that it has taken up. Those of users in `bringing` are complete.
+    package var requests: [AppUserID: KnownRequests] = [:]
     /// Since when grants have waited for their client or their time.
     package var waitsSince: [Int64: Timestamp] = [:]
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]

@@ -42,6 +42,9 @@ package struct UserRecord: Sendable {
         package var pending = 0
         package var neverAccepted = 0
         package var foreign = 0
+        /// Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
+        package var ended = 0
+        package var unproven = 0
 
         package init() {}
 
@@ -50,6 +53,8 @@ package struct UserRecord: Sendable {
             pending += after.pending - before.pending
             neverAccepted += after.neverAccepted - before.neverAccepted
             foreign += after.foreign - before.foreign
+            ended += after.ended - before.ended
+            unproven += after.unproven - before.unproven
         }
     }
 
@@ -89,7 +94,11 @@ package struct UserRecord: Sendable {
 
     private func tally(of holdings: [Holding]) -> Tally {
         var tally = Tally()
+        let hasSignedEnd = registers.consentRevokedAt != nil || registers.deletedAt != nil
         for holding in holdings {
+            let credential = holding.record.credential
+            if hasSignedEnd, credential.grantedAt != nil { tally.ended += 1 }
+            if hasSignedEnd, credential.isUnproven, credential.standing(under: registers).state == .authorized { tally.unproven += 1 }
             if holding.record.isUnverified { tally.unverified += 1 }
             if holding.record.pending != nil { tally.pending += 1 }
             if holding.record.isNeverAccepted { tally.neverAccepted += 1 }

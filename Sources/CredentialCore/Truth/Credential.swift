@@ -80,6 +80,11 @@ package struct Credential: Sendable, Equatable {
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
+    /// Whether a sign-in has brought this token before, whatever its date.
+    package func recognises(_ token: RefreshToken.Key) -> Bool {
+        ([self.token, formerToken].compactMap { $0?.key } + olderTokens.keys).contains { $0.fingerprint == token.fingerprint }
+    }
+
     /// Makes `T` the former token, unless another one is kept and Apple has rejected `T` or never accepted it. A rejected `T` is not kept
     /// sealed.
     private mutating func displaceToken() {
@@ -180,6 +185,10 @@ package struct Credential: Sendable, Equatable {
     package func isTokenNeverAccepted(under user: AppUser) -> Bool {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
     }
+
+    /// Whether nothing at Apple proves the newest sign-in: it brought no token, and Apple has accepted none since; or Apple rejects the token
+    /// and has never accepted it.
+    var isUnproven: Bool { grantedAt.map { !wasTokenGood(at: $0) } ?? false || rejectedAt != nil && verifiedAt == nil }
 
     /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, and `T` came with that sign-in or Apple has
     /// accepted it since.

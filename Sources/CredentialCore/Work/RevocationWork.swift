@@ -98,12 +98,19 @@ package struct DueRevocation: Sendable {
 
     /// When the app asked to revoke, by Apple's clock, and not later than Apple was first asked. A backend's clock that is ahead must not
     /// make the request cover a later sign-in. The sign-in that the app meant may have its time from the same clock.
-    package var wantedAt: Timestamp {
-        guard let before = proof.before, let date = before.date else { return requestedAt }
+    package var wantedAt: Timestamp { wantedAt(by: proof) }
+    var user: AppUserID { AppUserID(app: app, userID: id.userID) }
+
+    package func wantedAt(by proof: RevocationProof) -> Timestamp {
+        Self.wantedAt(requestedAt, askedAt: proof.before?.askedAt, date: proof.before?.date, tokenGrantedAt: token.grantedAt)
+    }
+
+    package static func wantedAt(_ requestedAt: Timestamp, askedAt: Timestamp?, date: Timestamp?, tokenGrantedAt: Timestamp) -> Timestamp {
+        guard let askedAt, let date else { return requestedAt }
         // Apple's date has no fraction of the second. Our clock gives it, if it agrees with the date; otherwise only the second's start is
         // sure.
-        let agrees = date.advanced(by: .zero - Self.longestAnswer)...date.advanced(by: .milliseconds(999))
-        return min(requestedAt, max(agrees.contains(before.askedAt) ? before.askedAt : date, token.grantedAt))
+        let agrees = date.advanced(by: .zero - longestAnswer)...date.advanced(by: .milliseconds(999))
+        return min(requestedAt, max(agrees.contains(askedAt) ? askedAt : date, tokenGrantedAt))
     }
 
     /// The latest opening of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a

@@ -197,6 +197,7 @@ extension VerificationError {
         switch self {
         case .rejected(let reason, let detail): "\(reason.rawValue): \(detail)"
         case .keyNotYetKnown: RejectionReason.unknownKey.rawValue
+        case .notYetIssued: RejectionReason.issuedInFuture.rawValue
         }
     }
 }

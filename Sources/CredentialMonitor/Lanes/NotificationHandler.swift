@@ -61,7 +61,7 @@ package struct NotificationHandler: WorkHandler {
         } catch {
             switch error {
             case .rejected(let reason, let detail): return .rejected(reason, detail: detail)
-            case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)
+            case .keyNotYetKnown(let retryAt), .notYetIssued(let retryAt): return .postponed(until: retryAt)
             }
         }
     }

@@ -87,7 +87,7 @@ extension StoredTable {
             .setting,
             .integers("id"),
             .texts("name"),
-            .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed"),
+            .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed", "ended", "unproven"),
             .integers("revocation_hour_at", "revocations_opened", "revocations_braked_at", "revocations_held")
         ),
         StoredTable(
@@ -198,8 +198,8 @@ extension StoredTable {
         StoredTable(
             "revocation_log",
             .log,
-            .integers("id", "request", "requested_at", "token_granted_at", "before_at", "before_date", "revoke_at", "revoke_date"),
-            .integers("after_at", "after_date", "settled_at"),
+            .integers("id", "request", "requested_at", "effective_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
+            .integers("revoke_date", "after_at", "after_date", "settled_at"),
             .texts("app", "client_id", "user_id", "key_id", "before_answer", "revoke_answer", "after_answer", "outcome", "reason")
         ),
         StoredTable(

@@ -41,11 +41,12 @@ extension TableStore {
         try await shortQuery { connection in
             try connection.fetchAll(
                 """
-                SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens, revocations_braked_at, revocations_held
+                SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens, revocations_braked_at, revocations_held,
+                       ended, unproven
                   FROM app ORDER BY name
                 """
             ).map {
-                AppStatus(
+                var status = AppStatus(
                     app: $0.text(at: 0) ?? "",
                     pausedAt: $0.time(at: 1),
                     rejections: AppStatus.Rejections(
@@ -58,6 +59,8 @@ extension TableStore {
                     revocationsBrakedAt: $0.time(at: 7),
                     revocationsHeld: $0.count(at: 8)
                 )
+                (status.ended, status.unproven) = ($0.count(at: 9), $0.count(at: 10))
+                return status
             }
         }
     }

@@ -21,7 +21,7 @@ package struct RevocationRows<Connection: TableConnection> {
     package func write(_ change: RevocationChange) throws -> Bool {
         switch change {
         case .open(let work, let credential, let tokens):
-            for token in tokens { try insert(token, for: work, of: credential) }
+            for token in tokens { try insert(token, for: work.id, of: credential.userID, at: work.effectiveAt) }
             try connection.execute(
                 "UPDATE revocation_queue SET effective_at = $1, opened_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
                 work.effectiveAt,
@@ -49,8 +49,8 @@ package struct RevocationRows<Connection: TableConnection> {
             // Copies from the row itself, because a backend may have written text that Swift cannot hold.
             try connection.execute(
                 """
-                INSERT INTO revocation_log (request, app, client_id, user_id, requested_at, settled_at, outcome, reason)
-                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, $1, $2, $3
+                INSERT INTO revocation_log (request, app, client_id, user_id, requested_at, effective_at, settled_at, outcome, reason)
+                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, $5, $1, $2, $3
                   FROM revocation_queue q
                   LEFT JOIN client ON client.client_id = q.client_id
                   LEFT JOIN app ON app.id = client.app
@@ -59,11 +59,25 @@ package struct RevocationRows<Connection: TableConnection> {
                 now,
                 outcome.rawValue,
                 reason?.rawValue,
-                work.id
+                work.id,
+                work.effectiveAt
             )
             // The settlement holds the claim, so the row is there.
             try connection.execute("DELETE FROM revocation_queue WHERE id = $1", work.id)
             return true
+        case .again(let credential, let wantedAt, let token):
+            let request = try connection.fetchOne(
+                """
+                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at) VALUES ($1, $2, $3, $3, $4)
+                RETURNING id
+                """,
+                credential.clientID,
+                credential.userID,
+                wantedAt,
+                token.map { _ in now }
+            )
+            if let token, let request { try insert(token, for: request.integer(at: 0), of: credential.userID, at: wantedAt) }
+            return false
         case .proceed(let work, let proof, let due):
             try save(proof, of: work, due: due)
             return false
@@ -73,7 +87,7 @@ package struct RevocationRows<Connection: TableConnection> {
         }
     }
 
-    private func insert(_ token: TokenToRevoke, for work: ClaimedRevocationRequest, of credential: CredentialID) throws {
+    private func insert(_ token: TokenToRevoke, for request: Int64, of userID: String, at wantedAt: Timestamp?) throws {
         let client = directory.client(token.clientID)
         try connection.execute(
             """
@@ -81,11 +95,11 @@ package struct RevocationRows<Connection: TableConnection> {
                                     standing, verified_team, due_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
             """,
-            work.id,
+            request,
             client.id,
             client.app.id,
-            credential.userID,
-            work.effectiveAt,
+            userID,
+            wantedAt,
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
@@ -127,9 +141,9 @@ package struct RevocationRows<Connection: TableConnection> {
             """
             INSERT INTO revocation_log (key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer,
                                         after_at, after_date, after_answer, request, app, client_id, user_id, requested_at,
-                                        token_granted_at, settled_at, outcome, reason)
+                                        effective_at, token_granted_at, settled_at, outcome, reason)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                    COALESCE((SELECT requested_at FROM revocation_queue WHERE id = $11), $15), $16, $17, $18, $19)
+                    COALESCE((SELECT requested_at FROM revocation_queue WHERE id = $11), $15), $16, $17, $18, $19, $20)
             """,
             proof.answers + [
                 work.request.columnValue,
@@ -137,6 +151,7 @@ package struct RevocationRows<Connection: TableConnection> {
                 work.id.clientID.columnValue,
                 work.id.userID.columnValue,
                 work.requestedAt.columnValue,
+                work.wantedAt(by: proof).columnValue,
                 work.token.grantedAt.columnValue,
                 now.columnValue,
                 outcome.rawValue.columnValue,
@@ -157,6 +172,32 @@ package struct RevocationRows<Connection: TableConnection> {
             "DELETE FROM revocation_queue WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = $1)",
             work.request
         ) > 0
+    }
+}
+
+extension KnownRequests {
+    /// SQL: what `read` reads. The parameter is a JSON array of users.
+    package static func selection(_ dialect: Dialect) -> String {
+        """
+        SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at, r.before_date
+          FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
+         WHERE \(dialect.isOne("r.user_id", ofTexts: "$1"))
+         UNION ALL
+        SELECT app, user_id, token_granted_at, effective_at, request, client_id, NULL, NULL, NULL
+          FROM revocation_log WHERE \(dialect.isOne("user_id", ofTexts: "$1")) AND effective_at IS NOT NULL
+        """
+    }
+
+    /// - Parameter rows: of `selection`. Those of open requests have a fingerprint.
+    package static func read(_ rows: some Sequence<some TableRow>) -> [AppUserID: KnownRequests] {
+        rows.reduce(into: [:]) { known, row in
+            let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
+            let time = Timestamp(milliseconds: row.integer(at: 3))
+            guard let grantedAt = row.time(at: 2) else { return known[id, default: KnownRequests()].note(nil, from: time) }
+            let token = RevocationID(request: row.integer(at: 4), clientID: row.text(at: 5) ?? "", fingerprint: row.bytes(at: 6))
+            let wantedAt = DueRevocation.wantedAt(time, askedAt: row.time(at: 7), date: row.time(at: 8), tokenGrantedAt: grantedAt)
+            known[id, default: KnownRequests()].note(token, from: wantedAt, isOpen: !row.isNull(at: 6))
+        }
     }
 }
 

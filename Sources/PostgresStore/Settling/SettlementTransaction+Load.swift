@@ -20,6 +20,9 @@ extension SettlementTransaction {
         let users = try table.sendLock(scope.users)
         let forgotten = try sendForgotten(scope.told)
         let tokens = try sendTokensBeingRevoked(of: scope.leaving)
+        let demands =
+            try scope.bringing.isEmpty
+            ? nil : connection.send(KnownRequests.selection(.postgres), JSONText.encode(scope.bringing.map(\.userID)))
         let waiting = try sendWaitingGrants(of: scope.signingIn)
         let breakers = try connection.send(
             "SELECT app, state FROM breaker WHERE app = ANY($1) ORDER BY app FOR UPDATE",
@@ -52,6 +55,7 @@ extension SettlementTransaction {
         for (id, claim) in scope.revocationRequests where held.2[id]?.claim == claim { basis.heldRevocationRequests[id] = claim }
         try read(revocations, of: scope, into: &basis)
         try read(tokens: tokens, into: &basis)
+        if let demands { basis.requests = try KnownRequests.read(connection.rows(of: demands).map { $0 }) }
         try read(waiting: waiting, into: &basis)
         try connection.rows(of: clients).forEach { row in
             let clientID = row.text(at: 0) ?? ""

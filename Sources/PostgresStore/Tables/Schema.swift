@@ -25,6 +25,7 @@ enum Schema {
             summary: "from when a request to revoke counts",
             sql: "ALTER TABLE revocation_queue ADD COLUMN effective_at BIGINT;"
         ),
+        .fourth("BIGINT"),
     ]
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers

@@ -117,13 +117,15 @@ struct UserTable {
     func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
         var rows = RowArrays()
         for (app, change) in tallies {
-            rows.append(directory.app(app).id, change.unverified, change.pending, change.neverAccepted, change.foreign)
+            let id = directory.app(app).id
+            rows.append(id, change.unverified, change.pending, change.neverAccepted, change.foreign, change.ended, change.unproven)
         }
         try connection.send(
             """
             UPDATE app SET unverified = app.unverified + n.unverified, pending = app.pending + n.pending,
-                           never_accepted = app.never_accepted + n.never_accepted, foreign_tokens = app.foreign_tokens + n.foreign_tokens
-              FROM unnest($1, $2, $3, $4, $5) AS n (id, unverified, pending, never_accepted, foreign_tokens)
+                           never_accepted = app.never_accepted + n.never_accepted, foreign_tokens = app.foreign_tokens + n.foreign_tokens,
+                           ended = app.ended + n.ended, unproven = app.unproven + n.unproven
+              FROM unnest($1, $2, $3, $4, $5, $6, $7) AS n (id, unverified, pending, never_accepted, foreign_tokens, ended, unproven)
              WHERE app.id = n.id
             """,
             rows

@@ -13,6 +13,10 @@ extension SettlementTransaction {
         try loadForgotten(scope.told, into: &basis)
         try loadClaims(scope, into: &basis)
         try loadRevocations(scope, into: &basis)
+        if !scope.bringing.isEmpty {
+            let users = try JSONText.encode(scope.bringing.map(\.userID))
+            basis.requests = try KnownRequests.read(connection.fetchAll(KnownRequests.selection(.sqlite), users))
+        }
         try loadWaitingGrants(of: scope.signingIn, into: &basis)
         for name in scope.judgedApps {
             basis.breakers[name] = try BreakerRow.load(directory.app(name).id, on: connection)

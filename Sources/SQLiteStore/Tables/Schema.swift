@@ -30,6 +30,7 @@ enum Schema {
             summary: "from when a request to revoke counts",
             sql: "ALTER TABLE revocation_queue ADD COLUMN effective_at INTEGER;"
         ),
+        .fourth("INTEGER"),
     ]
 
     /// SQL: whether a column holds one of some words. Does not use IN, because SQLite builds a table of more than two words with every row

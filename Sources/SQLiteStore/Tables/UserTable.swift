@@ -78,14 +78,16 @@ struct UserTable {
                 """
                 UPDATE app
                    SET unverified = unverified + $1, pending = pending + $2, never_accepted = never_accepted + $3,
-                       foreign_tokens = foreign_tokens + $4
+                       foreign_tokens = foreign_tokens + $4, ended = ended + $6, unproven = unproven + $7
                  WHERE id = $5
                 """,
                 change.unverified,
                 change.pending,
                 change.neverAccepted,
                 change.foreign,
-                directory.app(app).id
+                directory.app(app).id,
+                change.ended,
+                change.unproven
             )
         }
     }

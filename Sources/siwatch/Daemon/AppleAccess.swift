@@ -53,7 +53,8 @@ struct AppleAccess: Sendable {
         notificationVerifier = AppleNotificationVerifier(
             keys: signingKeys,
             policy: configuration.notificationPolicy,
-            clock: clock
+            clock: clock,
+            appleTime: { [clockGuard = context.clockGuard] in clockGuard.appleTime }
         )
         identityTokenVerifier = AppleIdentityTokenVerifier(
             keys: signingKeys,

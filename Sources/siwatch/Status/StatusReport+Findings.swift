@@ -228,6 +228,15 @@ extension StatusReport {
                     )
                 )
             }
+            if app.unproven > 0 {
+                // Few users come back, and an app without tokens proves none of them.
+                let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended
+                let percent = app.unproven * 100 / max(app.ended, 1)
+                let back = "\(app.unproven) (\(percent) %) came back by a sign-in that nothing at Apple proves"
+                let sentence = "\(name): of \(app.ended.counted("user")) whom Apple has signed out, \(back)"
+                let remedy = "look who may tell sign-ins, and let backends tell each with its code or token"
+                findings.append(Finding(isMuch ? .degraded : .note, sentence, remedy: remedy))
+            }
             let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
             if let unverified = unverified[app.app], unverified > 4, unverified > authorized / 20 {
                 let sentence = "\(name): Apple has given no good answer about \(unverified) credentials for three intervals"

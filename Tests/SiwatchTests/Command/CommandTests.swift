@@ -681,6 +681,29 @@ import Testing
         }
     }
 
+    /// Whoever may only tell sign-ins undoes what Apple has signed.
+    @Test(arguments: [(3, "note"), (11, "degraded")])
+    func signInsThatNothingProvesAreToldWithTheirShare(_ users: Int, _ severity: String) async throws {
+        try await Site.with { site in
+            let people = try await site.apple.signIn(users)
+            let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
+            try await site.backend.insert(people)
+            try await site.backend.insert(notifications: news.map(\.body))
+            try await site.folder.complete("run", "--once")
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id) SELECT client_id, user_id FROM credential_state WHERE reason = 'consent_revoked'"
+            )
+            try await site.folder.complete("run", "--once")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == users)
+            let output = try await site.folder.siwatch("status", "--json").output.joined()
+            let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
+            let findings = try #require(status["findings"] as? [[String: Any]])
+            let back = "\(users) (100 %) came back by a sign-in that nothing at Apple proves"
+            let sentence = "example: of \(users) users whom Apple has signed out, \(back)"
+            #expect(findings.first { $0["sentence"] as? String == sentence }?["severity"] as? String == severity, "\(output)")
+        }
+    }
+
     // MARK: The quarantine
 
     @Test(arguments: SiteDatabase.allCases) func theQuarantineIsShownHarmlesslyAndEmptied(on database: SiteDatabase) async throws {

@@ -147,6 +147,21 @@ import Testing
         }
     }
 
+    /// The account was deleted before the operator imported the users.
+    @Test(arguments: SiteDatabase.allCases) func aDeletionMeetsTheTokenThatIsToldAfterIt(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let user = try await site.apple.signIn(1)[0]
+            try await site.daemon { _ in
+                try await site.backend.insert(revocationsOf: [user.userID], at: Self.app)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+                try await site.backend.insert([user])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE reason = 'revoked_by_app'") == 1)
+            #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.map(\.state) == [.revoked])
+        }
+    }
+
     /// Staging shares production's Apple app, so a deletion there would end production's consent.
     @Test(arguments: SiteDatabase.allCases) func anAppThatMayNotRevokeAsksAppleForNoRevocation(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in

@@ -29,6 +29,27 @@ struct SteppedClockTests {
         }
     }
 
+    /// The clock is an hour behind from the start on, and more notifications come than siwatch keeps of what it cannot use.
+    @Test func underAClockThatIsBehindEachNotificationCounts() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        _ = try await Site.with(folder, try Door.table(in: folder)) { site in
+            let clock = try await SteppedClock(in: folder)
+            try clock.step(to: .seconds(-3_600))
+            let people = try await site.apple.signIn(70)
+            let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
+            try await site.daemon(environment: clock.environment) { daemon in
+                var apple = try await Door(of: daemon, in: folder)
+                apple.token = nil
+                for notification in news {
+                    #expect(try await apple.post("/apple/notifications", bytes: Data(notification.body.utf8)).status == 200)
+                }
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 70)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+        }
+    }
+
     /// At the second start siwatch knows Apple's keys, and learns Apple's time from the answer that refuses its first client secret.
     @Test(arguments: SiteDatabase.allCases) func peopleSignInUnderAClockThatIsAhead(on database: SiteDatabase) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0") { site in

@@ -112,13 +112,13 @@ extension Inspector {
             return Violation(.noFalseRevocation, "\(credential.name) has signed in again, and ends as revoked by the app")
         }
         guard let text = state.model.tokenText(of: credential), state.apple.isAlive(text, at: credential),
-            !state.ledger.proofs.belied.contains(text), state.model.facts[credential]!.wasHeldWhenRevoked
+            !state.ledger.proofs.belied.contains(text), let token = state.model.facts[credential]!.token
         else { return nil }
-        return Violation(.noFalseRevocation, "\(credential.name) ends as revoked by the app, and Apple still accepts the token")
+        if state.model.facts[credential]!.revokedTokens.contains(token) {
+            return Violation(.noFalseRevocation, "\(credential.name) ends as revoked by the app, and Apple still accepts the token")
+        }
+        let isAnswered = state.model.facts[credential]!.answeredTokens.contains(token)
+        if isAnswered || state.model.revocations.values.contains(where: { $0.credential == credential && $0.token == token }) { return nil }
+        return Violation(.nothingIsLost, "\(credential.name) ends as revoked by the app, and its token lives that nobody has asked about")
     }
-}
-
-extension ReferenceModel.Facts {
-    /// A backend may report a token after the proof, although its sign-in was before it.
-    fileprivate var wasHeldWhenRevoked: Bool { token.map { revokedTokens.contains($0) } ?? false }
 }

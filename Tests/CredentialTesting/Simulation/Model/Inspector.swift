@@ -217,6 +217,13 @@ struct Inspector {
                    <> (SELECT COUNT(pending_since), COUNT(*) FILTER (WHERE never_accepted), COUNT(*) FILTER (WHERE unverified),
                               COUNT(*) FILTER (WHERE answer = 'another_user')
                          FROM credential WHERE app = app.id)
+                OR (ended, unproven)
+                   <> (SELECT COUNT(*) FILTER (WHERE c.granted_at IS NOT NULL),
+                              COUNT(*) FILTER (WHERE c.state = 'authorized'
+                                                 AND (c.granted_at > COALESCE(c.token_granted_at, 0) AND c.granted_at > COALESCE(c.verified_at, 0)
+                                                      OR c.rejected_at IS NOT NULL AND c.verified_at IS NULL))
+                         FROM credential c JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
+                        WHERE c.app = app.id AND COALESCE(u.consent_revoked_at, u.deleted_at) IS NOT NULL)
             """
         ).first.map { $0[0] as String }
         if let wrong { return Violation(.stateFollowsFromFacts, "what is counted of \(wrong) is not what its rows say") }

@@ -100,6 +100,7 @@ extension ReferenceModel {
         // The app's request to revoke meanwhile concerns this sign-in.
         let grantedAt = requestsSeen[SignIn(credential: credential, at: row.grantedAt)].map { min($0, issuedAt) } ?? issuedAt
         toldRows[id]?.credential = credential
+        let isNew = call.token.map { !recognises($0, of: credential) } ?? false
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
@@ -112,6 +113,7 @@ extension ReferenceModel {
                 facts[credential]!.former = (token, text)
             }
             accept(token, of: credential, at: call.sentAt, by: call.team)
+            if isNew { meetRequest(token, text, of: credential, issuedTo: call.team) }
         }
         inserted[credential, default: []].insert(identity.signedInAt)
         return close(id, outcome)

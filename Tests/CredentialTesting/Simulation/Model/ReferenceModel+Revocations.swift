@@ -70,6 +70,22 @@ extension ReferenceModel {
         var answers = ["", "", ""]
     }
 
+    /// A request that siwatch makes itself, because an answered or open one names a token that it was told of later.
+    struct RepeatedRequest {
+        var credential: CredentialID
+        var at: Timestamp
+        /// Nil if the brake has not let a request for such a token through, so that the lane takes the request like a backend's.
+        var open: OpenRevocation?
+    }
+
+    /// A row of `revocation_queue`.
+    struct QueuedRequest: Sendable {
+        var id: Int64
+        var credential: CredentialID
+        var effectiveAt: Timestamp?
+        var isOpen: Bool
+    }
+
     mutating func insert(_ row: RequestRow, as id: Int64) {
         requestRows[id] = row
         requestsIn += 1
@@ -118,6 +134,59 @@ extension ReferenceModel {
 
     private func clients(beside credential: CredentialID) -> [CredentialID] {
         credentials(of: credential.userID).filter { isSameUser($0, credential) }
+    }
+
+    // MARK: A token told later
+
+    /// A request names every token up to its time, whenever siwatch is told of it.
+    ///
+    /// - Parameter team: the team to which Apple has issued the token for a code.
+    mutating func meetRequest(_ token: Token, _ text: String, of credential: CredentialID, issuedTo team: String? = nil) {
+        let user = userFacts[credential.userID] ?? UserFacts()
+        let open = revocations.values.filter { isSameUser($0.credential, credential) }.map(\.wantedAt)
+        let withTokens = user.requestsWithTokens.union(open)
+        guard let newest = withTokens.union(user.requests).max(), token.grantedAt <= newest, !hasSignedIn(credential, after: newest) else {
+            return
+        }
+        var request = RepeatedRequest(credential: credential, at: newest)
+        if let last = withTokens.max(), token.grantedAt <= last {
+            request.open = OpenRevocation(
+                credential: credential,
+                token: token,
+                text: text,
+                standing: team == nil ? .neverAccepted : .acceptedBefore,
+                told: Set(facts[credential]!.texts.values),
+                requestedAt: newest,
+                openedAt: newest,
+                verifiedTeam: team
+            )
+        }
+        repeated.append(request)
+    }
+
+    /// Gives the repeated requests the numbers of their rows.
+    ///
+    /// - Parameter rows: the rows of requests to revoke, by number.
+    /// - Returns: the violation, if the rows that nobody has inserted are others.
+    mutating func number(_ rows: [QueuedRequest], at now: Timestamp) -> Violation? {
+        let new = rows.filter { requestRows[$0.id] == nil }
+        defer { repeated = [] }
+        let isRight = new.elementsEqual(repeated) { row, request in
+            row.credential == request.credential && row.effectiveAt == request.at && row.isOpen == (request.open != nil)
+        }
+        guard isRight else {
+            let (made, expected) = (new.map { "\($0)" }, repeated.map { "\($0)" })
+            return Violation(.nothingIsLost, "siwatch has repeated the requests \(made) to revoke, by the rules \(expected)")
+        }
+        for (row, request) in zip(new, repeated) {
+            var inserted = RequestRow(credential: request.credential, requestedAt: request.at)
+            (inserted.effectiveAt, inserted.isOpen) = (request.at, row.isOpen)
+            insert(inserted, as: row.id)
+            guard var open = request.open else { continue }
+            open.openedAt = now
+            revocations[RevocationKey(request: row.id, clientID: open.credential.clientID, fingerprint: open.token.fingerprint)] = open
+        }
+        return nil
     }
 
     // MARK: Requests
@@ -243,6 +312,9 @@ extension ReferenceModel {
         _ outcome: RevocationOutcome,
         _ reason: RevocationRejection? = nil
     ) -> Settled {
+        if reason != .dropped, let at = requestRows[request]?.effectiveAt {
+            userFacts[credential.userID, default: UserFacts()].requests.insert(at)
+        }
         requestRows[request] = nil
         receipts.append(
             Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? "")
@@ -356,6 +428,8 @@ extension ReferenceModel {
             )
         )
         if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
+        userFacts[open.credential.userID, default: UserFacts()].requestsWithTokens.insert(open.wantedAt)
+        facts[open.credential]?.answeredTokens.insert(open.token)
         if outcome == .proved || outcome == .alreadyInvalid {
             facts[open.credential]!.revocations.insert(open.wantedAt)
             facts[open.credential]!.revokedTokens.insert(open.token)

@@ -36,7 +36,13 @@ extension ReferenceModel {
             inserted[row.credential]?.remove(row.grantedAt)
             return close(work.id, .retold)
         }
-        return close(work.id, signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address))
+        let isNew = row.token.map { !recognises($0, of: row.credential) } ?? false
+        let outcome = signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address)
+        if isNew, let text = row.token {
+            let token = Token(grantedAt: row.grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
+            meetRequest(token, text, of: row.credential)
+        }
+        return close(work.id, outcome)
     }
 
     /// The row waits for its client or its time.
@@ -50,6 +56,11 @@ extension ReferenceModel {
 
     /// Whether a token came with an earlier sign-in, too.
     private func isRetold(_ text: String, of credential: CredentialID, at time: Timestamp) -> Bool {
+        recognises(text, of: credential, before: time)
+    }
+
+    /// Whether siwatch knows a token of an earlier sign-in, by any date or by one before a time.
+    func recognises(_ text: String, of credential: CredentialID, before time: Timestamp = Timestamp.legal.upperBound) -> Bool {
         guard let facts = facts[credential] else { return false }
         let fingerprint = PlainSealer().fingerprint(of: Secret(text))
         let last = [facts.token, facts.former?.token].compactMap(\.self)

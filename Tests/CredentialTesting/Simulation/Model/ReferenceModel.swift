@@ -69,6 +69,8 @@ struct ReferenceModel {
         var swept: Token?
         /// The rejected token that an operator wants to recheck.
         var rechecked: Token?
+        /// Tokens with a receipt of any outcome.
+        var answeredTokens: Set<Token> = []
     }
 
     struct Acceptance {
@@ -87,6 +89,9 @@ struct ReferenceModel {
         var mails: [Oracle.Mail] = []
         var relays: [Oracle.Relay] = []
         var logged: Set<String> = []
+        /// From when the answered requests to revoke count, and those among them that had tokens.
+        var requests: Set<Timestamp> = []
+        var requestsWithTokens: Set<Timestamp> = []
     }
 
     /// One row of `credential`, public and private.
@@ -133,6 +138,8 @@ struct ReferenceModel {
     var requestsIn = 0
     /// By app; absent for an app without a request since an operator's last decision.
     var brakes: [String: Brake] = [:]
+    /// Requests that siwatch must repeat for a token that it was told of later. Their rows have no numbers yet.
+    var repeated: [RepeatedRequest] = []
     /// A seed has too few users for a share of them.
     private(set) var maxRequestsPerHour: Int
     /// By sign-in, the first request made since it, of those present when Apple issued its token.

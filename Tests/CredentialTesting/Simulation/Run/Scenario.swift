@@ -114,6 +114,7 @@ extension Simulation.Plan {
             codes: 0,
             revocations: 0,
             passwords: 0,
+            revokesAlone: false,
             transfers: false,
             transfersInProofs: false,
             tokensMove: false,

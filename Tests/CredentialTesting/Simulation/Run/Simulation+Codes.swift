@@ -40,7 +40,10 @@ extension Simulation {
         if chance(150) { agenda.append((at.advanced(by: delay + .seconds(Int.random(in: 0...60, using: &generator))), .code(row))) }
         // Some people revoke while the code still waits.
         if chance(plan.revocations) {
-            let asked = at.advanced(by: delay + .seconds(Int.random(in: 2...60, using: &generator)))
+            // Some within the moment in which siwatch sends the code.
+            let isAtOnce = chance(400)
+            let after = Int.random(in: isAtOnce ? 1...900 : 2_000...60_000, using: &generator)
+            let asked = at.advanced(by: delay + .milliseconds(after))
             agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
         }
     }

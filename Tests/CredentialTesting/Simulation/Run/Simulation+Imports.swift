@@ -35,6 +35,13 @@ extension Simulation {
         guard let place = files.indices.first(where: { !files[$0].isOver }) else {
             if files.isEmpty || files.count < 3 && chance(600) {
                 files.append(writeFile())
+                // Some users have left before anybody imports them.
+                let line = files[files.count - 1].batches.joined().randomElement(using: &generator)
+                if plan.revocations > 0, chance(400), let line, let user = line.userID {
+                    let credential = CredentialID(clientID: line.clientID, userID: user)
+                    hasActed(user)
+                    return agenda.append((truth, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: truth))))
+                }
                 return try await tellBatch(of: files.count - 1)
             }
             let place = Int.random(in: files.indices, using: &generator)

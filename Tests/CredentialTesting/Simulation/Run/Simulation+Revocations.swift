@@ -93,7 +93,7 @@ extension Simulation {
         guard let credential = world.with({ $0.apple.revoke(token, from: clientID, at: $0.truth) }) else { return }
         world.with { $0.note("\(credential.userID) is revoked at Apple") }
         hasActed(credential.userID)
-        guard chance(300), let app = plan.apps.first(where: { $0.clientIDs.contains(clientID) }) else { return }
+        guard !plan.revokesAlone, chance(300), let app = plan.apps.first(where: { $0.clientIDs.contains(clientID) }) else { return }
         let post = world.with { $0.apple.sign(.consentRevoked, credential, of: app, at: $0.truth) }
         agenda.append((truth.advanced(by: .seconds(Int.random(in: 0...120, using: &generator))), .post(post)))
     }

@@ -55,6 +55,8 @@ package struct Simulation {
         var revocations: Int
         /// How many in a thousand events of people with an accepted token are changes of the password.
         var passwords: Int
+        /// Whether Apple ends nothing but the token that it is asked to revoke. Its documents can be read so, too.
+        var revokesAlone: Bool
         /// Whether apps move to another team.
         var transfers: Bool
         /// Whether apps change hands while siwatch proves a revocation, and at no other time.
@@ -169,7 +171,7 @@ package struct Simulation {
         world = SimulatedWorld(
             SimulatedWorld.State(
                 now: start,
-                apple: ScriptedApple(apps: plan.apps),
+                apple: ScriptedApple(apps: plan.apps, revokesAlone: plan.revokesAlone),
                 model: ReferenceModel(apps: plan.apps, maxRequestsPerHour: plan.brake.maxRequests, startedAt: start),
                 ledger: CallLedger(interval: SimulatedProcess.policy.interval)
             )
@@ -276,6 +278,7 @@ extension Simulation.Plan {
         codes = chance(60, "codes") ? number(100...900, "code rate") : 0
         revocations = chance(65, "revocations") ? number(50...300, "revocation rate") : 0
         passwords = chance(65, "passwords") ? number(200...700, "password rate") : 0
+        revokesAlone = chance(30, "tokens revoked alone")
         transfers = chance(40, "transfers")
         transfersInProofs = !transfers && chance(50, "transfers in proofs")
         tokensMove = chance(30, "tokens move")

@@ -54,7 +54,7 @@ extension ScriptedApple {
         Int(code.dropFirst("code".count)).map { signIns[codes[$0].signIn] }
     }
 
-    /// Ends all grants of a token's user to the app.
+    /// Ends all grants of a token's user to the app, or the token's alone.
     ///
     /// - Returns: the token's owner; nil if the token is dead, which Apple does not report.
     mutating func revoke(_ token: String, from clientID: String, at now: Timestamp) -> CredentialID? {
@@ -62,7 +62,9 @@ extension ScriptedApple {
             signIn.credential.clientID == clientID
         else { return nil }
         // A user of the simulation has one app.
-        for index in signInsOfUser[signIn.credential.userID] ?? [] where signIns[index].endedAt == nil { signIns[index].endedAt = now }
+        let all = signInsOfUser[signIn.credential.userID] ?? []
+        let ended = revokesAlone ? all.filter { signIns[$0].token == token } : all
+        for index in ended where signIns[index].endedAt == nil { signIns[index].endedAt = now }
         return signIn.credential
     }
 }

@@ -52,6 +52,8 @@ struct ScriptedApple {
     }
 
     let apps: [SimulatedApp]
+    /// Whether a revocation ends its token alone, and not all that the user has granted.
+    let revokesAlone: Bool
     var signIns: [SignIn] = []
     private(set) var posts: [Post] = []
     var signInsOfToken: [String: Int] = [:]
@@ -73,8 +75,9 @@ struct ScriptedApple {
     /// The team of each client. Its operators configure the same team.
     private(set) var teams: [String: Int] = [:]
 
-    init(apps: [SimulatedApp]) {
+    init(apps: [SimulatedApp], revokesAlone: Bool = false) {
         self.apps = apps
+        self.revokesAlone = revokesAlone
     }
 
     // MARK: Actions of people

@@ -67,6 +67,9 @@ struct SimulatedVerifier: NotificationVerifier {
             throw .keyNotYetKnown(retryAt: now.advanced(by: .seconds(65)))
         }
         if !clientIDs.contains(clientID) { throw .rejected(.wrongAudience, detail: clientID) }
+        // siwatch judges Apple's date by the latest of the clocks that it knows.
+        let latest = world.with { max(receivedAt, now, now.advanced(by: .zero - $0.knownOffset)) }
+        if notice.at > latest.advanced(by: .seconds(300)) { throw .notYetIssued(retryAt: now.advanced(by: .seconds(60))) }
         return VerifiedNotification(
             clientID: clientID,
             userID: notice.credential.userID,

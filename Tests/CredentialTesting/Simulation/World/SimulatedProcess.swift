@@ -42,7 +42,7 @@ struct SimulatedProcess {
         let store = try database.open()
         self.store = store
         try store.register(clients)
-        let ports = SimulatedStore(store: store, world: world, bug: bug)
+        let ports = SimulatedStore(store: store, database: database, world: world, bug: bug)
         let clock = world.clock
         let telemetry = Telemetry(
             logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() },

@@ -72,7 +72,8 @@ extension SimulatedWorld.State {
             guard apple.isAccepted(open.text, at: work.id) else { return nil }
             return Violation(.nothingIsLost, "a good token of \(user) was to be revoked, and is taken for none")
         }
-        guard open.told.contains(where: { apple.isAlive($0, at: work.id) }) else { return nil }
+        let told = apple.revokesAlone ? [open.text] : open.told
+        guard told.contains(where: { apple.isAlive($0, at: work.id) }) else { return nil }
         return Violation(.noFalseRevocation, "\(user) is told revoked by the app, and Apple still accepts the token")
     }
 

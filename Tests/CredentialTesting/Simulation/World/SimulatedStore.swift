@@ -2,12 +2,14 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import GRDB
 
 /// The real store behind calls at which the process may die or the disk may fail.
 ///
 /// The model sees each commit first. Then the store and the model are compared.
 struct SimulatedStore: WorkStore {
     let store: any WorkStore
+    let database: any SimulatedDatabase
     let world: SimulatedWorld
     let bug: PlantedBug?
 
@@ -176,16 +178,33 @@ struct SimulatedStore: WorkStore {
         let rules = bug?.rules(rules) ?? rules
         let trouble = world.with { $0.nextTrouble() }
         if let trouble, trouble != .unknownAfter { throw trouble.error }
-        let batch = try await world.call {
-            try await store.settle(bug?.batch(settlements) ?? settlements, under: rules, at: now)
-        } effect: { state, batch in
+        let (batch, _) = try await world.call { () async throws -> (SettledBatch, [ReferenceModel.QueuedRequest]) in
+            let batch = try await store.settle(bug?.batch(settlements) ?? settlements, under: rules, at: now)
+            return (batch, try queuedRequests())
+        } effect: { state, committed in
+            let (batch, requests) = committed
             state.settled(settlements, bug?.results(batch.results, of: settlements) ?? batch.results, under: rules, at: now)
+            for _ in state.model.repeated { state.count(.requestRepeated) }
+            state.report(state.model.number(requests, at: now))
         }
         if let trouble {
             world.with { $0.count(.lostAcknowledgement) }
             throw trouble.error
         }
         return batch
+    }
+
+    /// The requests to revoke in the queue. siwatch makes some itself.
+    private func queuedRequests() throws -> [ReferenceModel.QueuedRequest] {
+        try database.rows("SELECT id, client_id, user_id, effective_at, opened_at FROM revocation_queue ORDER BY id").map { row in
+            let (effectiveAt, openedAt): (Int64?, Int64?) = (row[3], row[4])
+            return ReferenceModel.QueuedRequest(
+                id: row[0],
+                credential: CredentialID(clientID: row[1], userID: row[2]),
+                effectiveAt: effectiveAt.map(Timestamp.init(milliseconds:)),
+                isOpen: openedAt != nil
+            )
+        }
     }
 
     /// A claim may fail before it claims anything, or after. Then no process works on the claimed rows until their lease ends.

@@ -112,4 +112,28 @@ import Testing
         #expect(try await store.rows("SELECT 1 FROM credential_change WHERE occurred_at > ?", [.at(sessionSince)]).isEmpty)
         #expect(try await store.column("SELECT state FROM user_state") == ["revoked"])
     }
+
+    /// Anybody who may tell sign-ins can undo what Apple has signed. siwatch counts the sign-ins that nothing at Apple proves.
+    @Test(arguments: StoreKind.allCases)
+    func whatUndoesASignedEndIsCountedUntilAppleProvesIt(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func counts() async throws -> [Int] {
+            let app = try #require(try await store.ports.apps().first { $0.app == "example" })
+            return [app.ended, app.unproven]
+        }
+        for user in ["ann", "bob"] { try await store.signIn(user, token: "r-\(user)") }
+        #expect(try await counts() == [0, 0])
+        for user in ["ann", "bob"] { try await store.notify(.consentRevoked, user, at: .start + .minutes(1), tokenID: user) }
+        #expect(try await counts() == [2, 0])
+        let again = Timestamp.start + .minutes(2)
+        try await store.signIn("ann", at: again)
+        #expect(try await counts() == [2, 1])
+        // A token that Apple has not judged yet may be good.
+        try await store.signIn("bob", token: "new", at: again)
+        #expect(try await counts() == [2, 1])
+        try await store.signIn("ann", token: "proof", at: again + .minutes(1))
+        #expect(try await counts() == [2, 0])
+        try await store.notify(.accountDeleted, "ann", at: again + .minutes(2), tokenID: "deleted")
+        #expect(try await counts() == [2, 0])
+    }
 }

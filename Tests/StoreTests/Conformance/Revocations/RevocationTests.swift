@@ -70,6 +70,109 @@ import Testing
         )
     }
 
+    // MARK: What is told late
+
+    /// Answers the next questions about all tokens at work.
+    private func proveAll(_ store: StoreUnderTest, questions: Int = 3, at now: Timestamp = now) async throws {
+        for second in 0..<questions {
+            for work in try await claimTokens(store, at: now) {
+                let word: RevocationProof.Answer.Word =
+                    switch work.proof.next {
+                    case .isAccepted, .isBelieved: .accepted
+                    case .revoke: .revoked
+                    case .isStillAccepted: .rejected
+                    }
+                _ = try await store.settle(.revocation(work, answer(word, second)), at: now)
+            }
+        }
+    }
+
+    /// siwatch holds nothing of the user.
+    private func askInVain(_ store: StoreUnderTest) async throws {
+        try await store.requestRevocation(at: Self.asked)
+        let request = try await claimRequests(store)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .revocation(.noToken))
+    }
+
+    private func outcomes(_ store: StoreUnderTest) async throws -> [SQLValue] {
+        try await store.column("SELECT outcome FROM revocation_log ORDER BY id")
+    }
+
+    /// A code without a `user_id` holds no request back. Apple issues its token beside the request, or has issued it before the revocation
+    /// of the other token, and its sign-in is settled at any moment of the proof.
+    @Test(arguments: StoreKind.allCases, [0, 1, 2, 3])
+    func aTokenThatComesUnderARequestIsRevokedToo(_ kind: StoreKind, _ answers: Int) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        try await proveAll(store, questions: answers)
+        try await store.grant(nil, code: "c", at: Self.asked - .seconds(1))
+        let claimed = try await store.ports.claimCodes(
+            upTo: 1,
+            permits: ["example": 1],
+            at: Self.now,
+            lease: StoreUnderTest.lease,
+            suspects: true,
+            quotas: [:]
+        )
+        var code = try #require(claimed.first)
+        code.teamID = "TEAM"
+        let user = CredentialID(clientID: "app", userID: "user")
+        let token = RefreshToken.sealed(Secret("new"), for: user, grantedAt: Self.asked)
+        let grant = Grant(grantedAt: Self.asked, token: token)
+        let verdict = CodeVerdict.exchanged(grant, user, requestedAt: Self.now, answeredAt: Self.now)
+        #expect(try await store.settle(.code(code, verdict), at: Self.now) == .grant(.applied, nil))
+        #expect(
+            try await store.rows("SELECT standing, verified_team FROM revocation WHERE token_granted_at = ?", [.at(Self.asked)])
+                == [["accepted_before", "TEAM"]]
+        )
+        try await proveAll(store)
+        #expect(try await outcomes(store) == ["proved", "proved"])
+        #expect(try await states(store) == [Self.revoked(at: "app")])
+        #expect(try await store.sealedTokens == 0)
+        #expect(try await store.count("revocation_queue") == 0)
+    }
+
+    /// The account was deleted before the operator imported the users. The brake judges such requests too, because it has not seen them.
+    @Test(arguments: StoreKind.allCases)
+    func anImportLineMeetsTheRequestOfBefore(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await askInVain(store)
+        let told = Self.now + .hours(1)
+        #expect(try await store.signIn(token: "r", now: told) == .grant(.applied, nil))
+        #expect(
+            try await store.rows("SELECT client_id, user_id, requested_at, opened_at FROM revocation_queue")
+                == [["app", "user", .at(Self.asked), nil]]
+        )
+        #expect(try await store.signIn(token: "r", now: told) == .grant(.duplicate, nil))
+        #expect(try await store.count("revocation_queue") == 1)
+        let request = try #require(try await claimRequests(store, at: told).first)
+        let brake = RevocationBrakeRules(maxRequests: 0)
+        let held = try await store.settle([.revocationRequest(request, .accepted(at: told))], at: told, brake: brake)
+        #expect(held.results == [.heldBack(setsBrake: true)])
+        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: told) == .revocationsReleased(count: 1, left: 0))
+        let confirmed = try #require(try await claimRequests(store, at: told).first)
+        #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: told)), at: told) == .postponed)
+        try await proveAll(store, at: told)
+        #expect(try await outcomes(store) == ["no_token", "proved"])
+        #expect(try await states(store) == [Self.revoked(at: "app")])
+    }
+
+    /// Revoking an older token could end the consent that the user has given since.
+    @Test(arguments: StoreKind.allCases, ["newer", "older", "proved"])
+    func aUserWhoHasSignedInAgainKeepsWhatIsTold(_ kind: StoreKind, _ what: String) async throws {
+        let store = try kind.make()
+        if what == "proved" {
+            try await open(store, clients: "app")
+            try await proveAll(store)
+        } else {
+            try await askInVain(store)
+        }
+        try await store.signIn(client: "web", token: "new", at: Self.asked + .milliseconds(1), now: Self.now)
+        if what != "newer" { try await store.signIn(token: "old", at: Self.asked - .minutes(1), now: Self.now) }
+        #expect(try await store.count("revocation_queue") == 0)
+        #expect(try await store.count("revocation") == 0)
+    }
+
     // MARK: The app's other clients
 
     private func states(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
