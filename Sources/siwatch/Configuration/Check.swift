@@ -44,7 +44,7 @@ struct Check: AsyncParsableCommand {
         }
         var isThere = false
         var warnings: [String] = []
-        var obstacles = database.obstacles
+        var obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
         do {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles

@@ -26,7 +26,7 @@ struct OpenedDatabase {
     init(_ configuration: Configuration, _ keys: Keys) async throws(CommandFailure) {
         let database = try configuration.namedDatabase()
         location = database
-        let obstacles = database.obstacles
+        let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         let lock: DatabaseLock?
         do {

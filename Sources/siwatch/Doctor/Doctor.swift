@@ -63,7 +63,7 @@ struct Doctor: AsyncParsableCommand {
             }
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             symptoms += server.warnings.map { Symptom(.warning, $0) }
-            let obstacles = database.obstacles + server.obstacles
+            let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile) + server.obstacles
             symptoms += obstacles.map { Symptom(.wrong, $0) }
             if obstacles.isEmpty { symptoms.append(Symptom(.ok, "the database \(database.name) can be written")) }
         } catch {
