@@ -182,9 +182,11 @@ extension Configuration {
     private func readPassword() throws(CommandFailure) -> Secret? {
         guard let path = database.passwordFile else { return nil }
         do {
-            let text = try TextFile.read(path, limit: 4096, isSecret: true)
-            let password = text.hasSuffix("\n") ? String(text.dropLast()) : text
+            let password = try TextFile.read(path, limit: 4096, isSecret: true)
             guard !password.isEmpty else { throw CommandFailure.unusable(["database.password_file: \(path) is empty"]) }
+            guard !password.contains(where: \.isNewline) else {
+                throw CommandFailure.unusable(["database.password_file: \(path) has several lines, and a password is one"])
+            }
             return Secret(password)
         } catch let error as TextFileError {
             throw .unusable(["database.password_file: \(path) \(error)"])
