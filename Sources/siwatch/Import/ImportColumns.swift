@@ -100,7 +100,7 @@ struct ImportColumns {
     private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {
         guard let text else { return nil }
         guard let time = ImportedTime(Array(text.utf8))?.time else {
-            throw .wrongUsage("--granted-at is no time from 2019 on in seconds, milliseconds or ISO 8601 (2026-01-31T12:00:00Z)")
+            throw .wrongUsage("--granted-at \(ImportedTime.rule)")
         }
         guard time <= now.advanced(by: SettlementRules.longestLead) else { throw .wrongUsage("--granted-at lies in the future") }
         return time
@@ -182,7 +182,7 @@ struct ImportColumns {
         guard let place = places[.grantedAt], !Self.emptyWords.contains(record.fields[place]) else { return nil }
         let name = Role.grantedAt.rawValue
         guard let time = ImportedTime(record.fields[place]) else {
-            throw BadLine(line: record.line, problem: "\(name) is no time from 2019 on in seconds, milliseconds or ISO 8601")
+            throw BadLine(line: record.line, problem: "\(name) \(ImportedTime.rule)")
         }
         if let unit, unit != time.unit {
             throw BadLine(line: record.line, problem: "\(name) is in \(time.unit.rawValue), and the column is in \(unit.rawValue)")

@@ -85,7 +85,7 @@ struct ImportSurvey {
         let used = columns.places.sorted { $0.value < $1.value }.map { $0.key.rawValue }.joined(separator: ", ")
         var lines = ["Used columns: \(used)."]
         if !columns.unknown.isEmpty { lines.append("Ignored columns: \(columns.ignored).") }
-        if let unit { lines.append("granted_at is in \(unit.rawValue)\(unit == .text ? ", without a zone in UTC" : "").") }
+        if let unit { lines.append("granted_at is in \(unit.rawValue)\([.text, .days].contains(unit) ? ", without a zone in UTC" : "").") }
         if undated > 0 {
             lines.append(
                 columns.fallback.map { "\(undated.grouped) without granted_at: they count as signed in on \($0.text) (--granted-at)." }
