@@ -15,7 +15,7 @@ import Testing
     }
 
     private func strangers(_ count: Int) -> String {
-        (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
+        (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined()
     }
 
     /// Imports these lines without a trial.
@@ -130,7 +130,7 @@ import Testing
             // More than 64 KiB and a thousand lines: siwatch reads so much before it tells the first batch.
             let end = String(repeating: "x", count: 80)
             func lines(_ numbers: ClosedRange<Int>) -> Data {
-                Data(numbers.map { "stranger\($0),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
+                Data(numbers.map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
             }
             try pipe.write(contentsOf: Data(Self.header.utf8) + lines(1...1000))
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 512)
@@ -167,7 +167,7 @@ import Testing
             let text = Self.header + strangers(3000)
             let first = try await importPipe(text)
             #expect(!first.joined().contains("A pipe that began with the same 64 KiB"), "\(first)")
-            let second = try await importPipe(text + "late,com.example.app,,1700000000\n")
+            let second = try await importPipe(text + "\(stranger(9_999_999)),com.example.app,,1700000000\n")
             #expect(second.contains { $0.hasPrefix("A pipe that began with the same 64 KiB was told at ") }, "\(second)")
             let name = String(try #require(second.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
             #expect(first.contains { $0.contains(name) }, "\(first)")
