@@ -119,8 +119,8 @@ struct Import: AsyncParsableCommand {
             do {
                 let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
                 outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+                if outcome.failure == nil { try await writer.finish() }
                 if outcome.failure == nil, !noWait {
-                    try await writer.finish()
                     outcome.report.retold = try? await retold(writer, of: file.id, store, line)
                 }
             } catch let failure as CommandFailure {

@@ -149,6 +149,28 @@ import Testing
         }
     }
 
+    /// It has told all of its lines when the undo takes them back, and only then hears that no other line comes.
+    @Test(arguments: SiteDatabase.allCases) func anImportHearsAtItsEndThatItWasTakenBack(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = site.folder.url.appending(path: "pipe").path
+            #expect(mkfifo(path, 0o600) == 0)
+            let pipe = FileHandle(fileDescriptor: open(path, O_RDWR | O_CLOEXEC), closeOnDealloc: false)
+            let first = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
+            // Two whole batches, after the 1,000 lines and 64 KiB that siwatch reads first.
+            let end = String(repeating: "x", count: 80)
+            let lines = (1...1024).map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined()
+            try pipe.write(contentsOf: Data((Self.header + lines).utf8))
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 1024)
+            let name = String(try #require(first.output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
+            let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
+            #expect(undo.status == 0 && undo.output.joined().contains("1,024 waiting sign-ins are gone."), "\(undo.output)")
+            try pipe.close()
+            #expect(await first.exit() == 1, "\(first.output)")
+            let sentence = "siwatch: siwatch no longer knows the lines that this command told before: an undo took the import back"
+            #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func pipesThatBeginAlikeSayThatTheyAreOneImport(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func importPipe(_ text: String) async throws -> [String] {
