@@ -275,9 +275,9 @@ let package = Package(
             name: "SiwatchTests",
             dependencies: [
                 // The programs that they run are built with them.
-                "AppleSimulatorKit", "BackendAPI", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting",
-                "DaemonHarness", "PostgresStore", "PrometheusMetrics", "SQLiteStore", "SiwatchClient", "apple-simulator", "siwatch",
-                "siwatch-next",
+                "AppleIdentity", "AppleSimulatorKit", "BackendAPI", "CredentialCore", "CredentialMonitor", "CredentialSealing",
+                "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "PrometheusMetrics", "SQLiteStore",
+                "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
                 ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
                 serviceLifecycle,
             ],

@@ -42,8 +42,8 @@ package struct CredentialSealer: TokenSealer {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
-    /// - Returns: why a start with this key file would not open what this process seals; nil if it would.
-    package func trouble(ofKeyFile path: String) -> String? { ring.trouble(ofFile: path) }
+    /// The names of the keys that another ring lacks, so that it does not open all that these keys have sealed.
+    package func keyIDs(lackingIn other: KeyRing) -> [String] { ring.keyIDs.filter { !other.keyIDs.contains($0) } }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The text of a key file: one key a line, and the first key seals. Empty lines and lines that begin with `#` are skipped.
+/// The text of a key file: keys with white space between them, and the first key seals. Lines that begin with `#` are skipped.
 extension KeyRing {
     package init(parsing text: String) throws(KeyTextError) {
         var keys: [SealingKey] = []
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-            if line.isEmpty || line.hasPrefix("#") { continue }
-            guard let key = SealingKey(line: line) else { throw .malformed(line: index + 1) }
-            guard !keys.contains(where: { $0.id == key.id }) else { throw .repeated(line: index + 1) }
-            keys.append(key)
+        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
+            for word in line.split(whereSeparator: \.isWhitespace) {
+                if word.hasPrefix("#") { break }
+                guard let key = SealingKey(line: word) else { throw .malformed(line: index + 1) }
+                guard !keys.contains(where: { $0.id == key.id }) else { throw .repeated(line: index + 1) }
+                keys.append(key)
+            }
         }
         guard !keys.isEmpty else { throw .empty }
         self.init(keys)
@@ -39,7 +41,7 @@ extension KeyTextError: CustomStringConvertible {
         switch self {
         case .malformed(let line): "line \(line) is not a sealing key: siwatch-sealing-key-1:<base64 of 32 bytes>, and nothing else"
         case .repeated(let line): "line \(line) repeats a key from above"
-        case .empty: "it holds no key"
+        case .empty: "it holds no key outside of comments; # begins one, and where a line break was lost, the key behind it is part of it"
         }
     }
 }

@@ -49,6 +49,21 @@ import Testing
         #expect(throws: KeyTextError.empty) { try KeyRing(parsing: text) }
     }
 
+    /// Editors and secret stores add blanks, and end lines in their own way.
+    @Test(arguments: ["\n", "\r\n", "\r", " ", "  \n\n\t"]) func takesKeysWithAnyWhiteSpaceAround(_ space: String) throws {
+        let plain = try KeyRing(parsing: "\(key)\n\(other)\n")
+        #expect(try KeyRing(parsing: "\(space)\(key)\(space)\(other)\(space)").keyIDs == plain.keyIDs)
+        guard space.contains(where: \.isNewline) else { return }
+        #expect(try KeyRing(parsing: "# the keys\(space)\(key)\(space)# \(key)\(space)\(other)").keyIDs == plain.keyIDs)
+    }
+
+    /// With its lines joined, the comment at the beginning of the file hides the key. Nobody should think that it is lost.
+    @Test func saysThatAKeyMayStandBehindAComment() {
+        let text = KeyRing.generate().text.replacing("\n", with: " ")
+        let error = #expect(throws: KeyTextError.empty) { try KeyRing(parsing: text) }
+        #expect(error.map { "\($0)" }?.contains("where a line break was lost, the key behind it is part of it") == true)
+    }
+
     @Test func refusesTheSameKeyTwice() {
         #expect(throws: KeyTextError.repeated(line: 3)) { try KeyRing(parsing: "\(key)\n\(other)\n\(key)") }
     }
@@ -57,9 +72,8 @@ import Testing
         "siwatch-sealing-key-1:",
         "siwatch-sealing-key-2:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
         "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
-        " siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
-        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= ",
-        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r",
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\u{feff}",
+        "siwatch-sealing-key-1: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
         "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
         "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",  // a bit that no encoder sets
         "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==",  // 31 bytes

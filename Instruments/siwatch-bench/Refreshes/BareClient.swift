@@ -18,7 +18,7 @@ struct BareClient: Sendable {
 
     init(_ place: Workplace, _ signIns: [SignIn]) async throws {
         let keyFile = place.folder.url.appending(path: SimulatedApple.keyFile)
-        let key = try ClientSecretKey(id: SimulatedApple.keyID, pem: Secret(String(contentsOf: keyFile, encoding: .utf8)))
+        let key = try ClientSecretKey(id: SimulatedApple.keyID, text: Secret(String(contentsOf: keyFile, encoding: .utf8)))
         let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
         let secret = try await ClientSecrets(teamID: SimulatedApple.teamID, key: key, clock: WallClock(now: { now }, sleep: { _, _ in }))
             .secret(for: Workplace.clientID).secret.reveal

@@ -11,12 +11,18 @@ package struct ClientSecretKey: Sendable, Equatable {
     package let id: String
     let privateKey: ES256PrivateKey
 
-    /// - Parameter pem: the content of the file, PKCS#8 in PEM.
+    /// - Parameter text: the content of the file as OpenSSL reads it: one PEM block of PKCS#8 or SEC 1, whatever stands around it and wherever
+    ///   its lines end, also with `\n` for a line's end, or base64 alone.
     /// - Throws: a sentence for the operator, without any of the key.
-    package init(id: String, pem: Secret) throws(UnusableClientSecretKey) {
-        guard pem.reveal.contains("-----BEGIN ") else { throw .notPEM(keyID: id) }
-        guard pem.reveal.contains("PRIVATE KEY-----") else { throw .notPrivate(keyID: id) }
-        guard let privateKey = try? ES256PrivateKey(pem: pem.reveal) else { throw .notP256(keyID: id) }
+    package init(id: String, text: Secret) throws(UnusableClientSecretKey) {
+        let text = text.reveal.replacing("\\r", with: "").replacing("\\n", with: "\n")
+        let blocks = text.matches(of: /-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----([^-]*)/)
+        if blocks.isEmpty, text.contains("-----BEGIN ") { throw .notPrivate(keyID: id) }
+        guard blocks.count < 2 else { throw .several(keyID: id) }
+        let body = (blocks.first?.1 ?? text[...]).filter { !$0.isWhitespace && !"\"'=\u{feff}".contains($0) }
+        guard let der = Base64URL.decode(body.replacing("+", with: "-").replacing("/", with: "_").utf8),
+            let key = try? P256.Signing.PrivateKey(derRepresentation: der), let privateKey = try? ES256PrivateKey(backing: key)
+        else { throw blocks.isEmpty ? .notPEM(keyID: id) : .notP256(keyID: id) }
         self.id = id
         self.privateKey = privateKey
     }
@@ -30,13 +36,15 @@ package struct ClientSecretKey: Sendable, Equatable {
 package enum UnusableClientSecretKey: Error, Equatable, CustomStringConvertible {
     case notPEM(keyID: String)
     case notPrivate(keyID: String)
+    case several(keyID: String)
     case notP256(keyID: String)
 
     package var description: String {
         switch self {
-        case .notPEM(let id): "key \(id) is not in PEM form; give the AuthKey_\(id).p8 file as Apple issued it"
+        case .notPEM(let id): "key \(id) is not a private key in PEM, base64 or DER; give the AuthKey_\(id).p8 file as Apple issued it"
         case .notPrivate(let id): "key \(id) is not a private key; give the AuthKey_\(id).p8 file as Apple issued it"
-        case .notP256(let id): "key \(id) cannot be read as a P-256 private key; it is damaged or of another kind"
+        case .several(let id): "the file of key \(id) holds several private keys; give the AuthKey_\(id).p8 file as Apple issued it"
+        case .notP256(let id): "key \(id) is not a private key on P-256: it is damaged, encrypted or of another kind"
         }
     }
 }

@@ -7,35 +7,55 @@ import Foundation
 import GRDB
 
 extension SQLiteStore {
-    /// Writes one consistent copy to a new file of mode 0600, while others read and write. On return, the copy is on disk to stay.
+    /// Writes one consistent copy to a new file of mode 0600, while others read and write. The copy gets its name once it is verified and
+    /// on disk to stay. Until then it is a draft.
     ///
-    /// - Throws: `BackupError`, or `StoreError`. Then siwatch has removed the partial copy.
+    /// - Throws: `BackupError`, or `StoreError`. Then siwatch has removed the draft, unless it was whole on disk.
     package func backUp(to path: String) async throws {
+        func failure() -> BackupError { .unwritable(path: path, reason: String(cString: strerror(errno))) }
+        var status = stat()
+        guard lstat(path, &status) != 0 else { throw BackupError.exists(path: path) }
+        let draft = Self.draft(of: path)
+        Self.removeDraft(draft)
         // SQLite fills an existing empty file. A file that SQLite creates would be readable by others.
-        let descriptor = Foundation.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw errno == EEXIST ? BackupError.exists(path: path) : .unwritable(path: path, reason: String(cString: strerror(errno)))
+        let descriptor = Foundation.open(draft, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            throw errno == EEXIST ? BackupError.exists(path: draft) : failure()
         }
         defer { Foundation.close(descriptor) }
         do {
             try await writer.writeWithoutTransaction { db in
-                try db.execute(sql: "VACUUM INTO ?", arguments: [path])
+                try db.execute(sql: "VACUUM INTO ?", arguments: [draft])
             }
-            guard fsync(descriptor) == 0, synchronizeFolder(of: path) else {
-                throw BackupError.unwritable(path: path, reason: String(cString: strerror(errno)))
-            }
+            guard fsync(descriptor) == 0 else { throw failure() }
         } catch {
-            unlink(path)
+            unlink(draft)
             guard let error = error as? DatabaseError else { throw error }
             switch error.resultCode {
             case .SQLITE_FULL: throw BackupError.unwritable(path: path, reason: "there is no space left")
             default: throw StoreError(error)
             }
         }
+        try Self.verify(copy: draft)
+        // A link refuses a name that is taken. Some file systems have none.
+        let isLinked = link(draft, path) == 0
+        guard isLinked || errno != EEXIST else { throw BackupError.exists(path: path) }
+        guard isLinked ? unlink(draft) == 0 : rename(draft, path) == 0, synchronizeFolder(of: path) else { throw failure() }
+    }
+
+    /// The name of a copy until it is verified.
+    package static func draft(of path: String) -> String { "\(path).partial" }
+
+    /// Removes the draft of a run that was cut short, and SQLite's journal of it. A run that is at work has a lock on its draft.
+    package static func removeDraft(_ path: String) {
+        let descriptor = Foundation.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        defer { Foundation.close(descriptor) }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { return }
+        for file in [path + RollbackJournal.suffix, path] { unlink(file) }
     }
 
     /// Reads every page of a copy. Changes nothing, and leaves no file beside it.
-    ///
     package static func verify(copy path: String) throws {
         let copy = DatabaseFile(path: path)
         do {
@@ -66,6 +86,6 @@ extension SQLiteStore {
 package enum BackupError: Error, Sendable, Equatable {
     case exists(path: String)
     case unwritable(path: String, reason: String)
-    /// The copy is not whole. It stays, for a look at it.
+    /// The draft is not whole. It stays, for a look at it.
     case damaged(path: String, reason: String)
 }

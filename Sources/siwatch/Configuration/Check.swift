@@ -46,7 +46,7 @@ struct Check: AsyncParsableCommand {
         // Reading mends it.
         let cut = database.cutMemory.map { ["\(database.place): \($0)"] } ?? []
         var warnings: [String] = []
-        var obstacles = database.obstacles
+        var obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
         do {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles

@@ -70,7 +70,7 @@ extension Configuration {
                 let place = "delivery[\(index)].secret_files[\(position)]"
                 do {
                     let text = try TextFile.read(path, limit: 1024, isSecret: true)
-                    if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespacesAndNewlines))) {
+                    if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespaces))) {
                         own.secrets.append(secret)
                     } else {
                         mistakes.append(.at(place, "\(path) is no secret of webhooks; siwatch delivery secret makes one"))

@@ -20,15 +20,7 @@ struct Keys {
     init(_ configuration: Configuration) throws(CommandFailure) {
         var mistakes = configuration.exposedFiles.map { "\(configuration.source): \($0)" }
         do {
-            for (app, keys) in try configuration.readKeys() {
-                for key in keys {
-                    do {
-                        clientSecretKeys[app, default: []].append(try ClientSecretKey(id: key.id, pem: key.pem))
-                    } catch {
-                        mistakes.append("app \(app.printable): \(error)")
-                    }
-                }
-            }
+            clientSecretKeys = try configuration.readKeys()
         } catch {
             mistakes += error.lines
         }
@@ -44,25 +36,13 @@ struct Keys {
             mistakes += error.lines
         }
         do {
-            ring = try KeyRing(contentsOf: configuration.encryption.keyFile)
-        } catch KeyFileError.missing {
-            ring = nil
-        } catch KeyFileError.exposed(let path, _) {
-            var status = stat()
-            stat(path, &status)
-            mistakes.append("encryption.key_file: \(path) \(TextFileError.exposed(mode: status.modeText, closing: status.closing(path)))")
+            ring = try configuration.readKeyRing()
         } catch {
-            mistakes.append("encryption.key_file: \(error)")
+            mistakes += error.messages
         }
         guard mistakes.isEmpty, let http else { throw .unusable(mistakes) }
         self.http = http
     }
-}
-
-/// A key that signs client secrets, as read from its file.
-struct AppKey: Sendable, Equatable {
-    var id: String
-    var pem: Secret
 }
 
 extension Configuration {
@@ -71,22 +51,19 @@ extension Configuration {
     ///
     /// - Returns: By the name of the app.
     /// - Throws: All mistakes at once. None quotes what a file holds.
-    func readKeys() throws(InvalidConfiguration) -> [String: [AppKey]] {
-        var keys: [String: [AppKey]] = [:]
+    func readKeys() throws(InvalidConfiguration) -> [String: [ClientSecretKey]] {
+        var keys: [String: [ClientSecretKey]] = [:]
         var mistakes: [ConfigurationMistake] = []
         for (index, app) in apps.enumerated() {
             for (position, key) in app.keys.enumerated() {
                 let place = "app[\(index)].key[\(position)].file"
                 do {
-                    let pem = try TextFile.read(key.file, limit: Self.longestKeyFile, isSecret: true)
-                    if pem.isPrivateKey {
-                        keys[app.name, default: []].append(AppKey(id: key.id, pem: Secret(pem)))
-                    } else {
-                        let form = "as Apple hands it out (PEM, PKCS#8: -----BEGIN PRIVATE KEY-----)"
-                        mistakes.append(.at(place, "\(key.file) is not a private key \(form)"))
-                    }
-                } catch {
+                    let text = try TextFile.read(key.file, limit: Self.longestKeyFile, isSecret: true, mayBeDER: true)
+                    keys[app.name, default: []].append(try ClientSecretKey(id: key.id, text: Secret(text)))
+                } catch let error as TextFileError {
                     mistakes.append(.at(place, "\(key.file) \(error)"))
+                } catch {
+                    mistakes.append(.at(place, "\(key.file): \(error)"))
                 }
             }
         }
@@ -96,16 +73,31 @@ extension Configuration {
 
     /// In bytes. Apple's key files are 257 bytes long.
     static let longestKeyFile = 16_384
-}
 
-extension String {
-    /// Whether the text looks like one PEM block of a private key. The content is judged when the key is used.
-    var isPrivateKey: Bool {
-        let lines = split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        guard
-            let body = lines.wholeMatch(of: /-----BEGIN PRIVATE KEY----- ([A-Za-z0-9+\/= ]+) -----END PRIVATE KEY-----/)
-        else { return false }
-        return body.1.count > 100
+    /// The sealing keys; nil if their file is not there.
+    func readKeyRing() throws(CommandFailure) -> KeyRing? {
+        let path = encryption.keyFile
+        do {
+            // Some hundreds of keys.
+            return try KeyRing(parsing: TextFile.read(path, limit: 65_536, isSecret: true))
+        } catch TextFileError.missing {
+            return nil
+        } catch let error as TextFileError {
+            throw .unusable(["encryption.key_file: \(path) \(error)"])
+        } catch {
+            throw .unusable(["encryption.key_file: \(path): \(error)"])
+        }
+    }
+
+    /// Why a start with the key file as it is now would not open what this process seals; nil if it would.
+    func keyFileTrouble(of sealer: CredentialSealer) -> String? {
+        do {
+            guard let ring = try readKeyRing() else { return "\(encryption.keyFile) is not there" }
+            let lost = sealer.keyIDs(lackingIn: ring)
+            return lost.isEmpty ? nil : "\(encryption.keyFile) no longer holds the key \(lost.joined(separator: " "))"
+        } catch {
+            return error.description
+        }
     }
 }
 

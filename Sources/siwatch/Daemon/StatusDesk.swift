@@ -3,7 +3,6 @@
 
 import CredentialCore
 import CredentialMonitor
-import CredentialSealing
 import Foundation
 import NIOConcurrencyHelpers
 import PrometheusMetrics
@@ -101,7 +100,7 @@ actor StatusDesk {
             tablesReadAt: known?.at,
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
-            keyFileTrouble: context.sealer.trouble(ofKeyFile: context.configuration.encryption.keyFile),
+            keyFileTrouble: context.configuration.keyFileTrouble(of: context.sealer),
             appleClockSkew: appleClock.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
             keyTrials: keyTrials.all,

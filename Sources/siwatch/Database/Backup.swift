@@ -49,10 +49,9 @@ struct Backup: AsyncParsableCommand {
                 "copying",
                 of: Self.size(of: database.path),
                 "bytes",
-                measure: { Self.size(of: file) },
+                measure: { Self.size(of: SQLiteStore.draft(of: file)) },
                 while: { try await reader.backUp(to: file) }
             )
-            try await line.time("verifying") { try SQLiteStore.verify(copy: file) }
             let writer = try SQLiteStore.openBeside(database)
             defer { try? writer.close() }
             try await writer.noteBackup(at: now)
@@ -61,12 +60,12 @@ struct Backup: AsyncParsableCommand {
         } catch {
             throw CommandFailure(database: error)
         }
-        let removed = try folder?.removeOld() ?? []
+        let (removed, broken) = try folder?.removeOld() ?? ([], [])
         let size = Self.size(of: file) ?? 0
-        let old = removed.map { "\n\($0.printable): removed." }.joined()
+        let old = removed.map { "\n\($0.printable): removed." } + broken.map { "\n\($0.printable): no whole copy, so it does not count." }
         try output.print(
             Report(file: file, bytes: size, removed: removed, keyFile: configuration.encryption.keyFile),
-            "\(file.printable): \(size) bytes, verified.\(old)\n\(keepTheKey(of: configuration))"
+            "\(file.printable): \(size) bytes, verified.\(old.joined())\n\(keepTheKey(of: configuration))"
         )
     }
 

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import Foundation
+import SQLiteStore
 
 /// A folder of copies whose names tell their time.
 struct BackupFolder {
@@ -16,17 +17,20 @@ struct BackupFolder {
         return "\(path)/siwatch-\(stamp)Z.sqlite"
     }
 
-    /// Removes the oldest copies, and no other file.
+    /// Removes the oldest copies and the drafts of runs that were cut short, and no other file.
     ///
-    /// - Returns: the removed files.
-    func removeOld() throws(CommandFailure) -> [String] {
+    /// A run of an older siwatch that was cut short has left less than a copy under the name of one.
+    /// - Returns: the removed copies, and the files that have the name of a copy and are none.
+    func removeOld() throws(CommandFailure) -> (removed: [String], broken: [String]) {
         do {
-            let names = try FileManager.default.contentsOfDirectory(atPath: path).filter {
-                $0.wholeMatch(of: /siwatch-\d{8}T\d{6}Z\.sqlite/) != nil
-            }
-            let old = names.sorted().dropLast(keep).map { "\(path)/\($0)" }
+            let names = try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+            let named = names.filter { $0.wholeMatch(of: /siwatch-\d{8}T\d{6}Z\.sqlite/) != nil }.map { "\(path)/\($0)" }
+            let drafts = names.filter { $0.wholeMatch(of: /siwatch-\d{8}T\d{6}Z\.sqlite\.partial/) != nil }
+            for draft in drafts { SQLiteStore.removeDraft("\(path)/\(draft)") }
+            let whole = named.filter { (try? DatabaseFile(path: $0).inspect()).map { $0 != .none } ?? false }
+            let old = Array(whole.dropLast(keep))
             for file in old { try FileManager.default.removeItem(atPath: file) }
-            return old
+            return (old, named.filter { !whole.contains($0) })
         } catch {
             throw .failed("\(path.printable): an old copy cannot be removed: \(error.localizedDescription)")
         }

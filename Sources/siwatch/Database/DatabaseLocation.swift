@@ -23,11 +23,14 @@ enum DatabaseLocation: Sendable {
     }
 
     /// Why the database cannot be written, one sentence each. Empty if it can be written, or if only a try would tell.
-    var obstacles: [String] {
-        switch self {
-        case .file(let file): file.obstacles.map { "\(place): \($0)" }
-        case .server: []
-        }
+    ///
+    /// - Parameter keyFile: of the sealing keys.
+    func obstacles(besideKey keyFile: String) -> [String] {
+        guard case .file(let file) = self else { return [] }
+        // With a key there may have been a database, and a new one in its place would hide that.
+        let isLost = file.isEmptyFile && FileManager.default.fileExists(atPath: keyFile)
+        let loss = "\(file.path) is empty, and the sealing key is there: restore a backup, or remove the file if there never was a database"
+        return (file.obstacles + (isLost ? [loss] : [])).map { "\(place): \($0)" }
     }
 
     /// Why backends cannot insert, with harmless characters only; nil if they can.
@@ -179,9 +182,11 @@ extension Configuration {
     private func readPassword() throws(CommandFailure) -> Secret? {
         guard let path = database.passwordFile else { return nil }
         do {
-            let text = try TextFile.read(path, limit: 4096, isSecret: true)
-            let password = text.hasSuffix("\n") ? String(text.dropLast()) : text
+            let password = try TextFile.read(path, limit: 4096, isSecret: true)
             guard !password.isEmpty else { throw CommandFailure.unusable(["database.password_file: \(path) is empty"]) }
+            guard !password.contains(where: \.isNewline) else {
+                throw CommandFailure.unusable(["database.password_file: \(path) has several lines, and a password is one"])
+            }
             return Secret(password)
         } catch let error as TextFileError {
             throw .unusable(["database.password_file: \(path) \(error)"])

@@ -29,7 +29,7 @@ struct OpenedDatabase {
         let database = try configuration.namedDatabase()
         location = database
         cutMemory = database.cutMemory
-        let obstacles = database.obstacles
+        let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         let lock: DatabaseLock?
         do {

@@ -63,7 +63,8 @@ struct Doctor: AsyncParsableCommand {
             }
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             symptoms += server.warnings.map { Symptom(.warning, $0) }
-            symptoms += (database.obstacles + server.obstacles).map { Symptom(.wrong, $0) }
+            let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile) + server.obstacles
+            symptoms += obstacles.map { Symptom(.wrong, $0) }
         } catch {
             symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }
         }

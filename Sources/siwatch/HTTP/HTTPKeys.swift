@@ -55,8 +55,7 @@ struct HTTPKeys {
         guard FileManager.default.fileExists(atPath: path) else {
             throw Unusable(description: "is not there, or in a folder that this user may not see; siwatch http token makes one")
         }
-        var text = try TextFile.read(path, limit: longestToken, isSecret: true)
-        while text.last?.isNewline == true { text.removeLast() }
+        let text = try TextFile.read(path, limit: longestToken, isSecret: true).trimmingCharacters(in: .whitespaces)
         guard text.utf8.count >= shortestToken, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw Unusable(description: "is no token of at least \(shortestToken) characters; siwatch http token makes one")
         }

@@ -129,7 +129,7 @@ extension IntakeCommand {
         /// Whether the siwatch that is meant answers there.
         private func ofProof(_ url: URL, _ transport: HTTPTransport) async -> Symptom {
             guard let configuration = try? options.readConfiguration(opensDatabase: false),
-                let ring = try? KeyRing(contentsOf: configuration.encryption.keyFile)
+                let ring = try? configuration.readKeyRing()
             else {
                 return Symptom(.warning, "whether it is your siwatch cannot be seen from here, without its configuration and sealing key")
             }

@@ -11,7 +11,8 @@ struct Import: AsyncParsableCommand {
         discussion: """
             The first line names the columns: user_id (or sub), client_id (or --client-id for all lines), refresh_token, granted_at (or \
             --granted-at for the lines without one), and if you have them email and email_is_private. Others are ignored. granted_at is in \
-            seconds, milliseconds or ISO 8601. Ten lines, cut short, and what the columns are taken for are shown before anything is written.
+            seconds, milliseconds, Excel's days or ISO 8601. A line whose user_id does not look like Apple's, or whose provider is another, \
+            is left out without --any-id. Ten lines, cut short, and what the columns are taken for are shown before anything is written.
 
             siwatch has to run. First siwatch asks Apple about 40 lines from all over the file. Only if Apple accepts at least half of them, \
             the rest is told, and siwatch asks about it over one refresh.interval. A cut short import goes on with the same command, for a \
@@ -44,13 +45,15 @@ struct Import: AsyncParsableCommand {
         completion: .file()
     )
     var errors: String?
+    @Flag(name: .customLong("any-id"), help: "Also tell users whose ids do not look like Apple's, or who signed in elsewhere.")
+    var anyID = false
     @Flag(name: .shortAndLong, help: "Do not ask before writing.") var yes = false
     @Flag(help: "Do not ask Apple about samples first.") var noTrial = false
     @Flag(help: "Tell the lines as fast as the database takes them: do not wait for the siwatch that runs.") var noWait = false
 
     func validate() throws {
         guard (file == nil) != (undo == nil) else { throw ValidationError("Name either a CSV file or, with --undo, an import.") }
-        if undo != nil, clientID != nil || grantedAt != nil || errors != nil || noTrial || noWait {
+        if undo != nil, clientID != nil || grantedAt != nil || errors != nil || anyID || noTrial || noWait {
             throw ValidationError("--undo goes without the options of a file.")
         }
         if dryRun, undo == nil { throw ValidationError("--dry-run goes with --undo.") }
@@ -86,7 +89,8 @@ struct Import: AsyncParsableCommand {
         let clock = try await FleetMembership.clock(of: store)
         // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
         let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
-        var file = try ImportFile(self.file ?? "-", clientID: clientID, grantedAt: grantedAt, known: known, now: clock.now)
+        let path = self.file ?? "-"
+        var file = try ImportFile(path, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: clock.now)
         let survey = try file.survey(line)
         // The same regular file is the same import. Of a pipe siwatch knows only the beginning.
         var toldBefore: Timestamp?
@@ -115,8 +119,8 @@ struct Import: AsyncParsableCommand {
             do {
                 let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
                 outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
+                if outcome.failure == nil { try await writer.finish() }
                 if outcome.failure == nil, !noWait {
-                    try await writer.finish()
                     outcome.report.retold = try? await retold(writer, of: file.id, store, line)
                 }
             } catch let failure as CommandFailure {
@@ -169,7 +173,8 @@ struct Import: AsyncParsableCommand {
         }
         guard survey.good > 0 else {
             let sentence = "\(file.name) has no good line; nothing was written"
-            throw CommandFailure(code: ExitCode(64), messages: [sentence] + survey.firstBad.map(\.text))
+            let reasons = [survey.strangers].compactMap(\.self) + survey.firstBad.map(\.text)
+            throw CommandFailure(code: ExitCode(64), messages: [sentence] + reasons)
         }
         if yes { return }
         let question =

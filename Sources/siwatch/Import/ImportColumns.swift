@@ -9,6 +9,8 @@ struct BadLine: Error, Equatable {
     var line: Int
     /// Without a value of the line, because a token may stand in the wrong column.
     var problem: String
+    /// What is not Apple's: the name of a column and what it holds; nil if something else is wrong.
+    var foreign: String?
 
     var text: String { "line \(line): \(problem)" }
 }
@@ -22,6 +24,8 @@ struct ImportColumns {
         case grantedAt = "granted_at"
         case email
         case emailIsPrivate = "email_is_private"
+        /// Whose sign-in the line is.
+        case provider
 
         /// What does in place of the column, as the end of a sentence.
         fileprivate var alternative: String {
@@ -29,13 +33,15 @@ struct ImportColumns {
             case .userID: " (or sub)"
             case .clientID: ", and no --client-id"
             case .grantedAt: ", and no --granted-at"
-            case .refreshToken, .email, .emailIsPrivate: ""
+            case .refreshToken, .email, .emailIsPrivate, .provider: ""
             }
         }
     }
 
-    /// The names of the id_token, which exports use too.
-    private static let otherNames: [String: Role] = ["sub": .userID, "aud": .clientID, "is_private_email": .emailIsPrivate]
+    /// The names of the id_token, which exports use too, and of libraries.
+    private static let otherNames: [String: Role] = [
+        "sub": .userID, "aud": .clientID, "is_private_email": .emailIsPrivate, "auth_provider": .provider, "identity_provider": .provider,
+    ]
 
     /// As exports of databases and languages write an absent value.
     private static let emptyWords = Set(["", "\\N", "NULL", "null", "None", "nil"].map { Array($0.utf8) })
@@ -45,14 +51,17 @@ struct ImportColumns {
     private(set) var unknown: [String] = []
     /// The time of the lines without one; nil if such a line is a bad one.
     let fallback: Timestamp?
-    private let count: Int
+    private let names: [String]
+    private var count: Int { names.count }
     private let clientID: String?
+    private let anyID: Bool
     private let known: Set<String>
     private let latest: Timestamp
 
     /// - Parameters:
     ///   - clientID: the client of all lines; nil if a column names it.
     ///   - grantedAt: the time of the lines without one, as the option gives it; nil if such a line is a bad one.
+    ///   - anyID: whether the users may be somebody else's than Apple's.
     ///   - known: the clients that the configuration names and the database knows.
     ///   - now: a later sign-in is a mistake.
     /// - Throws: if a column is missing, or named twice. Then it is probably a file of something else.
@@ -60,16 +69,17 @@ struct ImportColumns {
         header: CSVRecord,
         clientID: String?,
         grantedAt: String? = nil,
+        anyID: Bool,
         known: Set<String>,
         now: Timestamp
     ) throws(CommandFailure) {
         self.clientID = clientID
+        self.anyID = anyID
         self.known = known
         fallback = try Self.fallback(grantedAt, now)
         latest = now.advanced(by: SettlementRules.longestLead)
-        count = header.fields.count
+        names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmed.lowercased() }
         guard count <= CSVRecord.mostFields else { throw .wrongUsage("the first line has more than \(CSVRecord.mostFields) fields") }
-        let names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmed.lowercased() }
         for (place, name) in names.enumerated() {
             guard let role = Role(rawValue: name) ?? Self.otherNames[name] else {
                 unknown.append(name)
@@ -100,7 +110,7 @@ struct ImportColumns {
     private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {
         guard let text else { return nil }
         guard let time = ImportedTime(Array(text.utf8))?.time else {
-            throw .wrongUsage("--granted-at is no time from 2019 on in seconds, milliseconds or ISO 8601 (2026-01-31T12:00:00Z)")
+            throw .wrongUsage("--granted-at \(ImportedTime.rule)")
         }
         guard time <= now.advanced(by: SettlementRules.longestLead) else { throw .wrongUsage("--granted-at lies in the future") }
         return time
@@ -133,6 +143,12 @@ struct ImportColumns {
         return places[.grantedAt].map { Self.emptyWords.contains(record.fields[$0]) } ?? true
     }
 
+    /// The other columns of a line that hold what looks like a user of Apple's, without names that look like values.
+    func lookalikes(in record: CSVRecord) -> [String] {
+        guard let place = places[.userID], !AppleUserID.isLike(record.fields[place]) else { return [] }
+        return zip(names, record.fields).filter { $0.looksLikeColumnName && AppleUserID.isLike($1) }.map { $0.0 }
+    }
+
     /// The client that the line names and siwatch does not know.
     func unknownClient(of record: CSVRecord) -> String? {
         guard record.fields.count == count, let name = try? identifier(.clientID, record), !known.contains(name) else { return nil }
@@ -150,6 +166,9 @@ struct ImportColumns {
         guard let userID = try identifier(.userID, record) else {
             throw BadLine(line: record.line, problem: "\(Role.userID.rawValue) is empty")
         }
+        let provider = try text(.provider, record, upTo: Longest.identifier)
+        if !anyID, let provider, !provider.lowercased().contains("apple") { throw foreign(.provider, provider, record) }
+        if !anyID, !AppleUserID.isLike(userID.utf8) { throw foreign(.userID, userID, record) }
         // `??` would forget the type of the error.
         let named = try identifier(.clientID, record)
         guard let client = clientID ?? named else {
@@ -178,11 +197,18 @@ struct ImportColumns {
         return (signIn, time?.unit)
     }
 
+    /// The value is shown only if it can be neither an address nor a token.
+    private func foreign(_ role: Role, _ value: String, _ record: CSVRecord) -> BadLine {
+        let shown = value.contains("@") ? "an e-mail address" : value.utf8.count > 50 ? "a long text" : "\"\(value.printable)\""
+        let problem = "\(role.rawValue) \(role == .provider ? "is not Apple" : "does not look like Apple's")"
+        return BadLine(line: record.line, problem: problem, foreign: "\(role.rawValue) is \(shown)")
+    }
+
     private func time(_ record: CSVRecord, _ unit: ImportedTime.Unit?) throws(BadLine) -> ImportedTime? {
         guard let place = places[.grantedAt], !Self.emptyWords.contains(record.fields[place]) else { return nil }
         let name = Role.grantedAt.rawValue
         guard let time = ImportedTime(record.fields[place]) else {
-            throw BadLine(line: record.line, problem: "\(name) is no time from 2019 on in seconds, milliseconds or ISO 8601")
+            throw BadLine(line: record.line, problem: "\(name) \(ImportedTime.rule)")
         }
         if let unit, unit != time.unit {
             throw BadLine(line: record.line, problem: "\(name) is in \(time.unit.rawValue), and the column is in \(unit.rawValue)")

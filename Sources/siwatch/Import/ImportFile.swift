@@ -35,7 +35,7 @@ struct ImportFile {
     /// - Parameters:
     ///   - path: - for standard input.
     ///   - grantedAt: the time of the lines without one, as the option gives it.
-    init(_ path: String, clientID: String?, grantedAt: String?, known: Set<String>, now: Timestamp) throws(CommandFailure) {
+    init(_ path: String, clientID: String?, grantedAt: String?, anyID: Bool, known: Set<String>, now: Timestamp) throws(CommandFailure) {
         name = path == "-" ? "standard input" : path.printable
         self.clientID = clientID
         self.grantedAt = grantedAt
@@ -56,7 +56,7 @@ struct ImportFile {
             throw .failed(error.text(name))
         }
         guard let header = first else { throw .wrongUsage("\(name) is empty") }
-        columns = try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, known: known, now: now)
+        columns = try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: now)
     }
 
     /// Reads the records before anything is told.

@@ -9,6 +9,10 @@ struct ImportSurvey {
     private(set) var count = 0
     private(set) var bad = 0
     private(set) var firstBad: [BadLine] = []
+    /// Bad lines whose user is not Apple's, and the first of them.
+    private var foreign: (count: Int, first: BadLine?) = (0, nil)
+    /// How many of these lines hold what looks like a user of Apple's, by the column.
+    private var lookalikes: [String: Int] = [:]
     private(set) var withoutToken = 0
     /// Lines without a time.
     private(set) var undated = 0
@@ -45,6 +49,9 @@ struct ImportSurvey {
         } catch {
             bad += 1
             if firstBad.count < 3 { firstBad.append(error) }
+            guard error.foreign != nil else { return }
+            foreign = (foreign.count + 1, foreign.first ?? error)
+            for name in columns.lookalikes(in: record) { lookalikes[name, default: 0] += 1 }
         }
     }
 
@@ -80,12 +87,24 @@ struct ImportSurvey {
         return lines.joined(separator: "\n")
     }
 
+    /// How many lines are of users who are not Apple's, and what may be meant; nil if none is.
+    var strangers: String? {
+        guard let first = foreign.first, let example = first.foreign else { return nil }
+        let share = "\(foreign.count.grouped) of \(count.grouped) lines (\(max(foreign.count * 100 / count, 1)) %)"
+        let likely = lookalikes.max { ($0.value, $1.key) < ($1.value, $0.key) }
+        let meant = likely.map { "Is the column \($0.key) meant? Name it user_id. " } ?? ""
+        return """
+            \(share) are not of Apple's users, and are bad ones: in line \(first.line) \(example), and Apple's look like \
+            \(AppleUserID.example). \(meant)--any-id takes these lines too.
+            """
+    }
+
     /// What the columns are taken for, and how many lines are good.
     var verdict: String {
         let used = columns.places.sorted { $0.value < $1.value }.map { $0.key.rawValue }.joined(separator: ", ")
         var lines = ["Used columns: \(used)."]
         if !columns.unknown.isEmpty { lines.append("Ignored columns: \(columns.ignored).") }
-        if let unit { lines.append("granted_at is in \(unit.rawValue)\(unit == .text ? ", without a zone in UTC" : "").") }
+        if let unit { lines.append("granted_at is in \(unit.rawValue)\([.text, .days].contains(unit) ? ", without a zone in UTC" : "").") }
         if undated > 0 {
             lines.append(
                 columns.fallback.map { "\(undated.grouped) without granted_at: they count as signed in on \($0.text) (--granted-at)." }
@@ -93,6 +112,7 @@ struct ImportSurvey {
             )
         }
         if withoutToken > 0 { lines.append("\(withoutToken.grouped) without a token: siwatch cannot ask Apple about these users.") }
+        if let strangers { lines.append(strangers) }
         if let end { lines.append("\(end).") }
         let place = end != nil ? "The part before it" : isWhole ? "The file" : "Its beginning"
         lines.append("\(place) has \(good.grouped) good lines and \((count - good).grouped) bad ones.")

@@ -49,14 +49,7 @@ struct ImportWriter {
     mutating func flush() async throws -> [Int64] {
         guard !batch.isEmpty else { return [] }
         let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), after: last, signIns: self.batch)
-        guard let answer = try await store.append(batch, at: clock.now) else {
-            throw CommandFailure.failed(
-                """
-                siwatch no longer knows the lines that this command told before: an undo took the import back, another run told them a day \
-                ago, or the database was restored. The rest was not told. Repeat the command if you want the import
-                """
-            )
-        }
+        let answer = try await append(batch)
         last = batch.key
         if answer.isKnown { known += self.batch.count } else { told += self.batch.count }
         self.batch = []
@@ -68,8 +61,22 @@ struct ImportWriter {
     }
 
     /// Waits until the daemon has settled the newest row of each batch.
+    ///
+    /// - Throws: if an undo has taken the import back meanwhile.
     mutating func finish() async throws {
         while let row = window.popFirst() { try await waitUntilSettled([row]) }
+        // The last batch once more, which tells nothing: siwatch knows its key, or has forgotten it.
+        if let last { _ = try await append(ImportBatch(importID: importID, key: last, after: last, signIns: [])) }
+    }
+
+    private func append(_ batch: ImportBatch) async throws -> ToldBatch {
+        if let answer = try await store.append(batch, at: clock.now) { return answer }
+        throw CommandFailure.failed(
+            """
+            siwatch no longer knows the lines that this command told before: an undo took the import back, another run told them a day \
+            ago, or the database was restored. No other line was told. Repeat the command if you want the import
+            """
+        )
     }
 
     /// Waits until the daemon has settled these rows.

@@ -25,20 +25,19 @@ struct AppleKeyFile {
 
     /// The text of the file, found to be a private key on P-256.
     func read() throws(CommandFailure) -> String {
-        let pem: String
+        let text: String
         do {
-            pem = try TextFile.read(path, limit: Configuration.longestKeyFile)
+            text = try TextFile.read(path, limit: Configuration.longestKeyFile, mayBeDER: true)
         } catch {
             throw .wrongUsage("\(path.printable) \(error)")
         }
-        if pem.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
-        guard pem.isPrivateKey else { throw .wrongUsage("\(path.printable) is not a private key as Apple hands it out") }
+        if text.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
         do {
-            _ = try ClientSecretKey(id: id, pem: Secret(pem))
+            _ = try ClientSecretKey(id: id, text: Secret(text))
         } catch {
             throw .wrongUsage("\(path.printable): \(error)")
         }
-        return pem
+        return text
     }
 
     /// The only key file of a folder; nil if it has none, or several.

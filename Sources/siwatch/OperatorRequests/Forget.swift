@@ -46,12 +46,11 @@ extension Configuration {
         guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else {
             throw CommandFailure.unusable(["the database has no key yet: no siwatch has run on it"])
         }
+        guard let ring = try readKeyRing() else { throw CommandFailure.missingKey(of: self) }
         do {
-            return try CredentialSealer(ring: try KeyRing(contentsOf: encryption.keyFile), sealedFingerprintKey: sealed)
-        } catch let error as SealingError {
-            throw CommandFailure.wrongKey(of: self, error)
+            return try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
         } catch {
-            throw CommandFailure.unusable(["encryption.key_file: \(error)"])
+            throw CommandFailure.wrongKey(of: self, error)
         }
     }
 }

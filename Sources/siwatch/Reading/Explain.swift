@@ -53,7 +53,8 @@ struct Explain: AsyncParsableCommand {
     /// The user's name in logs. Nil if the sealing key cannot be read.
     private static func pseudonym(of user: String, _ configuration: Configuration) -> String? {
         do {
-            return UserPseudonyms(try KeyRing(contentsOf: configuration.encryption.keyFile)).pseudonym(of: user)
+            guard let ring = try configuration.readKeyRing() else { throw CommandFailure.missingKey(of: configuration) }
+            return UserPseudonyms(ring).pseudonym(of: user)
         } catch {
             printError("siwatch: the name in the log needs the sealing key: \(error)")
             return nil

@@ -62,7 +62,7 @@ extension StatusReport {
         if let quarantine = signedInQuarantine {
             findings.append(Finding(.note, quarantine, runbook: "siwatchsignednotificationsrejected"))
         }
-        return findings + ofRevocations
+        return findings + (foreignIDs.finding.map { [$0] } ?? []) + ofRevocations
     }
 
     /// Notifications that Apple signed, and that siwatch did not believe for another reason.

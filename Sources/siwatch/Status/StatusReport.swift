@@ -125,7 +125,7 @@ struct StatusReport: Encodable {
         if let known {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
             (quarantined, abandonedDeliveries) = (known.quarantined, known.abandonedDeliveries)
-            clientsThatLeft = known.clientsThatLeft
+            (clientsThatLeft, foreignIDs) = (known.clientsThatLeft, known.foreignIDs)
         } else {
             rounds = try await (counted ?? CheckRounds(store)).rounds(configuration.refresh, of: configuration.apps.map(\.name))
             waitingGrants = WaitingGrants(try await store.waitingGrants(at: now, upTo: WaitingGrants.mostCounted), configured: watched)
@@ -133,6 +133,7 @@ struct StatusReport: Encodable {
             quarantined = try await store.quarantineCounts()
             abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
             clientsThatLeft = try await store.clientsThatLeft(configuration)
+            foreignIDs = try await ForeignIDs(store)
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
         otherTeams = try await store.otherTeams(than: configuration)
@@ -168,6 +169,8 @@ struct StatusReport: Encodable {
     private(set) var abandonedDeliveries: [String: DeliveryPosition] = [:]
     /// Clients with tokens that the configuration no longer names. They are not in the document.
     private(set) var clientsThatLeft: [ClientStatus] = []
+    /// They are not in the document.
+    private(set) var foreignIDs = ForeignIDs()
     /// When Apple last accepted a token or a code, by client. It is not in the document.
     private(set) var acceptedAt: [String: Timestamp] = [:]
 

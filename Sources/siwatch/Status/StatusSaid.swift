@@ -59,7 +59,7 @@ struct StatusSaid {
             return
         } catch let failure as CommandFailure {
             // They name what mends it, and siwatch does not start before.
-            let obstacles = database.obstacles
+            let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
             guard !obstacles.isEmpty else { throw failure }
             try self.init(silence, obstacles.map { "siwatch cannot use the database: \($0)" })
             return

@@ -16,7 +16,7 @@ import Testing
     private let identity: ClientIdentity
 
     init() throws {
-        let key = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(P256.Signing.PrivateKey().pemRepresentation))
+        let key = try ClientSecretKey(id: "ABC123DEFG", text: Secret(P256.Signing.PrivateKey().pemRepresentation))
         secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
         identity = secrets.identity(of: "com.example.app")
     }

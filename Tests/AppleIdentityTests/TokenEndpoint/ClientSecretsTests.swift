@@ -24,7 +24,7 @@ import Testing
     private let privateKey = P256.Signing.PrivateKey()
 
     private func makeSecrets(team: String = "A1B2C3D4E5", key: P256.Signing.PrivateKey? = nil) throws -> ClientSecrets {
-        let key = try ClientSecretKey(id: "ABC123DEFG", pem: Secret((key ?? privateKey).pemRepresentation))
+        let key = try ClientSecretKey(id: "ABC123DEFG", text: Secret((key ?? privateKey).pemRepresentation))
         return ClientSecrets(teamID: team, key: key, clock: clock.clock)
     }
 
@@ -87,8 +87,8 @@ import Testing
 
     @Test func takesAFileThatAnEditorHasTouched() throws {
         let pem = privateKey.pemRepresentation
-        for edited in [pem.replacing("\n", with: "\r\n"), pem + "\n\n", "\n" + pem] {
-            _ = try ClientSecretKey(id: "K", pem: Secret(edited))
+        for edited in [pem.replacing("\n", with: "\r\n"), pem + "\n\n", "\n" + pem, pem.replacing("\n", with: "")] {
+            _ = try ClientSecretKey(id: "K", text: Secret(edited))
         }
     }
 
@@ -100,10 +100,11 @@ import Testing
             (P384.Signing.PrivateKey().pemRepresentation, .notP256(keyID: "K")),
             (AppleFixture.apple.privateKey.pemRepresentation, .notP256(keyID: "K")),
             (String(privateKey.pemRepresentation.prefix(80)), .notP256(keyID: "K")),
-            (privateKey.pemRepresentation.replacing("\n", with: ""), .notP256(keyID: "K")),
+            (privateKey.pemRepresentation + privateKey.pemRepresentation, .several(keyID: "K")),
+            ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGTAgEA\n-----END ENCRYPTED PRIVATE KEY-----", .notP256(keyID: "K")),
         ]
         for (pem, error) in wrong {
-            #expect(throws: error) { try ClientSecretKey(id: "K", pem: Secret(pem)) }
+            #expect(throws: error) { try ClientSecretKey(id: "K", text: Secret(pem)) }
         }
     }
 
@@ -111,12 +112,12 @@ import Testing
     @Test func anotherKeySignsFromNowOn() async throws {
         let secrets = try makeSecrets()
         let first = try await secrets.secret(for: "com.example.app")
-        secrets.use(try ClientSecretKey(id: "NEWKEY1234", pem: Secret(P256.Signing.PrivateKey().pemRepresentation)))
+        secrets.use(try ClientSecretKey(id: "NEWKEY1234", text: Secret(P256.Signing.PrivateKey().pemRepresentation)))
         let second = try await secrets.secret(for: "com.example.app")
         #expect(second.identity.keyID.hasPrefix("NEWKEY1234 ") && second.identity.load == 1)
         #expect(first.identity.keyID.hasPrefix("ABC123DEFG ") && first.identity.load == 0)
         #expect(second.secret != first.secret)
-        let old = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(privateKey.pemRepresentation))
+        let old = try ClientSecretKey(id: "ABC123DEFG", text: Secret(privateKey.pemRepresentation))
         #expect(secrets.use(old))
         #expect(!secrets.use(old), "the same key read again is no other one")
     }

@@ -5,6 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
+import SQLiteStore
 import Testing
 
 /// Every command beside a running daemon and without one.
@@ -791,8 +792,18 @@ import Testing
         try await Site.with(listen: "127.0.0.1:0") { site in
             let folder = site.folder.url.appending(path: "copies")
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-            let names = ["siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite", "siwatch.sqlite", "notes"]
-            for name in names { try Data().write(to: folder.appending(path: name)) }
+            let names = [
+                "siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite", "siwatch.sqlite", "notes",
+                // Of runs that were cut short before drafts had names of their own.
+                "siwatch-20300101T000000Z.sqlite", "siwatch-20310101T000000Z.sqlite",
+            ]
+            let database = try SQLiteStore.openForReading(DatabaseFile(path: site.folder.databasePath))
+            for name in names[..<2] { try await database.backUp(to: folder.appending(path: name).path) }
+            try database.close()
+            for name in names[2..<5] { try Data().write(to: folder.appending(path: name)) }
+            let whole = try Data(contentsOf: folder.appending(path: names[0]))
+            try whole.prefix(whole.count / 2).write(to: folder.appending(path: names[5]))
+            try whole.prefix(4096).write(to: folder.appending(path: "siwatch-20190101T000000Z.sqlite.partial"))
             try await site.daemon { daemon in
                 let pages = try await OperationsPages(of: daemon)
                 let metric = "siwatch_backup_last_success_timestamp_seconds"
@@ -801,11 +812,13 @@ import Testing
                 let (status, output) = try await site.folder.siwatch("backup", "--keep", "2", folder.path)
                 #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
                 #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
+                let broken = names[4...].map { "\(folder.path)/\($0): no whole copy, so it does not count." }
+                #expect(output.filter { $0.hasSuffix("removed.") }.count == 1 && Set(broken).isSubset(of: output), "\(output)")
                 #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
                 #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
             }
             let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
-            #expect(left.count == 4 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
+            #expect(left.count == 6 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
             #expect(try await site.folder.siwatch("backup", "--keep", "0", folder.path).status == 64)
         }
     }

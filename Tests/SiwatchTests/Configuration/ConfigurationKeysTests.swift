@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleIdentity
 import CredentialCore
+import Crypto
 import Foundation
 import Testing
 
 @testable import siwatch
 
 struct ConfigurationKeysTests {
-    /// Any base64 of the right length will do here. The user of the key judges its content.
-    let pem = """
-        -----BEGIN PRIVATE KEY-----
-        \(String(repeating: "MIGTAgEA", count: 8))
-        \(String(repeating: "c2VjcmV0", count: 8))
-        -----END PRIVATE KEY-----
-        """
+    let key = P256.Signing.PrivateKey()
+    var pem: String { key.pemRepresentation }
 
     private func configuration(_ folder: TemporaryFolder, keys: [String]) throws -> Configuration {
         var text = ConfigurationTests.app.replacing("AuthKey_ABC123DEFG.p8", with: keys[0])
@@ -36,7 +33,7 @@ struct ConfigurationKeysTests {
         let keys = try configuration(folder, keys: ["two.p8", "one.p8"]).readKeys()
         #expect(keys.keys.sorted() == ["example"])
         #expect(keys["example"]?.map(\.id) == ["ABC123DEFG", "KEY0000001"])
-        #expect(keys["example"]?[1].pem == Secret(pem))
+        #expect(try keys["example"]?[1] == ClientSecretKey(id: "KEY0000001", text: Secret(pem)))
     }
 
     @Test func everyKeyThatCannotBeUsedIsNamedAndNoneQuoted() throws {
@@ -44,26 +41,68 @@ struct ConfigurationKeysTests {
         try write(pem, to: "good.p8", in: folder)
         try write("", to: "empty.p8", in: folder)
         try write(pem.replacing("PRIVATE", with: "PUBLIC"), to: "public.p8", in: folder)
-        try write(pem.replacing("PRIVATE", with: "EC PRIVATE"), to: "old.p8", in: folder)
-        try write(String(pem.dropLast(30)), to: "cut.p8", in: folder)
+        try write(P384.Signing.PrivateKey().pemRepresentation, to: "old.p8", in: folder)
+        try write(String(pem.dropLast(60)), to: "cut.p8", in: folder)
         try write(pem + "\n" + pem, to: "two.p8", in: folder)
         try write(String(repeating: pem, count: 200), to: "long.p8", in: folder)
         let names = ["none.p8", "good.p8", "empty.p8", "public.p8", "old.p8", "cut.p8", "two.p8", "long.p8"]
 
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: names).readKeys() }
-        let format = "is not a private key as Apple hands it out (PEM, PKCS#8: -----BEGIN PRIVATE KEY-----)"
+        func issued(_ index: Int) -> String { "; give the AuthKey_KEY000000\(index).p8 file as Apple issued it" }
+        let form = "is not a private key in PEM, base64 or DER"
+        let kind = "is not a private key on P-256: it is damaged, encrypted or of another kind"
         #expect(
             error.mistakes == [
                 .at("app[0].key[0].file", folder.path("none.p8") + " cannot be read: No such file or directory"),
-                .at("app[0].key[2].file", folder.path("empty.p8") + " " + format),
-                .at("app[0].key[3].file", folder.path("public.p8") + " " + format),
-                .at("app[0].key[4].file", folder.path("old.p8") + " " + format),
-                .at("app[0].key[5].file", folder.path("cut.p8") + " " + format),
-                .at("app[0].key[6].file", folder.path("two.p8") + " " + format),
+                .at("app[0].key[2].file", folder.path("empty.p8") + ": key KEY0000002 \(form)" + issued(2)),
+                .at("app[0].key[3].file", folder.path("public.p8") + ": key KEY0000003 is not a private key" + issued(3)),
+                .at("app[0].key[4].file", folder.path("old.p8") + ": key KEY0000004 \(kind)"),
+                .at("app[0].key[5].file", folder.path("cut.p8") + ": key KEY0000005 \(kind)"),
+                .at("app[0].key[6].file", folder.path("two.p8") + ": the file of key KEY0000006 holds several private keys" + issued(6)),
                 .at("app[0].key[7].file", folder.path("long.p8") + " is longer than 16384 bytes"),
             ]
         )
-        #expect(!error.description.contains("c2VjcmV0"))
+        for line in pem.split(separator: "\n").dropFirst().dropLast() { #expect(!error.description.contains(line)) }
+    }
+
+    /// OpenSSL's own forms, and those of editors, secret stores and environment variables.
+    @Test func aKeyIsReadInEveryFormThatOpenSSLReads() throws {
+        let folder = try TemporaryFolder()
+        try folder.write(pem, to: "apple.p8")
+        func openssl(_ arguments: String...) throws -> Data {
+            let process = Process()
+            process.executableURL = URL(filePath: "/usr/bin/openssl")
+            process.arguments = arguments
+            process.currentDirectoryURL = URL(filePath: folder.path)
+            let output = Pipe()
+            process.standardOutput = output
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
+            process.waitUntilExit()
+            return bytes
+        }
+        let der = try openssl("pkcs8", "-topk8", "-nocrypt", "-in", "apple.p8", "-outform", "DER")
+        let old = try openssl("ec", "-in", "apple.p8", "-outform", "DER")
+        let oldText = String(decoding: try openssl("ec", "-in", "apple.p8"), as: UTF8.self)
+        try #require(der.count > 60 && old.count > 60 && oldText.contains("BEGIN EC PRIVATE KEY"))
+        let base64 = der.base64EncodedString()
+        let long = der.base64EncodedString(options: [.lineLength76Characters, .endLineWithLineFeed])
+        func block(_ body: String) -> String { "-----BEGIN PRIVATE KEY-----\n\(body)\n-----END PRIVATE KEY-----\n" }
+        let texts = [
+            pem.replacing("\n", with: "\r\n"), "\u{feff}\(pem)\n\n", pem.replacing("\n", with: "  \n"), pem.replacing("\n", with: " "),
+            pem.replacing("\n", with: ""), block(base64), block(long), "\"\(pem.replacing("\n", with: "\\n"))\\n\"",
+            "Bag Attributes\n    friendlyName: AuthKey\nKey Attributes: <No Attributes>\n\(pem)\n", base64, long + "\n", oldText,
+            "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n\(oldText)",
+        ]
+        let same = try ClientSecretKey(id: "ABC123DEFG", text: Secret(pem))
+        for (index, bytes) in ([der, old] + texts.map { Data($0.utf8) }).enumerated() {
+            let path = folder.path("form\(index).p8")
+            try bytes.write(to: URL(filePath: path))
+            try #require(chmod(path, 0o600) == 0)
+            #expect(try configuration(folder, keys: ["form\(index).p8"]).readKeys()["example"] == [same], "form \(index)")
+            #expect(throws: Never.self, "form \(index)") { try AppleKeyFile(path, id: "ABC123DEFG") }
+        }
     }
 
     /// The sealing key's file has the same rule.

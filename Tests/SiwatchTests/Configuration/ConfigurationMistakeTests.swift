@@ -376,7 +376,7 @@ struct ConfigurationFileTests {
             ("none.toml", "cannot be read: No such file or directory; sudo siwatch init makes one"),
             ("", "cannot be read: Is a directory"),
             ("long.toml", "is longer than 262144 bytes"),
-            ("latin.toml", "is not UTF-8"),
+            ("latin.toml", "is not UTF-8: save it as plain text"),
         ] {
             let error = #expect(throws: InvalidConfiguration.self) { try Configuration(contentsOf: folder.path(name)) }
             #expect(error?.description == "\(folder.path(name)): \(problem)")

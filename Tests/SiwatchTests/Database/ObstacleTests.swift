@@ -118,7 +118,7 @@ struct ObstacleTests {
     func anEmptyFileIsSaidAndTakenOver(command: [String]) async throws {
         try await Site.with { site in
             let path = site.folder.databasePath
-            try FileManager.default.removeItem(atPath: path)
+            for file in [path, Self.key(of: site)] { try FileManager.default.removeItem(atPath: file) }
             try Servant.take(over: site.folder)
             #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644]))
             let (status, output) = try await Servant.run("check", in: site.folder)
@@ -130,6 +130,27 @@ struct ObstacleTests {
             #expect(try await Servant.run("check", in: site.folder).output.joined().contains("\(path): usable"))
         }
     }
+
+    /// As a copy of no bytes is when it is restored.
+    @Test func anEmptyFileBesideASealingKeyIsNoDatabase() async throws {
+        try await Site.with { site in
+            let path = site.folder.databasePath
+            try FileManager.default.removeItem(atPath: path)
+            #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o660]))
+            let sentence = """
+                database.path: \(path) is empty, and the sealing key is there: restore a backup, or remove the file if there never was a database
+                """
+            for command in ["check", "migrate", "run", "status"] {
+                let (status, output) = try await site.folder.siwatch(command)
+                #expect(status == (command == "status" ? 2 : 78) && output.joined().contains(sentence), "\(command): \(output)")
+            }
+            #expect(try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int == 0)
+            try FileManager.default.removeItem(atPath: path)
+            #expect(try await site.folder.siwatch("migrate").status == 0)
+        }
+    }
+
+    private static func key(of site: Site) -> String { site.folder.url.appending(path: "siwatch.key").path }
 
     @Test(arguments: [(0o664, "read"), (0o666, "written")] as [(mode_t, String)])
     func aDatabaseThatEverybodyCanOpenIsRefused(mode: mode_t, verb: String) async throws {

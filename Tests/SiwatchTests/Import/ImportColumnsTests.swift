@@ -15,9 +15,10 @@ struct ImportColumnsTests {
     private func columns(
         _ header: CSVRecord,
         clientID: String? = nil,
-        grantedAt: String? = nil
+        grantedAt: String? = nil,
+        anyID: Bool = true
     ) throws(CommandFailure) -> ImportColumns {
-        try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, known: ["app", "web"], now: Self.now)
+        try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: ["app", "web"], now: Self.now)
     }
 
     @Test(
@@ -29,6 +30,18 @@ struct ImportColumnsTests {
             ("2023-11-14 23:13:20.123456+01", 1_700_000_000_123, .text),
             ("2023-11-14T16:43:20.000-05:30", 1_700_000_000_000, .text),
             ("2024-02-29 00:00:00 +0000", 1_709_164_800_999, .text),
+            // As Rails, Ruby, PostgreSQL, Python, mail and spreadsheets write them.
+            ("2023-11-14 22:13:20 UTC", 1_700_000_000_999, .text),
+            ("2023-11-14 22:13:20.123456 UTC", 1_700_000_000_123, .text),
+            ("Tue, 14 Nov 2023 22:13:20.123456789 UTC +00:00", 1_700_000_000_123, .text),
+            ("Tue, 14 Nov 2023 23:13:20 +0100", 1_700_000_000_999, .text),
+            ("Fri, 1 May 2026 12:34:56 GMT", 1_777_638_896_999, .text),
+            ("2023-11-14 22:13:20.5+00", 1_700_000_000_500, .text),
+            ("2023/11/14 22:13:20", 1_700_000_000_999, .text),
+            ("1700000000.123456", 1_700_000_000_123, .seconds),
+            ("1700000000.0", 1_700_000_000_999, .seconds),
+            ("1700000000123.0", 1_700_000_000_123, .milliseconds),
+            ("45244.9259259259", 1_700_000_000_999, .days),
         ] as [(String, Int64, ImportedTime.Unit)]
     )
     func aTimeIsReadInItsUnit(_ text: String, _ milliseconds: Int64, _ unit: ImportedTime.Unit) throws {
@@ -39,6 +52,9 @@ struct ImportColumnsTests {
     @Test(arguments: [
         "", "yesterday", "0", "1388534400", "1388534400000", "1700000000000000", "99999999999999999999", "2023-02-29T00:00:00Z",
         "2023-13-01T00:00:00Z", "2023-11-14", "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20Z!", "2018-01-01T00:00:00Z", "-1700000000",
+        // Which is the month, which is the zone, and which digits are lost, nobody knows.
+        "03/04/2026 12:34:56", "03.04.2026 12:34", "3/4/26", "1.7E+12", "1.70000E+09", "2023-11-14 22:13:20 CEST", "2023-11/14 22:13:20",
+        "45244", "14 Novem 2023 22:13:20", "1700000000.", ".5", "1700000000.1.2", "2023-11-14 10:13:20 PM",
     ])
     func otherTextIsNoTime(_ text: String) {
         #expect(ImportedTime(Array(text.utf8)) == nil)
@@ -119,7 +135,7 @@ struct ImportColumnsTests {
         (["ann", "app", "r t", ""], "refresh_token holds a character that no token of Apple's has"),
         (["ann", "app", String(repeating: "r", count: 8193), ""], "refresh_token is longer than 8192 bytes"),
         (["a\0n", "app", "r", ""], "user_id is not UTF-8 text"),
-        (["ann", "app", "r", "soon"], "granted_at is no time from 2019 on in seconds, milliseconds or ISO 8601"),
+        (["ann", "app", "r", "soon"], "granted_at \(ImportedTime.rule)"),
         (["ann", "app", "r", "1700000000123"], "granted_at is in milliseconds, and the column is in seconds"),
         (["ann", "app", "r", "1750000003"], "granted_at lies in the future"),
     ])
@@ -127,6 +143,62 @@ struct ImportColumnsTests {
         let columns = try columns(record("user_id", "client_id", "refresh_token", "granted_at"))
         let line = CSVRecord(line: 7, fields: fields.map { Array($0.utf8) })
         #expect(throws: BadLine(line: 7, problem: problem)) { try columns.signIn(of: line, in: .seconds) }
+    }
+
+    @Test func aTimeThatCanBeReadInTwoWaysIsRefusedWithAnExample() throws {
+        let columns = try columns(record("sub", "refresh_token", "granted_at"), clientID: "app")
+        let bad = #expect(throws: BadLine.self) { try columns.signIn(of: record("ann", "r", "03/04/2026 12:00"), in: nil) }
+        #expect(bad?.problem.contains("write 2026-04-03T12:34:56Z") == true && bad?.problem.contains("03/04/2026") == true)
+    }
+
+    /// No notification of Apple's ever meets another platform's user.
+    @Test(arguments: [
+        "17", "3f2b8c1e-9d4a-4c56-8f7e-0a1b2c3d4e5f", "apple|\(AppleUserID.example)", AppleUserID.example.uppercased(), "ann@example.com",
+        "00123.0123456789abcdef0123456789abcdef.0815", "001234-0123456789abcdef0123456789abcdef-0815",
+        "001234.0123456789abcdef0123456789abcdeg.0815",
+    ])
+    func aUserWhoIsNotApplesIsABadLine(_ user: String) throws {
+        let header = record("user_id", "refresh_token", "granted_at")
+        let line = record(user, "r", "1700000000", line: 2)
+        let bad = #expect(throws: BadLine.self) { try columns(header, clientID: "app", anyID: false).signIn(of: line, in: nil) }
+        #expect(bad?.problem == "user_id does not look like Apple's" && bad?.line == 2)
+        let shown = user.contains("@") ? "an e-mail address" : "\"\(user)\""
+        #expect(bad?.foreign == "user_id is \(shown)")
+        #expect(try columns(header, clientID: "app").signIn(of: line, in: nil).signIn.userID == user)
+    }
+
+    @Test(arguments: ["provider", "identity_provider", "auth_provider"]) func theProviderOfALineIsApple(_ name: String) throws {
+        let columns = try columns(record("sub", "refresh_token", "granted_at", name), clientID: "app", anyID: false)
+        for provider in ["apple", "Apple", "apple.com", "https://appleid.apple.com", ""] {
+            let line = record(AppleUserID.example, "r", "1700000000", provider)
+            #expect(try columns.signIn(of: line, in: nil).signIn.userID == AppleUserID.example)
+        }
+        let bad = #expect(throws: BadLine.self) {
+            try columns.signIn(of: record(AppleUserID.example, "r", "1700000000", "google"), in: nil)
+        }
+        #expect(bad?.problem == "provider is not Apple" && bad?.foreign == "provider is \"google\"")
+    }
+
+    /// The column is found by what it holds, whatever its name is.
+    @Test func theShareOfStrangersIsSaidWithAnExampleAndTheColumnThatMayBeMeant() throws {
+        let header = record("user_id", "refresh_token", "granted_at", "uid", "note")
+        var survey = ImportSurvey(columns: try columns(header, clientID: "app", anyID: false))
+        for line in 2...4 { survey.look(at: record("\(line)7", "r", "1700000000", AppleUserID.example, "x", line: line)) }
+        survey.look(at: record(AppleUserID.example, "r", "1700000000", "", "", line: 5))
+        #expect(survey.good == 1 && survey.samples.map { $0.line } == [5])
+        let words = """
+            3 of 4 lines (75 %) are not of Apple's users, and are bad ones: in line 2 user_id is "27", and Apple's look like \
+            \(AppleUserID.example). Is the column uid meant? Name it user_id. --any-id takes these lines too.
+            """
+        #expect(survey.strangers == words && survey.verdict.split(separator: "\n").contains(Substring(words)), "\(survey.verdict)")
+    }
+
+    /// A token in the wrong column is not shown.
+    @Test func aLongValueIsNotShown() throws {
+        let columns = try columns(record("user_id", "refresh_token", "granted_at"), clientID: "app", anyID: false)
+        let token = "r0123456789abcdef0123456789abcdef.0.mruv.Zw1-abcDEFabcDEF01234"
+        let bad = #expect(throws: BadLine.self) { try columns.signIn(of: record(token, "r", "1700000000"), in: nil) }
+        #expect(bad?.foreign == "user_id is a long text")
     }
 
     @Test func anotherCompanysColumnsAreRefusedInWords() {

@@ -22,7 +22,7 @@ import Testing
 
     /// Lines with tokens that Apple never issued.
     private func strangers(_ count: Int) -> String {
-        (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
+        (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined()
     }
 
     @Test(arguments: SiteDatabase.allCases) func anImportIsTriedAndToldAndDoublesNothing(on database: SiteDatabase) async throws {
@@ -172,7 +172,7 @@ import Testing
         try await Site.with { site in
             let path = site.folder.url.appending(path: "pipe").path
             #expect(mkfifo(path, 0o600) == 0)
-            let text = "sub,refresh_token\n" + (1...3000).map { "u\($0),r.\($0)\n" }.joined()
+            let text = "sub,refresh_token\n" + (1...3000).map { "\(stranger($0)),r.\($0)\n" }.joined()
             let process = try site.folder.start(
                 "import",
                 path,
@@ -226,6 +226,63 @@ import Testing
                 let (status, output) = try await site.folder.siwatch("import", path, "--yes")
                 #expect(status == 69 && output.last?.hasPrefix("siwatch: the app example is paused") == true, "\(output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 0)
+            }
+        }
+    }
+
+    /// Apple's ids stand in another column. No notification would ever meet the others, and Apple would get the tokens of other providers.
+    @Test(arguments: SiteDatabase.allCases) func aPlatformsOwnIdsAreRefused(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let lines = (1...300).map { number in
+                let identity = number > 3 ? "apple,\(stranger(number))" : "google,10203040"
+                return "\(number),com.example.app,r.\(number),1700000000,\(identity)\n"
+            }
+            let text = "user_id,client_id,refresh_token,granted_at,provider,provider_id\n" + lines.joined()
+            let path = try write(text, in: site)
+            let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--json")
+            let words = """
+                siwatch: 300 of 300 lines (100 %) are not of Apple's users, and are bad ones: in line 2 provider is "google", and Apple's look \
+                like 001234.0123456789abcdef0123456789abcdef.0815. Is the column provider_id meant? Name it user_id. --any-id takes these \
+                lines too.
+                """
+            #expect(status == 64 && output.contains(words), "\(output)")
+            #expect(output.contains("siwatch: line 2: provider is not Apple"), "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+
+            // With the right column, the lines of the other provider are left out.
+            let renamed = try write(text.replacing("user_id,", with: "id,").replacing("provider_id", with: "sub"), in: site)
+            let right = try await site.folder.siwatch("import", renamed, "--yes", "--no-trial", "--no-wait")
+            #expect(right.status == 1 && right.output.contains("siwatch: line 4: provider is not Apple"), "\(right.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 297)
+
+            let any = try await site.folder.siwatch("import", try write(text, in: site), "--yes", "--no-trial", "--no-wait", "--any-id")
+            #expect(any.status == 0, "\(any.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 597)
+        }
+    }
+
+    /// Told by SQL, as over HTTP, they are taken, and somebody hears of it.
+    @Test(arguments: SiteDatabase.allCases) func idsThatABackendTellsAndAreNotApplesAreAFinding(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            func finding() async throws -> (health: String, sentence: String?) {
+                let output = try await site.folder.siwatch("status").output
+                return (output[1], output.first { $0.contains("look like Apple's") })
+            }
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(try await finding().sentence == nil)
+                let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '17', 1700000000000)"
+                try await site.backend.execute(row)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 4)
+                let words = "1 of the newest 4 sign-ins (25 %) have a user_id that does not look like Apple's "
+                let said = try await finding()
+                #expect(said.health == "health: degraded" && said.sentence?.hasPrefix(words) == true, "\(said)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE user_id = '17'") == 1)
+                // What goes away under many good ones is a note.
+                try await site.settle(try await site.apple.signIn(20))
+                let late = try await finding()
+                #expect(late.sentence?.hasPrefix("1 of the newest 24 sign-ins (4 %)") == true, "\(late)")
+                #expect(late.health == "health: healthy")
             }
         }
     }

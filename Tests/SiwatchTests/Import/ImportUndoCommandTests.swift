@@ -18,7 +18,7 @@ import Testing
     private static let many = Length.of(6_000, full: 20_000)
 
     private func strangers(_ count: Int) -> String {
-        (1...count).map { "stranger\($0),com.example.app,r.never.\($0),1700000000\n" }.joined()
+        (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined()
     }
 
     /// Imports these lines without a trial.
@@ -133,7 +133,7 @@ import Testing
             // More than 64 KiB and a thousand lines: siwatch reads so much before it tells the first batch.
             let end = String(repeating: "x", count: 80)
             func lines(_ numbers: ClosedRange<Int>) -> Data {
-                Data(numbers.map { "stranger\($0),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
+                Data(numbers.map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
             }
             try pipe.write(contentsOf: Data(Self.header.utf8) + lines(1...1000))
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 512)
@@ -149,6 +149,28 @@ import Testing
             let sentence = "siwatch: siwatch no longer knows the lines that this command told before"
             #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        }
+    }
+
+    /// It has told all of its lines when the undo takes them back, and only then hears that no other line comes.
+    @Test(arguments: SiteDatabase.allCases) func anImportHearsAtItsEndThatItWasTakenBack(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let path = site.folder.url.appending(path: "pipe").path
+            #expect(mkfifo(path, 0o600) == 0)
+            let pipe = FileHandle(fileDescriptor: open(path, O_RDWR | O_CLOEXEC), closeOnDealloc: false)
+            let first = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
+            // Two whole batches, after the 1,000 lines and 64 KiB that siwatch reads first.
+            let end = String(repeating: "x", count: 80)
+            let lines = (1...1024).map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined()
+            try pipe.write(contentsOf: Data((Self.header + lines).utf8))
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 1024)
+            let name = String(try #require(first.output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
+            let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
+            #expect(undo.status == 0 && undo.output.joined().contains("1,024 waiting sign-ins are gone."), "\(undo.output)")
+            try pipe.close()
+            #expect(await first.exit() == 1, "\(first.output)")
+            let sentence = "siwatch: siwatch no longer knows the lines that this command told before: an undo took the import back"
+            #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
         }
     }
 
@@ -170,7 +192,7 @@ import Testing
             let text = Self.header + strangers(3000)
             let first = try await importPipe(text)
             #expect(!first.joined().contains("A pipe that began with the same 64 KiB"), "\(first)")
-            let second = try await importPipe(text + "late,com.example.app,,1700000000\n")
+            let second = try await importPipe(text + "\(stranger(9_999_999)),com.example.app,,1700000000\n")
             #expect(second.contains { $0.hasPrefix("A pipe that began with the same 64 KiB was told at ") }, "\(second)")
             let name = String(try #require(second.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
             #expect(first.contains { $0.contains(name) }, "\(first)")

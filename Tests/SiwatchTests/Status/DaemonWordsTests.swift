@@ -239,7 +239,7 @@ struct DaemonWordsTests {
                 #expect(try await !pages.get("").contains("would not start again"))
                 try FileManager.default.removeItem(at: key)
                 let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
-                #expect(gone.contains("\(key.path): there is no such file"), "\(gone)")
+                #expect(gone.contains("\(key.path) is not there"), "\(gone)")
                 let metric = "\nsiwatch_findings{severity=\"degraded\"} 1\n"
                 #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
                 let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"

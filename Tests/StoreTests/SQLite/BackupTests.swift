@@ -55,6 +55,25 @@ import Testing
         }
     }
 
+    /// A run that was cut short leaves its draft. A run that is at work holds a lock on it.
+    @Test func aDraftThatIsLeftGivesWayAndOneAtWorkDoesNot() async throws {
+        let file = try FileUnderTest()
+        let copy = try TemporaryFile()
+        let draft = URL(filePath: SQLiteStore.draft(of: copy.path))
+        try Data("half".utf8).write(to: draft)
+        try await file.sqlite.backUp(to: copy.path)
+        try SQLiteStore.verify(copy: copy.path)
+        #expect(try copy.contents().keys.sorted() == ["siwatch.sqlite"])
+
+        let other = try TemporaryFile()
+        let otherDraft = SQLiteStore.draft(of: other.path)
+        let descriptor = open(otherDraft, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(descriptor) }
+        try #require(flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+        await #expect(throws: BackupError.exists(path: otherDraft)) { try await file.sqlite.backUp(to: other.path) }
+        #expect(FileManager.default.fileExists(atPath: otherDraft) && !FileManager.default.fileExists(atPath: other.path))
+    }
+
     @Test func anAppHasItsNewNameEverywhere() async throws {
         let file = try FileUnderTest()
         try await file.store.signIn(token: "r")

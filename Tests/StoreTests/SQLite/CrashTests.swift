@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 import GRDB
 import Testing
 
@@ -26,6 +27,17 @@ import Testing
         let migrated = try FileUnderTest(file.copy())
         #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
         try pool.close()
+    }
+
+    /// Killed before the new file had its name. No empty file is left, which would look like a database that was lost.
+    @Test func beforeTheFileHasItsName() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try Data("half".utf8).write(to: URL(filePath: file.path + ".new"))
+        #expect(try DatabaseFile(path: file.path).inspect() == .none)
+        try DatabaseFile(path: file.path).createIfMissing()
+        #expect(DatabaseFile(path: file.path).hasOurMark)
+        #expect(try file.contents().keys.sorted() == ["siwatch.sqlite"])
     }
 
     /// Killed during a migration by a newer siwatch. The file's header is older than the log's content.
