@@ -72,7 +72,7 @@ extension NotificationClaims {
         let (issuedAt, latest) = (try claims.date("iat"), max(now, appleTime))
         guard issuedAt <= max(receivedAt, latest).advanced(by: skew) else { throw .notYetIssued(retryAt: now.advanced(by: .seconds(60))) }
         guard claims["exp"] != nil else { return issuedAt }
-        let (expiry, came) = (try claims.date("exp"), min(receivedAt, latest))
+        let (expiry, came) = (try claims.date("exp"), min(receivedAt, appleTime))
         guard came < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
         return issuedAt
     }

@@ -92,7 +92,9 @@ package struct AppleTokenEndpoint: TokenEndpoint {
             )
             let said = answer(response)
             // The answer may have shown that our clock is ahead of Apple's. Then the secret was one from the future, and the next is not.
-            if case .misconfigured = said, !isRepeat, let next = try? await secrets.secret(for: clientID), next.secret != clientSecret {
+            if case .misconfigured = said, !isRepeat, let next = try? await secrets.secret(for: clientID), next.secret != clientSecret,
+                next.identity == identity
+            {
                 return await ask(endpoint, of: clientID, parameters, secrets: sent, isRepeat: true, answer: answer)
             }
             return EndpointResponse(said, by: identity, date: response.response.date)

@@ -109,9 +109,9 @@ package final class ClientSecrets: Sendable {
         let secret: Secret
         let at: Timestamp
 
-        /// Whether it is in the first half of its life. A time in the future is from before the clock was set back.
+        /// Whether it is in the first half of its life, and no secret from the future.
         func isFresh(at now: Timestamp) -> Bool {
-            at <= now && now < at.advanced(by: ClientSecrets.lifetime / 2)
+            at <= now.advanced(by: ClientSecrets.backdating) && now < at.advanced(by: ClientSecrets.lifetime / 2)
         }
     }
 }

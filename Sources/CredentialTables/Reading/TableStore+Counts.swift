@@ -99,7 +99,7 @@ extension TableStore {
                   FROM (SELECT client_id, reason, COUNT(*) AS rejected, CAST(SUM(COUNT(*)) OVER (PARTITION BY client_id) AS BIGINT) AS settled
                           FROM (SELECT client_id, reason, settled_at FROM grant_log ORDER BY id DESC LIMIT 1000) AS newest
                          WHERE settled_at > $1 GROUP BY client_id, reason) AS counted
-                 WHERE reason IS NOT NULL AND rejected >= 5 AND rejected * 5 >= settled * 4 ORDER BY client_id
+                 WHERE reason NOT IN ('unknown_token_key', 'unreadable_token') AND rejected >= 5 AND rejected * 5 >= settled * 4 ORDER BY client_id
                 """,
                 time
             )

@@ -68,11 +68,12 @@ package struct RevocationRows<Connection: TableConnection> {
         case .again(let credential, let wantedAt, let token):
             let request = try connection.fetchOne(
                 """
-                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at) VALUES ($1, $2, $3, $3, $4)
+                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at) VALUES ($1, $2, $3, $4, $5)
                 RETURNING id
                 """,
                 credential.clientID,
                 credential.userID,
+                now,
                 wantedAt,
                 token.map { _ in now }
             )

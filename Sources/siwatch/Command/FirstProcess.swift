@@ -19,7 +19,7 @@ enum FirstProcess {
     /// of the first process. Nil in any other process.
     static var orphans: Recurring? {
         guard getpid() == 1 else { return nil }
-        // It may take the end of a parser from its reader, who then goes by the output.
+        // It may take a process from the one who waits for it, who goes by what the process says.
         return Recurring(every: .seconds(10), onFailure: { _ in }) {
             while waitpid(-1, nil, WNOHANG) > 0 {}
         }

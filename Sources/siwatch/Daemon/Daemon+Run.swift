@@ -96,7 +96,7 @@ extension Daemon {
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
         let overQueues: [any Service] = [
             loop(queues.codes, on: queueWakeups.codes), loop(queues.grants, on: queueWakeups.grants, mayClaim: knowsTime),
-            loop(queues.notifications, on: queueWakeups.notifications), loop(queues.revocations, on: queueWakeups.revocations),
+            loop(queues.notifications, on: queueWakeups.notifications), loop(queues.revocations, on: queueWakeups.revocations, mayClaim: knowsTime),
             requests(queueWakeups.operatorRequests, progress),
         ]
         let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }

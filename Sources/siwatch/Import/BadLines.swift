@@ -3,6 +3,17 @@
 
 import Foundation
 
+/// What is wrong with a line of a file.
+struct BadLine: Error, Equatable {
+    var line: Int
+    /// Without a value of the line, because a token may stand in the wrong column.
+    var problem: String
+    /// What is not Apple's: the name of a column and what it holds; nil if something else is wrong.
+    var foreign: String?
+
+    var text: String { "line \(line): \(problem)" }
+}
+
 /// The lines of a file that were left out: the first of them here, all of them in a file if the operator names one.
 final class BadLines {
     private(set) var count = 0

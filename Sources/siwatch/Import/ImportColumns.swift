@@ -4,17 +4,6 @@
 import CredentialCore
 import CredentialMonitor
 
-/// What is wrong with a line of a file.
-struct BadLine: Error, Equatable {
-    var line: Int
-    /// Without a value of the line, because a token may stand in the wrong column.
-    var problem: String
-    /// What is not Apple's: the name of a column and what it holds; nil if something else is wrong.
-    var foreign: String?
-
-    var text: String { "line \(line): \(problem)" }
-}
-
 /// Which columns of a file mean what, by its first line.
 struct ImportColumns {
     enum Role: String, CaseIterable {

@@ -55,6 +55,7 @@ struct HostCommand {
         let mistakes = output.split(separator: "\n").filter {
             !$0.hasPrefix("warning: ") && !$0.hasSuffix("siwatch migrate brings it up to date")
         }
+        if output.isEmpty { return "exit code \(status)" }
         return mistakes.isEmpty ? nil : mistakes.joined(separator: "; ").printable
     }
 }

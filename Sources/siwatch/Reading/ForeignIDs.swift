@@ -22,6 +22,6 @@ struct ForeignIDs {
         let share = "\(foreign.grouped) of the newest \(signIns.counted("sign-in")) (\(max(foreign * 100 / signIns, 1)) %)"
         let sentence = "\(share) have a user_id that does not look like Apple's (\(AppleUserID.example)): no withdrawal meets them"
         let remedy = "let the backend tell the sub of the id_token; siwatch forget ID erases a wrong one"
-        return Finding(foreign * 10 < signIns ? .note : .degraded, sentence, remedy: remedy)
+        return Finding(foreign < 5 || foreign * 10 < signIns ? .note : .degraded, sentence, remedy: remedy)
     }
 }

@@ -28,7 +28,9 @@ extension StatusReport {
         }
         if daemon == nil, isRunning, daemonSilence == nil {
             let sentence = "siwatch runs and cannot be asked, so the tables alone speak"
-            findings.append(Finding(.degraded, ([sentence] + barriers).joined(separator: "; "), runbook: "siwatchnotready"))
+            // A server is asked from hosts without a siwatch too.
+            let severity = postgresql == nil ? Finding.Severity.degraded : .note
+            findings.append(Finding(severity, ([sentence] + barriers).joined(separator: "; "), runbook: "siwatchnotready"))
         }
         findings += daemonSilence.map { [$0] } ?? []
         findings += lanesWithoutOwner.map { lane in
@@ -57,7 +59,7 @@ extension StatusReport {
         if let trouble = daemon.keyFileTrouble {
             let sentence = "siwatch goes on with the sealing key of its start, and would not start again: \(trouble)"
             findings.append(
-                Finding(.degraded, sentence, remedy: "put the key file back, from where its copy is kept", runbook: "siwatchfinding")
+                Finding(.degraded, sentence, remedy: "make the key file as it was", runbook: "siwatchfinding")
             )
         }
         if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
@@ -230,7 +232,7 @@ extension StatusReport {
             }
             if app.unproven > 0 {
                 // Few users come back, and an app without tokens proves none of them.
-                let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended
+                let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && !acceptedAt.isEmpty
                 let percent = app.unproven * 100 / max(app.ended, 1)
                 let back = "\(app.unproven) (\(percent) %) came back by a sign-in that nothing at Apple proves"
                 let sentence = "\(name): of \(app.ended.counted("user")) whom Apple has signed out, \(back)"

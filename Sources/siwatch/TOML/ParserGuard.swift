@@ -27,7 +27,7 @@ enum ParserGuard {
             _exit(78)
         }
         action.sa_flags = SA_ONSTACK
-        let earlier = [SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGXCPU].map { signal in
+        let earlier = [SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGXCPU].map { signal in
             var earlier = sigaction()
             sigaction(signal, &action, &earlier)
             return (signal, earlier)
@@ -71,6 +71,7 @@ enum ParserGuard {
         let text = String(decoding: (try? FileHandle.standardInput.readToEnd()) ?? Data(), as: UTF8.self)
         // What is wrong with it is said by the process that asks.
         _ = try? parse(text, at: "")
+        write(STDOUT_FILENO, ".", 1)
         exit(0)
     }
 
@@ -86,8 +87,11 @@ enum ParserGuard {
             posix_spawn_file_actions_destroy(&actions)
             posix_spawnattr_destroy(&attributes)
         }
+        // Its word tells, because in a container somebody else may take its exit code.
+        let word = Pipe()
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, path, O_RDONLY, 0)
-        for output in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0) }
+        posix_spawn_file_actions_adddup2(&actions, word.fileHandleForWriting.fileDescriptor, STDOUT_FILENO)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         // Some descriptors do not close themselves, for instance SwiftNIO's.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > STDERR_FILENO { posix_spawn_file_actions_addclose(&actions, descriptor) }
@@ -100,11 +104,13 @@ enum ParserGuard {
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         var arguments = trial.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
-        var (process, status): (pid_t, Int32) = (0, 0)
+        var process = pid_t()
         let result = posix_spawn(&process, "/proc/self/exe", &actions, &attributes, &arguments, environ)
         guard result == 0 else { throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(systemError(result))") }
-        while waitpid(process, &status, 0) < 0, errno == EINTR {}
-        guard status == 0 else {
+        try? word.fileHandleForWriting.close()
+        let said = try? word.fileHandleForReading.readToEnd()
+        while waitpid(process, nil, 0) < 0, errno == EINTR {}
+        guard said == Data(".".utf8) else {
             throw ConfigurationMistake(place: .file, problem: "cannot be read as TOML: its parser died of it in another process")
         }
     }

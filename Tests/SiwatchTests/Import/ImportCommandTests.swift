@@ -264,26 +264,36 @@ import Testing
     /// Told by SQL, as over HTTP, they are taken, and somebody hears of it.
     @Test(arguments: SiteDatabase.allCases) func idsThatABackendTellsAndAreNotApplesAreAFinding(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
-            func finding() async throws -> (health: String, sentence: String?) {
-                let output = try await site.folder.siwatch("status").output
-                return (output[1], output.first { $0.contains("look like Apple's") })
+            func finding() async throws -> Said.Finding? {
+                let text = try await site.folder.siwatch("status", "--json").output.joined()
+                return try JSONDecoder().decode(Said.self, from: Data(text.utf8)).findings.first { $0.sentence.contains("look like Apple's") }
             }
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(3))
-                #expect(try await finding().sentence == nil)
-                let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '17', 1700000000000)"
-                try await site.backend.execute(row)
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 4)
-                let words = "1 of the newest 4 sign-ins (25 %) have a user_id that does not look like Apple's "
-                let said = try await finding()
-                #expect(said.health == "health: degraded" && said.sentence?.hasPrefix(words) == true, "\(said)")
+                #expect(try await finding() == nil)
+                for id in 11...17 {
+                    let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '\(id)', 1700000000000)"
+                    try await site.backend.execute(row)
+                }
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 10)
+                let words = "7 of the newest 10 sign-ins (70 %) have a user_id that does not look like Apple's "
+                let said = try #require(try await finding())
+                #expect(said.severity == "degraded" && said.sentence.hasPrefix(words), "\(said)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE user_id = '17'") == 1)
                 // What goes away under many good ones is a note.
-                try await site.settle(try await site.apple.signIn(20))
-                let late = try await finding()
-                #expect(late.sentence?.hasPrefix("1 of the newest 24 sign-ins (4 %)") == true, "\(late)")
-                #expect(late.health == "health: healthy")
+                try await site.settle(try await site.apple.signIn(90))
+                let late = try #require(try await finding())
+                #expect(late.severity == "note" && late.sentence.hasPrefix("7 of the newest 100 sign-ins (7 %)"), "\(late)")
             }
+        }
+    }
+
+    private struct Said: Decodable {
+        var findings: [Finding]
+
+        struct Finding: Decodable, Equatable {
+            var severity: String
+            var sentence: String
         }
     }
 

@@ -240,7 +240,7 @@ struct DaemonWordsTests {
                 try FileManager.default.removeItem(at: key)
                 let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
                 #expect(gone.contains("\(key.path) is not there"), "\(gone)")
-                let metric = "\nsiwatch_findings{severity=\"degraded\"} 1\n"
+                let metric = "\nsiwatch_findings{severity=\"down\"} 0\n"
                 #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
                 let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
                 for (text, isSaid) in [(other, true), (other + good, false)] {
