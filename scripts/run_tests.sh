@@ -13,7 +13,7 @@ cd "$root"
 log="$root/.build/test.log"
 failed="$root/.build/test.failed"
 PATH="$root/.build/tools:$PATH"
-SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=10
+SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=12
 export PATH SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH
 
 rm -f "$failed"
