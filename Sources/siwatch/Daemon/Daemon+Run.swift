@@ -91,12 +91,13 @@ extension Daemon {
                 executors: executors
             )
         }
-        // A clock that is ahead would take sign-ins before their time.
+        // A clock that is ahead would take sign-ins before their time, and a request to revoke for a sign-in after it.
         let knowsTime: @Sendable () -> Bool = { [apple, context] in apple.wasAsked && context.membership.hearsOthers() }
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
         let overQueues: [any Service] = [
             loop(queues.codes, on: queueWakeups.codes), loop(queues.grants, on: queueWakeups.grants, mayClaim: knowsTime),
-            loop(queues.notifications, on: queueWakeups.notifications), loop(queues.revocations, on: queueWakeups.revocations, mayClaim: knowsTime),
+            loop(queues.notifications, on: queueWakeups.notifications),
+            loop(queues.revocations, on: queueWakeups.revocations, mayClaim: knowsTime),
             requests(queueWakeups.operatorRequests, progress),
         ]
         let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }

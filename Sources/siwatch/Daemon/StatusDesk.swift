@@ -67,7 +67,8 @@ actor StatusDesk {
     /// Counts the findings for the metric.
     nonisolated var examination: Recurring {
         Recurring(every: .minutes(1), onFailure: { _ in }) { [context] in
-            context.telemetry.observe(findings: try await self.report().findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
+            let findings = try await self.report().findings
+            context.telemetry.observe(findings: findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
         }
     }
 

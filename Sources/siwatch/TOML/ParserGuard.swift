@@ -106,7 +106,9 @@ enum ParserGuard {
         defer { for argument in arguments { free(argument) } }
         var process = pid_t()
         let result = posix_spawn(&process, "/proc/self/exe", &actions, &attributes, &arguments, environ)
-        guard result == 0 else { throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(systemError(result))") }
+        guard result == 0 else {
+            throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(systemError(result))")
+        }
         try? word.fileHandleForWriting.close()
         let said = try? word.fileHandleForReading.readToEnd()
         while waitpid(process, nil, 0) < 0, errno == EINTR {}

@@ -57,8 +57,8 @@ import Testing
                 ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
             ]
             try await withThrowingTaskGroup(of: Void.self) { group in
-                let names = tables.map { $0["name"] as String }.enumerated().filter { Length.isFull || $0.offset % 3 == malice.turn }.map(\.element)
-                for (number, table) in names.enumerated() {
+                let own = tables.enumerated().filter { Length.isFull || $0.offset % 3 == malice.turn }
+                for (number, table) in own.map({ $0.element["name"] as String }).enumerated() {
                     // Two at a time, so that none is late for want of a processor.
                     if number > 1 { try await group.next() }
                     let folder = try site.folder.copy()

@@ -266,7 +266,8 @@ import Testing
         try await Site.with(on: database) { site in
             func finding() async throws -> Said.Finding? {
                 let text = try await site.folder.siwatch("status", "--json").output.joined()
-                return try JSONDecoder().decode(Said.self, from: Data(text.utf8)).findings.first { $0.sentence.contains("look like Apple's") }
+                let findings = try JSONDecoder().decode(Said.self, from: Data(text.utf8)).findings
+                return findings.first { $0.sentence.contains("look like Apple's") }
             }
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(3))
