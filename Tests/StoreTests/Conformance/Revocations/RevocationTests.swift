@@ -140,8 +140,8 @@ import Testing
         let told = Self.now + .hours(1)
         #expect(try await store.signIn(token: "r", now: told) == .grant(.applied, nil))
         #expect(
-            try await store.rows("SELECT client_id, user_id, requested_at, opened_at FROM revocation_queue")
-                == [["app", "user", .at(Self.asked), nil]]
+            try await store.rows("SELECT client_id, user_id, requested_at, effective_at, opened_at FROM revocation_queue")
+                == [["app", "user", .at(told), .at(Self.asked), nil]]
         )
         #expect(try await store.signIn(token: "r", now: told) == .grant(.duplicate, nil))
         #expect(try await store.count("revocation_queue") == 1)
