@@ -696,6 +696,8 @@ import Testing
             )
             try await site.folder.complete("run", "--once")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == users)
+            // An app of whose tokens Apple has never accepted one has none that could prove a sign-in.
+            try await site.backend.execute("UPDATE client SET valid_at = 1700000000000")
             let output = try await site.folder.siwatch("status", "--json").output.joined()
             let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
             let findings = try #require(status["findings"] as? [[String: Any]])
