@@ -14,7 +14,7 @@ package struct SettlementScope: Sendable {
     package private(set) var told: Set<AppUserID> = []
     /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []
-    /// Users to whom this batch brings a token. A request to revoke may name it.
+    /// Users for whom this batch has a new token. An earlier request to revoke may cover the token.
     package private(set) var bringing: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []

@@ -21,8 +21,8 @@ package struct RecentCounts<Label: Hashable & Sendable>: Sendable {
     }
 
     package mutating func note(_ label: Label, by number: Int = 1, at now: Timestamp) {
-        parts = recent(memory, at: now)
-        if parts.last.map({ $0.since.advanced(by: part) <= now }) ?? true { parts.append(Part(since: now)) }
+        let isCurrent = parts.last.map { $0.since <= now && now < $0.since.advanced(by: part) } ?? false
+        if !isCurrent { parts = recent(memory, at: now) + [Part(since: now)] }
         parts[parts.count - 1].counts[label, default: 0] += number
     }
 

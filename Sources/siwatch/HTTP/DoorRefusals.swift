@@ -37,13 +37,14 @@ final class DoorRefusals: Sendable {
     }
 
     func note(_ served: BackendAPI.Served) {
-        if served.client != nil, served.refusal == nil, served.status < 400 { state.withLockedValue { $0.hasServed = true } }
         // Strangers scan for paths, they post to Apple's, and a backend forwards what they post.
         let isForwarded = served.operation == "forwardNotification" && served.client != nil && served.status != 403
         let unnamed = served.refusal != nil && served.operation != nil ? "none" : nil
-        guard !isForwarded, served.status != 503, let client = served.client ?? unnamed, client != "apple" else { return }
+        let counted = isForwarded || served.status == 503 || served.client == "apple" ? nil : served.client ?? unnamed
         let now = clock.now
         state.withLockedValue { state in
+            if served.client != nil, served.refusal == nil, served.status < 400 { state.hasServed = true }
+            guard let client = counted else { return }
             // People's sign-ins fail as they do. If nothing at all succeeds, the backend may be at fault.
             let isPeoples = served.refusal?.hasPrefix("sign-in-rejected") == true && state.hasServed
             let refusal = isPeoples ? nil : served.refusal

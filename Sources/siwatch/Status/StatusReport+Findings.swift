@@ -232,10 +232,10 @@ extension StatusReport {
             }
             if app.unproven > 0 {
                 // Few users come back, and an app without tokens proves none of them.
-                let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && !acceptedAt.isEmpty
+                let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && provingApps.contains(app.app)
                 let percent = app.unproven * 100 / max(app.ended, 1)
-                let back = "\(app.unproven) (\(percent) %) came back by a sign-in that nothing at Apple proves"
-                let sentence = "\(name): of \(app.ended.counted("user")) whom Apple has signed out, \(back)"
+                let back = "\(app.unproven) (\(percent) %) signed in again, and no token proves it"
+                let sentence = "\(name): Apple has ended the sign-ins of \(app.ended.counted("user")); \(back)"
                 let remedy = "look who may tell sign-ins, and let backends tell each with its code or token"
                 findings.append(Finding(isMuch ? .degraded : .note, sentence, remedy: remedy))
             }

@@ -110,6 +110,7 @@ struct StatusReport: Encodable {
         let longest = configuration.refreshPolicy.longestInterval + .hours(1)
         let clients = try await store.clients().filter { watched.contains($0.clientID) }
         acceptedAt = Dictionary(clients.compactMap { client in client.validAt.map { (client.clientID, $0) } }, uniquingKeysWith: max)
+        provingApps = Set(clients.filter { $0.validAt != nil }.map(\.app))
         let unproven = clients.filter { client in client.validAt.map { $0.advanced(by: longest) < now } ?? true }
         idleClients = known?.idleClients ?? []
         unprovenClients = []
@@ -173,6 +174,8 @@ struct StatusReport: Encodable {
     private(set) var foreignIDs = ForeignIDs()
     /// When Apple last accepted a token or a code, by client. It is not in the document.
     private(set) var acceptedAt: [String: Timestamp] = [:]
+    /// Apps of which Apple has accepted a token or a code.
+    private(set) var provingApps: Set<String> = []
 
     /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
     private var idleClients: Set<String>

@@ -108,6 +108,23 @@ import Testing
         _ = try await verification.verify(payload, receivedAt: receivedAt)
     }
 
+    /// A clock of this host that is a day ahead expires nothing, once Apple's is known. Before, it does.
+    @Test func judgesExpiryByApplesClock() async throws {
+        let verification = try await Verification()
+        let appleTime = verification.clock.now
+        let receivedAt = appleTime.advanced(by: .days(2))
+        verification.clock.advance(by: .days(2))
+        let payload = Self.apple.notification()
+        let informed = AppleNotificationVerifier(
+            keys: verification.keys,
+            policy: Verification.policy,
+            clock: verification.clock.clock,
+            appleTime: { appleTime }
+        )
+        _ = try await informed.verify(payload, receivedAt: receivedAt)
+        await #expect(throws: VerificationError.self) { try await verification.verify(payload, receivedAt: receivedAt) }
+    }
+
     // MARK: Rejected
 
     struct Rejection: Sendable, CustomTestStringConvertible {

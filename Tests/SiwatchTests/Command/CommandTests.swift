@@ -682,7 +682,7 @@ import Testing
         }
     }
 
-    /// Whoever may only tell sign-ins undoes what Apple has signed.
+    /// A backend that may only tell sign-ins can undo what Apple has signed.
     @Test(arguments: [(3, "note"), (11, "degraded")])
     func signInsThatNothingProvesAreToldWithTheirShare(_ users: Int, _ severity: String) async throws {
         try await Site.with { site in
@@ -701,8 +701,8 @@ import Testing
             let output = try await site.folder.siwatch("status", "--json").output.joined()
             let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
             let findings = try #require(status["findings"] as? [[String: Any]])
-            let back = "\(users) (100 %) came back by a sign-in that nothing at Apple proves"
-            let sentence = "example: of \(users) users whom Apple has signed out, \(back)"
+            let back = "\(users) (100 %) signed in again, and no token proves it"
+            let sentence = "example: Apple has ended the sign-ins of \(users) users; \(back)"
             #expect(findings.first { $0["sentence"] as? String == sentence }?["severity"] as? String == severity, "\(output)")
         }
     }
