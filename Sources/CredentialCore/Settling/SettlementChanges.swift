@@ -68,7 +68,7 @@ package enum RevocationChange: Sendable {
     case close(ClaimedRevocationRequest, RevocationOutcome, RevocationRejection?)
     case proceed(DueRevocation, RevocationProof, due: Timestamp)
     /// A new request, as of a time, for a token that came after the requests that name it. With the token it is open already.
-    case again(CredentialID, at: Timestamp, TokenToRevoke?)
+    case again(CredentialID, at: Timestamp, TokenToRevoke?, due: Timestamp)
     /// The receipt is written. The request leaves the queue with its last token.
     case finish(DueRevocation, RevocationProof, RevocationOutcome, RevocationRejection?)
 }

@@ -9,11 +9,11 @@ extension SettlementFold {
         guard basis.heldRevocationRequests[work.id] == work.claim else { return .superseded }
         switch verdict {
         case .rejected(let reason): return close(work, .rejected, reason)
-        case .accepted(let time): return open(work, lookedAt: time)
+        case .accepted(let time, let knowsTime): return open(work, lookedAt: time, knowsTime: knowsTime)
         }
     }
 
-    private mutating func open(_ work: ClaimedRevocationRequest, lookedAt: Timestamp) -> Settled {
+    private mutating func open(_ work: ClaimedRevocationRequest, lookedAt: Timestamp, knowsTime: Bool) -> Settled {
         guard let credential = work.credential else { return close(work, .rejected, .malformed) }
         // The request's client is configured, so the store is about to learn of it.
         guard let app = apps[credential.clientID] else { return postpone(work, for: SettlementRules.unknownClientRetry) }
@@ -23,7 +23,7 @@ extension SettlementFold {
         let signIns = holdings.compactMap(\.record.credential.grantedAt)
         let wantedAt = work.effectiveAt ?? effectiveTime(of: work, lookedAt: lookedAt, knowing: signIns + waiting.map(\.grantedAt))
         var work = work
-        work.effectiveAt = wantedAt
+        if knowsTime { work.effectiveAt = wantedAt }
         let hasSignedIn = signIns.contains { $0 > wantedAt }
         if hasSignedIn { return close(work, .superseded) }
         // A newer row may turn out to be no sign-in: Apple may refuse its code, its token may have been told before, or siwatch may reject
@@ -41,7 +41,11 @@ extension SettlementFold {
                 TokenToRevoke(credential.formerToken, at: holding.clientID, standing: former, verifiedTeam: credential.formerVerifiedTeam),
             ].compactMap(\.self)
         }
-        guard !tokens.isEmpty else { return close(work, .noToken) }
+        guard !tokens.isEmpty else {
+            // It may name tokens that are told later, so it must not count from a time to come. Of a token, Apple's first answer gives the time.
+            return knowsTime ? close(work, .noToken) : postpone(work, for: SettlementRules.repeatedRevocationRetry)
+        }
+        work.effectiveAt = wantedAt
         // If two requests name a token, one proof is enough. A request that a sign-in has overtaken proves nothing any more.
         let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signIns.max(), than: $0.value) }
         let newTokens = tokens.filter { atWork[$0.key] == nil }
@@ -110,7 +114,9 @@ extension SettlementFold {
         let isOpen = known.newestWithToken.map { token.key.grantedAt <= $0 } ?? false
         let opened = isOpen ? TokenToRevoke(token, at: credential.clientID, standing: standing, verifiedTeam: teamID) : nil
         if let opened { basis.tokensBeingRevoked[id, default: [:]][opened.key] = wantedAt }
-        changes.queueRows.append(.revocation(.again(credential, at: wantedAt, opened)))
+        let isImport = teamID == nil && token.key.grantedAt.duration(to: now) > SettlementRules.longestWaitForGrant
+        let due = isImport ? now.advanced(by: SettlementRules.longestRestOfImport) : now
+        changes.queueRows.append(.revocation(.again(credential, at: wantedAt, opened, due: due)))
     }
 
     // MARK: A token

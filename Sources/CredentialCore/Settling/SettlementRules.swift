@@ -69,6 +69,8 @@ package struct SettlementRules: Sendable {
     package static let longestSignInRetry = Duration.seconds(60)
     /// How often siwatch looks at a request to revoke while another request revokes its tokens.
     package static let repeatedRevocationRetry = Duration.seconds(30)
+    /// How long a request for a token of an import waits for later lines, one of which may be a newer sign-in of the user.
+    package static let longestRestOfImport = Duration.seconds(3600)
     /// How long after a rejection the notification that explains it may come.
     package static let longestWaitForNotification = Duration.seconds(3600)
 }

@@ -58,6 +58,12 @@ package struct ClockTrust: Sendable {
         return hasSteppedSinceApple ? min(wall, time) : time
     }
 
+    /// Whether `appleTime` is Apple's, to `largestSkew` if no answer of the last week was exact.
+    package mutating func knowsAppleTime(wall: Timestamp, uptime: Duration) -> Bool {
+        let isRight = look(wall: wall, uptime: uptime) == nil
+        return Self.carry(exact, to: uptime) != nil || isRight && Self.carry(apple, to: uptime) != nil
+    }
+
     private static func carry(_ apple: (date: Timestamp, uptime: Duration)?, to uptime: Duration) -> Timestamp? {
         guard let apple, uptime - apple.uptime < longestMemory else { return nil }
         return apple.date.advanced(by: uptime - apple.uptime)

@@ -26,11 +26,12 @@ package enum Queue: String, Sendable, CaseIterable {
         }
     }
 
-    /// Longer than a row waits for an unpublished key (11 minutes) or an unconfigured client. A later due time came from a clock that has
-    /// since been set back.
+    /// Longer than a row waits for an unpublished key (11 minutes), an unconfigured client or the rest of an import. A later due time came
+    /// from a clock that has since been set back.
     package var longestDelay: Duration {
         switch self {
-        case .notification, .revocation: .seconds(900)
+        case .notification: .seconds(900)
+        case .revocation: SettlementRules.longestRestOfImport + .seconds(900)
         case .grant: SettlementRules.waitingGrantRetry + .seconds(900)
         }
     }

@@ -140,8 +140,9 @@ package enum NewerSignIn: Sendable, Equatable {
 }
 
 package enum RevocationRequestVerdict: Sendable, Equatable {
-    /// siwatch may revoke the tokens of the request, if there are any. It looked at the request at `time`, by Apple's clock.
-    case accepted(at: Timestamp)
+    /// siwatch may revoke the tokens of the request, if there are any. It looked at the request at this time, by Apple's clock if it knows
+    /// that, otherwise by its own, which may be ahead.
+    case accepted(at: Timestamp, knowsTime: Bool = true)
     case rejected(RevocationRejection)
 }
 

@@ -39,6 +39,11 @@ package final class ClockGuard: Sendable {
         state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) }
     }
 
+    /// Whether Apple has been heard, so that `appleTime` is not only our own.
+    package var knowsAppleTime: Bool {
+        state.withLockedValue { $0.trust.knowsAppleTime(wall: clock.now, uptime: uptime()) }
+    }
+
     /// Whether the clock has stepped and Apple has not been heard since.
     package var hasSteppedSinceApple: Bool {
         look()

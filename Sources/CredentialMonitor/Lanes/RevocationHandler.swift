@@ -137,7 +137,8 @@ package struct RevocationHandler: WorkHandler {
         guard let (app, _) = apps.values.first(where: { $0.app.clientIDs.contains(credential.clientID) }) else {
             return .rejected(.unknownClient)
         }
-        return app.mayRevoke ? .accepted(at: clockGuard?.appleTime ?? clock.now) : .rejected(.revocationsDisabled)
+        guard app.mayRevoke else { return .rejected(.revocationsDisabled) }
+        return .accepted(at: clockGuard?.appleTime ?? clock.now, knowsTime: clockGuard?.knowsAppleTime ?? true)
     }
 
     // MARK: A token

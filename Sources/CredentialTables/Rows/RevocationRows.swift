@@ -21,7 +21,7 @@ package struct RevocationRows<Connection: TableConnection> {
     package func write(_ change: RevocationChange) throws -> Bool {
         switch change {
         case .open(let work, let credential, let tokens):
-            for token in tokens { try insert(token, for: work.id, of: credential.userID, at: work.effectiveAt) }
+            for token in tokens { try insert(token, for: work.id, of: credential.userID, at: work.effectiveAt, due: now) }
             try connection.execute(
                 "UPDATE revocation_queue SET effective_at = $1, opened_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
                 work.effectiveAt,
@@ -65,19 +65,20 @@ package struct RevocationRows<Connection: TableConnection> {
             // The settlement holds the claim, so the row is there.
             try connection.execute("DELETE FROM revocation_queue WHERE id = $1", work.id)
             return true
-        case .again(let credential, let wantedAt, let token):
+        case .again(let credential, let wantedAt, let token, let due):
             let request = try connection.fetchOne(
                 """
-                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at) VALUES ($1, $2, $3, $4, $5)
-                RETURNING id
+                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at, due_at)
+                VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
                 """,
                 credential.clientID,
                 credential.userID,
                 now,
                 wantedAt,
-                token.map { _ in now }
+                token.map { _ in now },
+                due
             )
-            if let token, let request { try insert(token, for: request.integer(at: 0), of: credential.userID, at: wantedAt) }
+            if let token, let request { try insert(token, for: request.integer(at: 0), of: credential.userID, at: wantedAt, due: due) }
             return false
         case .proceed(let work, let proof, let due):
             try save(proof, of: work, due: due)
@@ -88,7 +89,13 @@ package struct RevocationRows<Connection: TableConnection> {
         }
     }
 
-    private func insert(_ token: TokenToRevoke, for request: Int64, of userID: String, at wantedAt: Timestamp?) throws {
+    private func insert(
+        _ token: TokenToRevoke,
+        for request: Int64,
+        of userID: String,
+        at wantedAt: Timestamp?,
+        due: Timestamp
+    ) throws {
         let client = directory.client(token.clientID)
         try connection.execute(
             """
@@ -106,7 +113,7 @@ package struct RevocationRows<Connection: TableConnection> {
             token.sealed.bytes,
             token.standing.rawValue,
             token.verifiedTeam,
-            now
+            due
         )
     }
 

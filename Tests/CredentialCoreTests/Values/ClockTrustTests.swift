@@ -19,6 +19,10 @@ struct ClockTrustTests {
             mutating get { trust.look(wall: wall, uptime: uptime) }
         }
 
+        var knowsApple: Bool {
+            mutating get { trust.knowsAppleTime(wall: wall, uptime: uptime) }
+        }
+
         var byApple: Timestamp {
             mutating get { trust.appleTime(wall: wall, uptime: uptime) }
         }
@@ -115,7 +119,9 @@ struct ClockTrustTests {
     func applesTimeIsThatOfItsLastAnswer(_ skew: Duration) {
         var clocks = Clocks()
         #expect(clocks.byApple == clocks.wall)
+        #expect(clocks.knowsApple == false)
         clocks.hearApple(ahead: skew)
+        #expect(clocks.knowsApple == true)
         clocks.hearApple(ahead: .seconds(7), isExact: false)
         #expect(clocks.byApple == clocks.wall.advanced(by: skew))
         clocks.step(by: .seconds(60))
@@ -130,6 +136,18 @@ struct ClockTrustTests {
         #expect(clocks.byApple == clocks.wall.advanced(by: skew), "heard after the step")
         clocks.pass(.seconds(7 * 86_400))
         #expect(clocks.byApple == clocks.wall, "a week ago")
+        #expect(clocks.knowsApple == false)
+    }
+
+    @Test func aSlowAnswerTellsTheTimeOfARightClockOnly() {
+        var clocks = Clocks()
+        clocks.pass(ClockTrust.hold)
+        #expect(clocks.doubt == nil)
+        #expect(clocks.knowsApple == false)
+        clocks.hearApple(ahead: .seconds(-301), isExact: false)
+        #expect(clocks.knowsApple == false)
+        clocks.hearApple(ahead: .seconds(-299), isExact: false)
+        #expect(clocks.knowsApple == true)
     }
 
     /// NTP slews, and clocks drift.

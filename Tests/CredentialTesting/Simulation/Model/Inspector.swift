@@ -256,14 +256,14 @@ struct Inspector {
              UNION ALL SELECT 'the first check of ' || user_id FROM credential
                         WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
              UNION ALL SELECT 'code ' || id FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at > ?6
-             UNION ALL SELECT 'request ' || id || ' to revoke' FROM revocation_queue WHERE opened_at IS NULL AND due_at > ?2
+             UNION ALL SELECT 'request ' || id || ' to revoke' FROM revocation_queue WHERE opened_at IS NULL AND due_at > ?8
              UNION ALL SELECT 'the revocation of ' || user_id FROM revocation WHERE due_at > ?7
              UNION ALL SELECT 'the rejection of ' || user_id FROM credential WHERE pending_since IS NOT NULL AND due_at IS NULL
             """,
             [
                 furthest.milliseconds, now.advanced(by: .seconds(900)).milliseconds, now.advanced(by: .seconds(21_600)).milliseconds,
                 now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds, now.advanced(by: .seconds(300)).milliseconds,
-                now.advanced(by: .seconds(7_200)).milliseconds,
+                now.advanced(by: .seconds(7_200)).milliseconds, now.advanced(by: .seconds(4_500)).milliseconds,
             ]
         ).first.map { $0[0] as String }
         return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead, or never") }

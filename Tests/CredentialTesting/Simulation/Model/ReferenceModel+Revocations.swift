@@ -191,8 +191,10 @@ extension ReferenceModel {
 
     // MARK: Requests
 
-    /// - Parameter lookedAt: by Apple's clock, as the process knows it.
-    mutating func settle(_ work: ClaimedRevocationRequest, lookedAt: Timestamp, at now: Timestamp) -> Settled {
+    /// - Parameters:
+    ///   - lookedAt: by Apple's clock, as the process knows it.
+    ///   - knowsTime: whether the process has heard Apple. If not, its clock may be ahead, and a request without a token waits.
+    mutating func settle(_ work: ClaimedRevocationRequest, lookedAt: Timestamp, knowsTime: Bool, at now: Timestamp) -> Settled {
         guard let row = requestRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
             return .superseded
         }
@@ -202,13 +204,14 @@ extension ReferenceModel {
         guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
         let waiting = waiting(beside: credential, after: .earliest, at: now)
         let wantedAt = row.effectiveAt ?? effectiveTime(of: row, lookedAt: lookedAt, waiting)
-        requestRows[work.id]!.effectiveAt = wantedAt
+        if knowsTime { requestRows[work.id]!.effectiveAt = wantedAt }
         if hasSignedIn(credential, after: wantedAt) { return close(work.id, credential, .superseded) }
         // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
         if waiting.contains(where: { $0.grantedAt > wantedAt }) { return .postponed }
         if isWorthWaiting(for: waiting, since: wantedAt, at: now) { return .postponed }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
-        if tokens.isEmpty { return close(work.id, credential, .noToken) }
+        if tokens.isEmpty { return knowsTime ? close(work.id, credential, .noToken) : .postponed }
+        requestRows[work.id]!.effectiveAt = wantedAt
         // Revocations that a sign-in has overtaken prove nothing any more.
         let open = revocations.values.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }
             .map(\.token)

@@ -100,7 +100,7 @@ extension Simulation {
         _ = try await follow(flight.work, of: flight.app)
     }
 
-    private func hear(_ date: Timestamp?) {
+    func hear(_ date: Timestamp?) {
         guard let date else { return }
         process.appleClock.observe(date, after: .zero)
         world.with { ($0.heardAppleAt, $0.clockWasSetSinceApple) = ($0.truth, false) }

@@ -124,7 +124,9 @@ extension Simulation {
         try await world.call { try await store.sweep(at: now) }
     }
 
+    /// Apple's keys come with its date, whatever becomes of tokens.
     mutating func fetchSigningKeys() async throws {
+        hear(truth.second)
         let (keys, isNew) = world.with { state in
             let keys = Set((1...state.apple.signingKey).map { "key\($0)" })
             return (keys, keys != state.knownKeys)

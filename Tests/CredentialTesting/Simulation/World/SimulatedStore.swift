@@ -274,8 +274,9 @@ extension SimulatedWorld.State {
             case .revocationRequest(let work, let verdict):
                 // The process knows Apple's clock to a second or two, or goes by its own.
                 let latest = max(truth, now).advanced(by: .seconds(2))
-                let lookedAt = if case .accepted(let time) = verdict { min(time, latest) } else { now }
-                expected = [model.settle(work, lookedAt: lookedAt, at: now)]
+                let (lookedAt, knowsTime) =
+                    if case .accepted(let time, let knowsTime) = verdict { (min(time, latest), knowsTime) } else { (now, true) }
+                expected = [model.settle(work, lookedAt: lookedAt, knowsTime: knowsTime, at: now)]
                 note("request \(work.id) to revoke: \(result)")
             case .revocation(let work, _):
                 expected = settled(work, result, at: now)

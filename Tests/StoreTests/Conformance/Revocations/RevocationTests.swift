@@ -145,16 +145,55 @@ import Testing
         )
         #expect(try await store.signIn(token: "r", now: told) == .grant(.duplicate, nil))
         #expect(try await store.count("revocation_queue") == 1)
-        let request = try #require(try await claimRequests(store, at: told).first)
+        #expect(try await claimRequests(store, at: told + .minutes(59)).isEmpty, "a later line may be a newer sign-in")
+        let end = told + .hours(1)
+        let request = try #require(try await claimRequests(store, at: end).first)
         let brake = RevocationBrakeRules(maxRequests: 0)
-        let held = try await store.settle([.revocationRequest(request, .accepted(at: told))], at: told, brake: brake)
+        let held = try await store.settle([.revocationRequest(request, .accepted(at: end))], at: end, brake: brake)
         #expect(held.results == [.heldBack(setsBrake: true)])
-        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: told) == .revocationsReleased(count: 1, left: 0))
-        let confirmed = try #require(try await claimRequests(store, at: told).first)
-        #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: told)), at: told) == .postponed)
-        try await proveAll(store, at: told)
+        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: end) == .revocationsReleased(count: 1, left: 0))
+        let confirmed = try #require(try await claimRequests(store, at: end).first)
+        #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: end)), at: end) == .postponed)
+        try await proveAll(store, at: end)
         #expect(try await outcomes(store) == ["no_token", "proved"])
         #expect(try await states(store) == [Self.revoked(at: "app")])
+    }
+
+    /// An import tells a user's sign-in of before the request, and minutes later that of after it.
+    @Test(arguments: StoreKind.allCases, [false, true])
+    func aLaterLineOfAnImportIsSeenBeforeATokenOfAnEarlierOneIsRevoked(_ kind: StoreKind, _ isProved: Bool) async throws {
+        let store = try kind.make()
+        if isProved {
+            try await open(store, clients: "app")
+            try await proveAll(store)
+        } else {
+            try await askInVain(store)
+        }
+        let told = Self.now + .hours(1)
+        try await store.signIn(token: "old", at: Self.asked - .minutes(1), now: told)
+        #expect(try await store.count("revocation") == (isProved ? 1 : 0))
+        #expect(try await claimTokens(store, at: told + .minutes(30)).isEmpty)
+        try await store.signIn(token: "new", at: Self.asked + .minutes(1), now: told + .minutes(30))
+        let end = told + .hours(1)
+        for request in try await claimRequests(store, at: end) {
+            #expect(try await store.settle(.revocationRequest(request, .accepted(at: end)), at: end) == .revocation(.superseded))
+        }
+        #expect(try await claimTokens(store, at: end).map(\.newerSignIn) == (isProved ? [.known] : []))
+        #expect(try await states(store) == [["app", "authorized", "granted", .at(Self.asked + .minutes(1))]])
+    }
+
+    /// Our clock is ahead, and Apple has not been heard. The user may sign in before the time that it shows.
+    @Test(arguments: StoreKind.allCases)
+    func aRequestWithoutATokenWaitsUntilSiwatchKnowsTheTime(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let ahead = Self.now + .hours(2)
+        try await store.requestRevocation(at: ahead)
+        let early = try await claimRequests(store, at: ahead)[0]
+        #expect(try await store.settle(.revocationRequest(early, .accepted(at: ahead, knowsTime: false)), at: ahead) == .postponed)
+        let later = ahead + .minutes(1)
+        let request = try await claimRequests(store, at: later)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: later) == .revocation(.noToken))
+        #expect(try await store.column("SELECT effective_at FROM revocation_log") == [.at(Self.now + SettlementRules.longestLead)])
     }
 
     /// Revoking an older token could end the consent that the user has given since.
