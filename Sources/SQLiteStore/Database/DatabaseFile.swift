@@ -253,6 +253,9 @@ package struct DatabaseFile: Sendable {
     /// moment, the next one knows whose the file is, and no empty file is left. A file that a backend has open stays the same file.
     func createIfMissing() throws {
         guard access(path, F_OK) != 0 else { return try make(as: path) }
+        // SQLite would play the log of a database that is gone into the new one.
+        unlink("\(path)-shm")
+        if access("\(path)-wal", F_OK) == 0 { try OpenFiles.displace("\(path)-wal") }
         let draft = DatabaseFile(path: "\(path).new", steps: steps)
         unlink(draft.path)
         try draft.make(as: path)

@@ -51,8 +51,11 @@ struct OpenFiles: Sendable, Equatable {
     func setAside() throws {
         let log = path + "-wal"
         guard let ours = others["-wal"], let found = try? FileIdentity(at: log), found != ours else { return }
-        let seconds = Int(Date.now.timeIntervalSince1970)
-        try FileManager.default.moveItem(atPath: log, toPath: "\(log).displaced-\(seconds)")
+        try Self.displace(log)
+    }
+
+    static func displace(_ log: String) throws {
+        try FileManager.default.moveItem(atPath: log, toPath: "\(log).displaced-\(Int(Date.now.timeIntervalSince1970))")
     }
 }
 

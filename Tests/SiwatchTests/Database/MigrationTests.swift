@@ -57,6 +57,26 @@ import Testing
         }
     }
 
+    /// Killed after its tables and before its key. Nothing is sealed yet.
+    @Test(arguments: SiteDatabase.allCases) func aFirstMigrationThatWasKilledIsRepeated(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.backend.execute("DELETE FROM secret")
+            let repeated = try await site.folder.siwatch("migrate")
+            #expect(repeated.status == 0, "\(repeated.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM secret") == 1)
+
+            // Or the first start was killed.
+            try await site.backend.execute("DELETE FROM secret")
+            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+
+            // A token is sealed.
+            try await site.backend.execute("DELETE FROM secret")
+            let (status, output) = try await site.folder.siwatch("migrate")
+            #expect(status == 78 && output.joined().contains("token-fingerprint of the table secret is gone"), "\(output)")
+        }
+    }
+
     /// The next release's first replica migrates the schema. Those of this release go on.
     @Test func aDaemonGoesOnBesideTheMigrationOfTheNextRelease() async throws {
         try await Site.with(on: .server) { site in

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 import GRDB
 import Testing
@@ -27,6 +28,44 @@ import Testing
         let migrated = try FileUnderTest(file.copy())
         #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
         try pool.close()
+    }
+
+    /// Killed at a write to the log. The next migration goes on after the last whole step.
+    @Test func atAnyWriteOfTheFirstMigration() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try DatabaseFile(path: file.path).createIfMissing()
+        let pool = try DatabasePool(path: file.path)
+        try DatabaseFile(path: file.path).migrate(pool)
+        let migrated = try file.copy()
+        defer { migrated.remove() }
+        try pool.close()
+        let name = "siwatch.sqlite-wal"
+        let log = try #require(try migrated.contents()[name])
+        // A frame has 4,120 bytes.
+        for size in stride(from: 0, through: log.count, by: 4120 * 7 + 2060) {
+            let copy = try migrated.copy()
+            defer { copy.remove() }
+            try log.prefix(size).write(to: copy.folder.appending(path: name))
+            let store = try SQLiteStore.open(DatabaseFile(path: copy.path))
+            #expect(try store.sealedSecret(named: "key") { [1] } == [1])
+            try store.close()
+            #expect(try DatabaseFile(path: copy.path).firstDamage() == nil, "\(size) bytes")
+        }
+    }
+
+    /// Somebody removes the database of a killed process, and not its log, which would destroy the new one.
+    @Test func besideTheLogOfADatabaseThatIsGone() async throws {
+        let old = try FileUnderTest()
+        let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT hex(randomblob(1000)) FROM n"
+        try await old.store.run("INSERT INTO notification_queue (payload) \(rows)")
+        let file = try old.file.copy()
+        try FileManager.default.removeItem(at: file.url)
+        let new = try FileUnderTest(file)
+        #expect(try await new.isIntact)
+        #expect(try await new.store.count("notification_queue") == 0)
+        let names = try FileManager.default.contentsOfDirectory(atPath: file.folder.path)
+        #expect(names.contains { $0.hasPrefix("siwatch.sqlite-wal.displaced-") }, "\(names)")
     }
 
     /// Killed before the new file had its name. No empty file is left, which would look like a database that was lost.
