@@ -29,11 +29,13 @@ APP, CLIENT_ID = os.environ["APP"], os.environ["CLIENT_ID"]
 engine = create_async_engine(os.environ["DATABASE_URL"], isolation_level="AUTOCOMMIT")
 is_sqlite = engine.dialect.name == "sqlite"
 
-RULE = """
+NOW = "strftime('%s', 'now') * 1000" if is_sqlite else "extract(epoch FROM now()) * 1000"
+# A time that is minutes ahead is a wrong clock's, and would outlive each revocation.
+RULE = f"""
     SELECT EXISTS (SELECT 1 FROM user_state
                     WHERE user_id = :user_id AND app = :app
                       AND (state = 'revoked' OR (state = 'notFound' AND reason = 'account_deleted'))
-                      AND changed_at > :signed_in_at)
+                      AND (changed_at > :signed_in_at OR CAST(:signed_in_at AS BIGINT) > {NOW} + 300000))
 """
 GRANT = "INSERT INTO grant_queue (client_id, authorization_code, nonce) VALUES (:client_id, :code, :nonce) RETURNING id"
 GRANT_OUTCOME = "SELECT outcome, reason, user_id, signed_in_at FROM grant_outcome WHERE id = :id"

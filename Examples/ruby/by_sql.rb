@@ -8,10 +8,11 @@ require_relative "app"
 
 # siwatch's tables. Each thread has a connection of its own.
 class Tables
+  # A time that is minutes ahead is a wrong clock's, and would outlive each revocation.
   RULE = <<~SQL
     SELECT EXISTS (SELECT 1 FROM user_state
-                    WHERE user_id = ? AND app = ? AND (state = 'revoked' OR (state = 'notFound' AND reason = 'account_deleted'))
-                      AND changed_at > ?)
+                    WHERE user_id = ?1 AND app = ?2 AND (state = 'revoked' OR (state = 'notFound' AND reason = 'account_deleted'))
+                      AND (changed_at > ?3 OR ?3 > strftime('%s', 'now') * 1000 + 300000))
   SQL
 
   def initialize(path, app, client_id)

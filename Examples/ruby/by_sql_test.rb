@@ -24,6 +24,8 @@ Dir.mktmpdir do |folder|
   raise "The trap is gone: the gem finds a user by bytes (#{trap})" unless trap == [[0]]
   raise "Tables does not find the user" unless BackendBySQL.settings.tables.ends_session?(from_a_header, 1_790_000_000_999)
   raise "Tables ends a newer session" if BackendBySQL.settings.tables.ends_session?(from_a_header, 1_790_000_001_000)
+  ahead = (Time.now.to_i + 3600) * 1000
+  raise "Tables keeps a session that is dated ahead" unless BackendBySQL.settings.tables.ends_session?(from_a_header, ahead)
 
   puts "bytes find nobody, Tables finds the user"
 end

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
 import json
+import time
 
 from accounts.models import User
 from django.conf import settings
@@ -29,6 +30,13 @@ class Sessions(TestCase):
     def test_an_older_withdrawal_does_not(self):
         self.state("revoked", "consent_revoked", 1_790_000_000_999)
         self.assertEqual(self.client.get("/me").status_code, 200)
+
+    def test_a_session_that_is_dated_ahead_ends(self):
+        session = self.client.session
+        session["signed_in_at"] = int(time.time() + 3600) * 1000
+        session.save()
+        self.state("revoked", "consent_revoked", 1_790_000_001_000)
+        self.assertEqual(self.client.get("/me").status_code, 401)
 
     def test_a_user_unknown_to_siwatch_stays(self):
         self.assertEqual(self.client.get("/me").status_code, 200)

@@ -9,7 +9,7 @@ import Testing
 @Suite(.schemas, .timeLimit(.minutes(10))) struct ReadmeTests {
     private static let values = [
         "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
-        "iat": "1790000000", "signed_in_at": "1790000000999",
+        "iat": "1790000000", "signed_in_at": "1790000000999", "now": "1790000000000",
     ]
     /// SQLite only. docs/postgresql.md has their counterparts for PostgreSQL.
     private static let forSQLite = ["unixepoch", "CAST(:body AS TEXT)"]
