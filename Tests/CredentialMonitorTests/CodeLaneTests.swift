@@ -609,6 +609,24 @@ struct CodeLaneTests {
         }
     }
 
+    @Test func aCodeThatWasClaimedBesideTheRefusedOneGoesOnWithinTwoSeconds() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            monitor.endpoint.answerCodes(.issued("ann"), .misconfigured("invalid_client"), .issued("bob"), .issued("cid"))
+            try await monitor.code("a")
+            try await monitor.settle(handler)
+            monitor.clock.advance(by: .seconds(1))
+            for code in ["b", "c"] { try await monitor.code(code) }
+            for work in try await handler.claim(upTo: 64) { try await monitor.writer.submit(handler.resolve(work)) }
+            #expect(monitor.endpoint.exchanges.count == 2)
+            for _ in 1...2 {
+                monitor.clock.advance(by: .seconds(1))
+                try await monitor.settle(handler)
+            }
+            #expect(try await monitor.grantLog() == ["applied", "applied", "applied"])
+        }
+    }
+
     @Test func whatWasClaimedBeforeThePauseIsNotSent() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"))

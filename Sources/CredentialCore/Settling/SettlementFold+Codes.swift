@@ -36,7 +36,8 @@ extension SettlementFold {
             let due = min(time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1)), end(of: work))
             return tryAgain(work, at: due, failures: work.failures + 1, isAnswerLost: isAnswerLost, detail: detail ?? work.detail)
         case .unpermitted(let time):
-            let due = time.advanced(by: AuthorizationCode.longestWait)
+            // No claim takes the code as long as the reason lasts.
+            let due = time.advanced(by: AuthorizationCode.wait(afterFailures: 1))
             return tryAgain(work, at: min(due, end(of: work)), failures: work.failures, isAnswerLost: false, detail: work.detail)
         case .unknownClient:
             return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false, detail: work.detail)
