@@ -30,7 +30,7 @@ actor AppendQueue {
                 waiting.append((request, answer))
                 guard !isWriting else { return }
                 isWriting = true
-                // Not a child of the first caller, because others wait for it as well.
+                // Not a child of the first caller, because others wait for it as well. It ends once nobody waits.
                 Task { await write() }
             }
         } catch StoreError.refused {

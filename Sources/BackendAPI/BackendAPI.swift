@@ -78,13 +78,13 @@ package struct BackendAPI: Sendable {
     /// Takes over what a reload may change.
     package func use(_ clients: [Client], requestsPerSecond: Int) {
         access.use(clients, requestsPerSecond: requestsPerSecond)
-        // Who follows changes has to show the token again. A task, because a reload waits for nobody.
+        // Who follows changes has to show the token again. A task, because a reload waits for nobody. It ends after one step.
         Task { await changes.news.letGo() }
     }
 
     /// Looks for outcomes at once, because this process has settled something.
     package func settled() {
-        // The writer does not wait for callers.
+        // A task, because the writer does not wait for callers. It ends after the look.
         Task { await signIns.outcomes.hint() }
     }
 

@@ -54,7 +54,7 @@ package struct PatientDesk: BackendDesk {
         guard open.withLockedValue({ $0 == 0 }) else { throw StoreError.unavailable("it has left an earlier question open") }
         let (answers, first) = AsyncThrowingStream.makeStream(of: Answer.self)
         let phase = NIOLockedValueBox(Phase.asked)
-        // Neither is a child of the caller, who would wait for both to end.
+        // Neither is a child of the caller, who would wait for both to end. The answer or its error ends both; the clock ends alone, too.
         let clock = Task { [patience] in
             try await Task.sleep(for: patience)
             phase.withLockedValue { phase in

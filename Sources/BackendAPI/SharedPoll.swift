@@ -36,7 +36,7 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
             waiting[key, default: []].append(Waiter(deadline: .now + limit, answer: answer))
             guard !isPolling else { return }
             isPolling = true
-            // Not a child of the first caller, because others wait for it as well.
+            // Not a child of the first caller, because others wait for it as well. It ends once nobody waits.
             Task { await poll() }
         }
     }

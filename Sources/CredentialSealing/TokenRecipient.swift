@@ -28,7 +28,7 @@ struct TokenRecipient: Sendable {
             info: Array("siwatch/token-recipient/1".utf8),
             outputByteCount: 32
         )
-        // Any 32 bytes are a private key of X25519.
+        // Any 32 bytes are a private key of X25519, so this never throws.
         key = seed.withUnsafeBytes { try! Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0) }
         id = Array(SHA256.hash(data: key.publicKey.rawRepresentation).prefix(Self.idLength))
     }

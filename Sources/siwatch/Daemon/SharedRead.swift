@@ -18,7 +18,7 @@ actor SharedRead {
         let start = ContinuousClock.now
         if !isUnderWay {
             isUnderWay = true
-            // Not a child of the reader, who does not wait for it to the end.
+            // Not a child of the reader, who does not wait for it to the end. It ends with the read.
             Task {
                 await read()
                 isUnderWay = false

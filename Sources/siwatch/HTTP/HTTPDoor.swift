@@ -50,6 +50,7 @@ struct HTTPDoor: Service {
                 try await server.run()
             } onGracefulShutdown: {
                 // Answers the requests that wait for news, so that they do not hold up the stop. A task, because the handler cannot wait.
+                // It ends after one step.
                 Task { await api.end() }
             }
         } catch let error as IOError {

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// What the process says as it ends. A signal handler has no other way to it.
+/// What the process says as it ends. A signal handler has no other way to it. Only the thread that parses writes it.
 nonisolated(unsafe) private var lastWords: UnsafeMutablePointer<CChar>?
 
 /// Meets documents at which toml++ aborts, overflows its stack or computes on and on. The known ones are refused before. The others end a
