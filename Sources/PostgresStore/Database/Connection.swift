@@ -98,7 +98,8 @@ package final class Connection {
     var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
 
     var lastMessage: String {
-        String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
+        return lines.map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }.joined(separator: "; ")
     }
 
     // MARK: Statements

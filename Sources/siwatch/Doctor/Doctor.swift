@@ -37,8 +37,12 @@ struct Doctor: AsyncParsableCommand {
             return mistakes + (await ofDaemon()).filter { !error.messages.contains($0.sentence) }
         }
         var symptoms = await ofConfiguration(configuration)
+        let isBroken = symptoms.contains { $0.verdict == .wrong }
+        // A daemon's good word may be older than what is wrong, and a bad one names the cause again.
+        let said = await ofDaemon().filter { !isBroken || $0.verdict > .ok }
+        symptoms.removeAll { symptom in said.contains { $0.sentence.hasSuffix(symptom.sentence) } }
         if let backend { symptoms += ofBackend(backend, configuration) }
-        symptoms += await ofDaemon()
+        symptoms += said
         if let user { symptoms += await ofUser(user, configuration) }
         return symptoms
     }

@@ -42,8 +42,8 @@ extension StatusReport {
             return Finding(severity, "siwatch is not ready: \(trouble)", runbook: "siwatchnotready")
         }
         if let reason = daemon.tablesUnread {
-            let figures = daemon.tablesReadAt.map { "the figures below are of \($0.text)" } ?? "there are no figures"
-            findings.append(Finding(.down, "the database does not answer, so that \(figures): \(reason)", runbook: "siwatchnotready"))
+            let figures = daemon.tablesReadAt.map { "the figures are of \($0.text)" } ?? "there are no figures"
+            findings.append(Finding(.down, "the database does not answer: \(reason); \(figures)", runbook: "siwatchnotready"))
         }
         if !daemon.reload.mistakes.isEmpty {
             let mistakes = daemon.reload.mistakes.joined(separator: "; ")

@@ -119,14 +119,20 @@ struct DaemonWordsTests {
                 _ = try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" }
                 server.takeDown()
                 let reason = "the database cannot be reached"
+                // The daemon may not know yet.
+                let early = try await site.folder.siwatch("doctor").output
+                #expect(early.contains { $0.hasPrefix("wrong ") && $0.contains(reason) }, "\(early)")
+                #expect(!early.contains { $0.contains("siwatch works") }, "\(early)")
                 let ready = try await pages.get("readyz", within: .seconds(60)) {
                     $0.contains("insert: \(reason)") && $0.contains("no progress")
                 }
                 #expect(ready.components(separatedBy: reason).count == 2 && ready.contains("no progress"), "\(ready)")
                 let page = try await pages.get("", within: .seconds(60)) {
-                    $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, so that")
+                    $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, as above")
                 }
                 #expect(page.components(separatedBy: reason).count == 2, "\(page)")
+                let doctor = try await site.folder.siwatch("doctor").output.joined(separator: "\n")
+                #expect(doctor.components(separatedBy: reason).count == 2 && !doctor.contains("directory Is"), "\(doctor)")
                 let (status, said) = try await site.folder.siwatch("health")
                 #expect(status == 2 && said.joined().hasPrefix("down: backends cannot insert: \(reason)"), "\(said)")
                 try server.bringUp()
