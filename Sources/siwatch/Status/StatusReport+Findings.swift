@@ -137,7 +137,9 @@ extension StatusReport {
                 runbook: "siwatchnothingaccepted"
             )
         }
-        if signingKeys == 0, isRunning, daemon == nil || daemon?.tablesReadAt != nil {
+        // Those of the tables may be older than what the process has fetched since its start.
+        let isNew = daemon.map { daemon in daemon.tablesReadAt.map { $0 < daemon.startedAt.advanced(by: .seconds(10)) } ?? true } ?? false
+        if signingKeys == 0, isRunning, !isNew {
             let sentence = "siwatch knows none of Apple's keys, so notifications and codes wait"
             findings.append(Finding(.down, sentence, runbook: "siwatchsigningkeysmissing"))
         } else if let at = signingKeysFetchedAt, isRunning, at < self.at.advanced(by: .hours(-6)) {
