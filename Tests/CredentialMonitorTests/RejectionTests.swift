@@ -526,7 +526,8 @@ struct RejectionTests {
             try await monitor.accept("ann")
             #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .nothingToConfirm)
             try await day(of: monitor)
-            #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .rejectionsConfirmed(pending: 1, wasOpen: false))
+            let answer = try await monitor.ask(.confirmRejections(app: Monitor.app))
+            #expect(answer == .rejectionsConfirmed(now: 1, next: 0, wasOpen: false, isPaused: false))
             try await monitor.settle(monitor.refreshHandler)
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
             #expect(asked("ann", in: monitor) == 1)
@@ -542,16 +543,37 @@ struct RejectionTests {
         }
     }
 
-    @Test func confirmClosesAndTheSameRejectionsAreBelievedOnceTheyAreRepeated() async throws {
+    @Test func confirmClosesAndOneMoreAnswerOfAppleEndsWhomTheBreakerHadSpared() async throws {
         try await Monitor.with { monitor in
+            func isMuted() async throws -> Double? {
+                await monitor.telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
+                return try monitor.metrics.expectMeter("siwatch_breaker_muted", [("app", Monitor.app)]).lastValue
+            }
             try await open(monitor, users: 100)
-            #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .rejectionsConfirmed(pending: 0, wasOpen: true))
+            #expect(try await isMuted() == 0)
+            let spared = try await monitor.store.doubtedTokens(of: Monitor.app, after: nil, upTo: 1000).map(\.userID)
+            #expect(spared.count > 20)
+            monitor.endpoint.answer(.valid, for: spared[0])
+            #expect(
+                try await monitor.ask(.confirmRejections(app: Monitor.app))
+                    == .rejectionsConfirmed(now: 0, next: spared.count, wasOpen: true, isPaused: false)
+            )
             #expect(try await !isOpen(monitor))
+            #expect(try await isMuted() == 1, "no alert contradicts the operator")
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.settle(monitor.refreshHandler)
+            let ended: String? = try await monitor.value(
+                "SELECT group_concat(user_id) FROM (SELECT user_id FROM credential_state WHERE reason = 'token_rejected' ORDER BY user_id)"
+            )
+            let expected = spared.dropFirst().joined(separator: ",")
+            #expect(ended == expected, "neither one whom Apple accepts, nor one whom it had not rejected before")
+            monitor.endpoint.answer(.rejected, for: spared[0])
             for _ in 1...320 {
                 monitor.clock.advance(by: .seconds(600))
                 try await monitor.settle(monitor.refreshHandler)
             }
             #expect(try await !isOpen(monitor), "no number of them opens it within an interval, nor do those that are repeated")
+            #expect(try await isMuted() == 0)
             #expect(try await monitor.state(of: "user1") == "revoked token_rejected")
             try expectADayBetweenAnswers(in: monitor)
         }

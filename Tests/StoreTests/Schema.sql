@@ -481,3 +481,5 @@ CREATE TABLE delivery_retry (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
+
+CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;

@@ -26,7 +26,11 @@ package protocol CredentialReader: BreakerReader {
     /// A page of the tokens of an app that Apple accepts as another user's, by user and client.
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.
-    func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [ForeignToken]
+    func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
+    /// A page of the tokens of an app that Apple had accepted and rejects now, which siwatch does not believe yet. By user and client.
+    ///
+    /// - Parameter last: the last token of the page before; nil for the first page.
+    func doubtedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
     /// For each other team, how many of an app's tokens Apple has accepted from that team, counted up to about `limit`.
     func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int]
     /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.

@@ -117,13 +117,13 @@ package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     }
 }
 
-/// A token that Apple accepts as another user's. It says nothing of the user under whose name it is stored.
-package struct ForeignToken: Sendable, Equatable, Codable {
+/// A token, with the time of Apple's last answer about it.
+package struct AnsweredToken: Sendable, Equatable, Codable {
     package var clientID: String
     package var userID: String
     /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
-    /// When Apple last named the other user.
+    /// When Apple last answered.
     package var answeredAt: Timestamp
 
     package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }

@@ -10,8 +10,6 @@ package struct BreakerRules: Sendable, Equatable {
     package var maxRejectedPercent: Int
     /// How long a rejection waits before it is believed. At most the interval, after which siwatch asks about the user again.
     package let settle: Duration
-    /// How long a confirmation holds. By then siwatch has asked about every user once more.
-    package var confirmation: Duration
 
     package init(
         window: Int = 500,
@@ -24,7 +22,6 @@ package struct BreakerRules: Sendable, Equatable {
         self.maxRejections = maxRejections
         self.maxRejectedPercent = maxRejectedPercent
         self.settle = min(settle, policy.interval)
-        confirmation = policy.longestInterval
     }
 
     /// How often siwatch asks Apple about an app while the app's breaker is open.

@@ -39,17 +39,22 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         /// Whether the answer counts in the window of the breaker. Only that of a daily check does. A canary's extra question says nothing of
         /// proportions, and of a repeated rejection the first one was counted.
         package var isCheck: Bool
+        /// When Apple gave its last answer about the token, if that was a rejection.
+        package var rejectedAt: Timestamp?
 
-        package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true) {
+        package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true, rejectedAt: Timestamp? = nil) {
             self.credential = credential
             self.isCanary = isCanary
             self.isCheck = isCheck
+            self.rejectedAt = rejectedAt
         }
     }
 
     package enum Admission: Sendable, Equatable {
         /// The rejection waits for the settle time.
         case pending
+        /// Apple repeats a rejection that an operator has confirmed since. It counts as one of that moment, so it is believed.
+        case confirmed(at: Timestamp)
         /// The rejection is forgotten. siwatch asks about the user again at the next check.
         case held
     }
@@ -60,10 +65,11 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     /// The clients that have had a 200 since Apple last began to blame a client of the app.
     private var clearedClients: Set<String> = []
     package private(set) var rejectedCanaries: Set<CredentialID> = []
-    /// When an operator last confirmed the rejections. Rejections that were answered by then are believed.
+    /// When an operator last confirmed the rejections. Those that Apple had given by then are believed: the pending ones at once, the
+    /// dropped ones if Apple's next answer repeats them.
     package private(set) var confirmedAt: Timestamp?
-    /// When an operator confirmed disproportionate rejections. The breaker then ignores the proportion for a while.
-    package private(set) var mutedAt: Timestamp?
+    /// Until when the breaker ignores the proportion, because an operator has confirmed disproportionate rejections.
+    package private(set) var mutedUntil: Timestamp?
     /// When the rejections last went out of proportion.
     package private(set) var outOfProportionAt: Timestamp?
     private var window = AnswerWindow()
@@ -109,8 +115,8 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     @discardableResult
     package mutating func judge(_ finding: Finding, of subject: Subject, under rules: BreakerRules, at now: Timestamp) -> Admission {
         // A confirmation in the future came from a clock that has since been set back, and confirms nothing.
-        if let confirmedAt, now < confirmedAt { self.confirmedAt = nil }
-        if let mutedAt, now < mutedAt { self.mutedAt = nil }
+        if let confirmedAt, now < confirmedAt { (self.confirmedAt, mutedUntil) = (nil, nil) }
+        var confirmed: Admission?
         switch finding {
         case .valid:
             blamedClients.remove(subject.credential.clientID)
@@ -119,13 +125,15 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
             if subject.isCheck { count(isRejection: false, under: rules, at: now) }
         case .rejected:
             if subject.isCanary { rejectedCanaries.insert(subject.credential) }
-            if subject.isCheck { count(isRejection: true, under: rules, at: now) }
+            if let confirmedAt, let rejectedAt = subject.rejectedAt, rejectedAt <= confirmedAt { confirmed = .confirmed(at: confirmedAt) }
+            // The window counts a user's rejection once.
+            if subject.isCheck, confirmed == nil { count(isRejection: true, under: rules, at: now) }
         case .blamed:
             // A 200 for another client from before this blame says nothing now.
             if blamedClients.insert(subject.credential.clientID).inserted { clearedClients = [] }
         }
         update(at: now)
-        return holds(subject.credential.clientID) ? .held : .pending
+        return holds(subject.credential.clientID) ? .held : confirmed ?? .pending
     }
 
     private mutating func count(isRejection: Bool, under rules: BreakerRules, at now: Timestamp) {
@@ -137,8 +145,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
             }
             return
         }
-        // The operator has confirmed that many rejections are real, so for an interval answers do not count.
-        if let mutedAt, now < mutedAt.advanced(by: rules.confirmation) { return }
+        if isMuted(at: now) { return }
         window.append(isRejection, capacity: rules.window)
         if isRejection, window.rejections > rules.maxRejections, rules.isTooGreatAShare(window.rejections, of: window.count) {
             trial = AnswerWindow()
@@ -156,14 +163,18 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         outOfProportionAt.map { $0 <= now && now < $0.advanced(by: BreakerRules.episodeMemory) } ?? false
     }
 
-    /// Closes the breaker because the rejections are real, and believes the pending ones. After disproportionate rejections it ignores the
-    /// proportion for an interval; otherwise it goes on counting.
-    package mutating func confirm(at now: Timestamp) {
+    package func isMuted(at now: Timestamp) -> Bool { isGreater(mutedUntil, than: now) }
+
+    /// Closes the breaker because the rejections are real. After disproportionate rejections it ignores the proportion for a while;
+    /// otherwise it goes on counting.
+    ///
+    /// - Parameter interval: the longest time between two checks. By then siwatch has asked about every user once more.
+    package mutating func confirm(at now: Timestamp, within interval: Duration) {
         let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now)
         let window = window
         self = RejectionBreaker()
         confirmedAt = now
-        if wasOutOfProportion { mutedAt = now } else { self.window = window }
+        if wasOutOfProportion { mutedUntil = now.advanced(by: interval) } else { self.window = window }
     }
 
     /// An open breaker without any answers, in place of an unreadable state. It closes when answers prove normal.

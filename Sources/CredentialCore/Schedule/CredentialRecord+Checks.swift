@@ -80,17 +80,17 @@ extension CredentialRecord {
         switch wait {
         case .forgotten: pending = nil
         case .begins, .goesOn:
-            if wait == .begins { pending = rejection }
+            if case .begins(let first) = wait { pending = first }
             dueAt = min(rejection.answeredAt.advanced(by: rules.breaker.settle), next)
         }
     }
 
     /// What happens to a rejection that is not a fact yet.
-    package enum RejectionWait: Sendable {
+    package enum RejectionWait: Sendable, Equatable {
         /// The breaker holds it, or the team that asked is not the one from which Apple has accepted the token. siwatch asks about the user
         /// again at the next check.
         case forgotten
-        case begins
+        case begins(PendingRejection)
         /// Apple has repeated the pending rejection, which keeps its first time.
         case goesOn
     }

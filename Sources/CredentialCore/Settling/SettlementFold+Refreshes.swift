@@ -49,7 +49,8 @@ extension SettlementFold {
         let subject = RejectionBreaker.Subject(
             work.id,
             isCanary: wasAccepted && rules.isCanary(work.id.userID, of: app),
-            isCheck: work.purpose == .check && !isRepeated && wasAccepted
+            isCheck: work.purpose == .check && !isRepeated && wasAccepted,
+            rejectedAt: wasAccepted && known.answer == .rejected ? known.answeredAt : nil
         )
         let admission = withBreaker(of: app) { [rules, now] in $0.judge(finding, of: subject, under: rules.breaker, at: now) }
         switch finding {
@@ -61,7 +62,10 @@ extension SettlementFold {
             }
             return nil
         case .blamed: return nil
-        case .rejected: return admission == .held ? .forgotten : isRepeated ? .goesOn : .begins
+        case .rejected:
+            guard var rejection = verdict.rejection, admission != .held else { return .forgotten }
+            if case .confirmed(let at) = admission { rejection.answeredAt = at } else if isRepeated { return .goesOn }
+            return .begins(rejection)
         }
     }
 

@@ -89,9 +89,9 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The app is paused since this time, which may be earlier than the request.
     case paused(since: Timestamp)
     case resumed(wasPaused: Bool)
-    /// This many pending rejections are believed now.
-    case rejectionsConfirmed(pending: Int, wasOpen: Bool)
-    /// The breaker is closed, no rejection waits, and rejections were not out of proportion lately.
+    /// The rejections of so many users are believed now, and those of so many more once Apple repeats them.
+    case rejectionsConfirmed(now: Int, next: Int, wasOpen: Bool, isPaused: Bool)
+    /// The breaker is closed, every rejection is believed, and rejections were not out of proportion lately.
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
     /// This many requests are decided. The brake is released once it holds none.

@@ -44,6 +44,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case foreignCheckpoints = "foreign_checkpoints_total"
     case appPaused = "app_paused"
     case breakerOpen = "breaker_open"
+    case breakerMuted = "breaker_muted"
     case configLastReloadSuccessful = "config_last_reload_successful"
     case configLastReloadSuccess = "config_last_reload_success_timestamp_seconds"
     case appleClockSkew = "apple_clock_skew_seconds"
@@ -169,6 +170,8 @@ extension Metric {
                 "1 while checks of an app are paused, because Apple blames one of its clients or an operator wants it."
             )
         case .breakerOpen: Definition(.gauge, by: ["app"], "1 while no rejection of this app is believed.")
+        case .breakerMuted:
+            Definition(.gauge, by: ["app"], isOfTables: true, "1 while an operator's confirmation that many rejections are real holds.")
         case .configLastReloadSuccessful: Definition(.gauge, "1 if the last reload of the configuration was taken over.")
         case .configLastReloadSuccess: Definition(.gauge, "When a reload of the configuration was last taken over.")
         case .appleClockSkew: Definition(.gauge, "Apple's clock less ours, from its answers; on PostgreSQL ours is the server's.")

@@ -37,6 +37,9 @@ extension Telemetry {
     /// Reads figures from the tables. A figure that cannot be read is left out, because an old one would pass for today's.
     package func observe(tablesOf store: any CredentialReader, at now: Timestamp) async {
         await observe([.credentialsPending, .credentialsNeverAccepted]) { observe(rejectionsOf: try await store.apps()) }
+        await observe([.breakerMuted]) {
+            for (app, breaker) in try await store.breakers() { gauge(Metric.breakerMuted, breaker.isMuted(at: now) ? 1 : 0, ["app": app]) }
+        }
         await observe([.credentialsUnverified]) { observe(unverified: try await store.unverifiedCredentials()) }
         await observe([.queueDepth, .queueOldest, .credentials]) {
             observe(queues: try await store.queues(), credentials: try await store.credentialCounts())
@@ -187,8 +190,8 @@ extension Telemetry {
                 }
             }
             for metric in [
-                Metric.appPaused, .breakerOpen, .refreshRound, .credentialsOverdue, .credentialsUnverified, .credentialsNeverAccepted,
-                .credentialsPending, .notificationsMissed, .revocationsHeld,
+                Metric.appPaused, .breakerOpen, .breakerMuted, .refreshRound, .credentialsOverdue, .credentialsUnverified,
+                .credentialsNeverAccepted, .credentialsPending, .notificationsMissed, .revocationsHeld,
             ] {
                 create(metric, ["app": app])
             }

@@ -3,6 +3,14 @@
 
 package import CredentialCore
 
+extension PendingRejection {
+    /// SQL: whether Apple had accepted the token of the credential `c`, rejects it now, and is not believed. The rejection is pending, or was
+    /// dropped.
+    package static let isDoubted = """
+        c.answer = 'rejected' AND c.due_at IS NOT NULL AND c.verified_at IS NOT NULL AND COALESCE(c.rejected_at, 0) <= c.verified_at
+        """
+}
+
 extension TableConnection {
     /// The pending rejections of an app that a rule admits, longest pending first. Leaves out claimed credentials, and users who have
     /// signed in again.

@@ -54,7 +54,7 @@ struct OperatorTransaction<Connection: TableConnection> {
             return (.resumed(wasPaused: app.pausedAt != nil), nil)
         case .confirmRejections(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
-            return (try confirmRejections(of: app.id), nil)
+            return (try confirmRejections(of: app.id, isPaused: app.pausedAt != nil), nil)
         case .resetBreaker(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
             let wasOpen = try BreakerRow.change(app.id, at: now, on: connection) { breaker in
@@ -125,19 +125,38 @@ struct OperatorTransaction<Connection: TableConnection> {
         .unknownApp(known: try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" })
     }
 
-    private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
-        // A token that Apple never accepted changes no state, and siwatch stops asking about it after the second rejection.
-        let pending = try connection.count(
-            "SELECT 1 FROM credential WHERE app = $1 AND pending_since IS NOT NULL AND verified_at IS NOT NULL",
+    /// The breaker believes pending rejections, and dropped ones once Apple repeats them. So their checks come forward.
+    private func confirmRejections(of app: Int64, isPaused: Bool) throws -> OperatorAnswer {
+        let doubted = try connection.fetchAll(
+            """
+            SELECT c.user_id, c.client, c.due_at, c.answered_at, c.claimed_by IS NOT NULL, c.pending_since IS NOT NULL, client.client_id
+              FROM credential AS c \(connection.dialect.indexed(by: "credential_doubted")) JOIN client ON client.id = c.client
+             WHERE c.app = $1 AND \(PendingRejection.isDoubted)
+            """,
             app
-        )
+        ).filter { rules.asks(about: $0.text(at: 6) ?? "") }
+        let head = try connection.headOfSchedule(of: app, under: rules)
+        let slots = doubted.compactMap { row -> RecheckSlot? in
+            let slot = rules.wait(afterAnswerAt: row.time(at: 3), at: now) ?? beforeOthers(head)
+            // A token that siwatch is asking about comes back by itself.
+            guard !row.bool(at: 4), !row.bool(at: 5), isGreater(row.time(at: 2), than: slot) else { return nil }
+            return RecheckSlot(userID: row.text(at: 0) ?? "", client: row.integer(at: 1), dueAt: slot, formerDueAt: row.time(at: 2))
+        }
+        try connection.bringForward(slots, of: app)
+        let users = Set(doubted.map { $0.text(at: 0) })
+        let pending = Set(doubted.filter { $0.bool(at: 5) }.map { $0.text(at: 0) })
         return try BreakerRow.change(app, at: now, on: connection) { breaker in
             let wasOpen = breaker.isOpen
-            guard wasOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
-            breaker.confirm(at: now)
-            return .rejectionsConfirmed(pending: pending, wasOpen: wasOpen)
+            guard wasOpen || !doubted.isEmpty || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
+            breaker.confirm(at: now, within: RefreshPolicy(interval: rules.refreshInterval).longestInterval)
+            return .rejectionsConfirmed(now: pending.count, next: users.count - pending.count, wasOpen: wasOpen, isPaused: isPaused)
         }
     }
+
+    /// When a check is due that an operator waits for, so that it goes before a backlog of late checks.
+    ///
+    /// - Parameter head: when the first check of the app is due.
+    private func beforeOthers(_ head: Timestamp?) -> Timestamp { min(now, head?.advanced(by: .milliseconds(-1)) ?? now) }
 
     // MARK: Rechecks
 
@@ -154,9 +173,8 @@ struct OperatorTransaction<Connection: TableConnection> {
             let (app, before) = (users[index].id.app, users[index].tally)
             for holding in users[index].holdings {
                 guard try isDue(holding, of: app, &recheck) else { continue }
-                // An operator waits for this check, so it goes before a backlog of late checks.
                 let head = try connection.headOfSchedule(of: directory.app(app).id, under: rules)
-                users[index][holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
+                users[index][holding.clientID]?.recheck(at: beforeOthers(head))
             }
             tallies[app, default: UserRecord.Tally()].change(from: before, to: users[index].tally)
         }

@@ -115,13 +115,23 @@ extension TableStore {
         }
     }
 
-    package func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [ForeignToken] {
+    package func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken] {
+        try await tokens(of: app, where: "c.answer = 'another_user'", after: last, upTo: limit)
+    }
+
+    package func doubtedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken] {
+        try await tokens(of: app, where: PendingRejection.isDoubted, after: last, upTo: limit)
+    }
+
+    private func tokens(of app: String, where condition: String, after last: CredentialID?, upTo limit: Int) async throws
+        -> [AnsweredToken]
+    {
         let page = Self.page(
             of: """
                 client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
                 COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
                 """,
-            where: "c.answer = 'another_user'"
+            where: condition
         )
         return try await query { connection in
             try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)

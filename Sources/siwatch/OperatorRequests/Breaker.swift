@@ -11,7 +11,7 @@ struct Breaker: ParsableCommand {
             The breaker of an app opens when Apple rejects too many tokens, rejects a canary, or blames the configuration. While it is open \
             no rejection changes anybody's state, and Apple is asked slowly. It closes by itself when the answers are normal again.
             """,
-        subcommands: [Show.self, Confirm.self, Reset.self],
+        subcommands: [Show.self, Rejected.self, Confirm.self, Reset.self],
         defaultSubcommand: Show.self
     )
 }
@@ -37,13 +37,41 @@ extension Breaker {
         }
     }
 
+    struct Rejected: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists the users whom Apple rejects and siwatch does not believe to have left, so that you can ask one."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The app's name in the configuration.") var app: String
+
+        func run() async throws {
+            let tokens = try await options.readConfiguration().withStore { store in
+                let apps = try await store.apps().map(\.app)
+                guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .confirmRejections(app: app)) }
+                return try await Unverified.pages {
+                    try await store.doubtedTokens(of: app, after: $0?.credential, upTo: Unverified.pageLength)
+                }
+            }
+            let table = Unverified.table("rejected", tokens.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
+            try output.print(Report(app: app, tokens: tokens), tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table)
+        }
+
+        private struct Report: Encodable {
+            var app: String
+            var tokens: [AnsweredToken]
+        }
+    }
+
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "The rejections are real: closes the breaker and believes them.",
             discussion: """
-                All rejections that wait are believed now, those of clients of which Apple has accepted no token among them. Where there \
-                were too many, now or in the last two days, their number does not open the breaker for an interval; a canary or blame \
-                does. Users whose rejection was forgotten while the breaker was open are asked about again at their daily check.
+                All rejections that wait are believed now, those of clients of which Apple has accepted no token among them. About those \
+                that the breaker has dropped Apple is asked again, an hour after its last answer at the soonest: it is believed if it \
+                rejects the token once more. Where there were too many rejections, now or in the last two days, their number neither \
+                opens the breaker nor alerts for an interval; a canary or blame does open it.
                 """
         )
 
@@ -54,18 +82,25 @@ extension Breaker {
         func run() async throws {
             let request = OperatorRequest.confirmRejections(app: app)
             let answer = try await request.carryOut(in: try options.readConfiguration())
-            guard case .rejectionsConfirmed(let pending, let wasOpen) = answer else { throw CommandFailure(answer, to: request) }
-            try output.print(
-                Confirmation(app: app, pending: pending, wasOpen: wasOpen),
-                (wasOpen ? "The breaker of \(app.printable) is closed." : "The breaker of \(app.printable) was closed.")
-                    + (pending > 0 ? " \(pending) \(pending == 1 ? "rejection is" : "rejections are") believed now." : "")
-            )
+            guard case .rejectionsConfirmed(let now, let next, let wasOpen, let isPaused) = answer else {
+                throw CommandFailure(answer, to: request)
+            }
+            var text = "The breaker of \(app.printable) \(wasOpen ? "is" : "was") closed."
+            if now > 0 { text += " The rejections of \(now.counted("user")) are believed now." }
+            if next > 0 {
+                text += " Apple is asked again about \(next.counted("user")), an hour after its last answer at the soonest,"
+                text += " and is believed if it rejects them once more."
+            }
+            if isPaused { text += Recheck.paused }
+            try output.print(Confirmation(app: app, now: now, next: next, wasOpen: wasOpen, isPaused: isPaused), text)
         }
 
         private struct Confirmation: Encodable {
             var app: String
-            var pending: Int
+            var now: Int
+            var next: Int
             var wasOpen: Bool
+            var isPaused: Bool
         }
     }
 

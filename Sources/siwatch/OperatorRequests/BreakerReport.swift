@@ -18,6 +18,8 @@ struct BreakerReport: Encodable {
     var probes: Int
     var rejectedProbes: Int
     var confirmedAt: Timestamp?
+    /// Until when the number of rejections opens nothing, because an operator has confirmed many.
+    var mutedUntil: Timestamp?
     /// Rejections that wait until they are believed.
     var pending: Int
 
@@ -30,7 +32,7 @@ struct BreakerReport: Encodable {
         rejectedCanaries = breaker.rejectedCanaries.sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
         (answers, rejections) = breaker.judged
         (probes, rejectedProbes) = breaker.probed
-        confirmedAt = breaker.confirmedAt
+        (confirmedAt, mutedUntil) = (breaker.confirmedAt, breaker.mutedUntil)
         pending = app.rejections?.pending ?? 0
     }
 

@@ -78,7 +78,7 @@ struct Recheck: AsyncParsableCommand {
     }
 
     private static let probeInterval = BreakerRules.probeInterval
-    private static let paused = " The app is paused: it happens once it is resumed."
+    static let paused = " The app is paused: it happens once it is resumed."
 
     private static func text(tooSoon: Int) -> String {
         " Apple has answered \(tooSoon) of them within the hour. siwatch asks about these when the hour is over."

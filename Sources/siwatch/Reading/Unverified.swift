@@ -33,10 +33,10 @@ struct Unverified: AsyncParsableCommand {
         try output.print(Report(app: app, tokens: found, foreignTokens: foreign), text(found) + text(foreign))
     }
 
-    private static let pageLength = 1000
+    static let pageLength = 1000
 
     /// Reads page after page, so that no query holds up the daemon for long.
-    private static func pages<Token>(_ page: (_ last: Token?) async throws -> [Token]) async throws -> [Token] {
+    static func pages<Token>(_ page: (_ last: Token?) async throws -> [Token]) async throws -> [Token] {
         var tokens: [Token] = []
         while true {
             let next = try await page(tokens.last)
@@ -48,13 +48,13 @@ struct Unverified: AsyncParsableCommand {
     private struct Report: Encodable {
         var app: String
         var tokens: [NeverAcceptedToken]
-        var foreignTokens: [ForeignToken]
+        var foreignTokens: [AnsweredToken]
     }
 
     /// Two tables, split as in `status`: tokens with a repeated rejection, and tokens with a rejection that still waits.
     private func text(_ found: [NeverAcceptedToken]) -> String {
         func table(_ found: [NeverAcceptedToken]) -> String {
-            self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
+            Self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
         }
         let (repeated, waiting) = (found.filter(\.isRepeated), found.filter { !$0.isRepeated })
         var parts: [String] = []
@@ -73,14 +73,14 @@ struct Unverified: AsyncParsableCommand {
         return parts.joined(separator: "\n\n")
     }
 
-    private func text(_ foreign: [ForeignToken]) -> String {
+    private func text(_ foreign: [AnsweredToken]) -> String {
         guard !foreign.isEmpty else { return "" }
         return
             "\n\nApple accepts \(foreign.count.counted("token")) of \(app.printable) as \(foreign.count == 1 ? "that of another user" : "those of other users"):\n\n"
-            + table("answered", foreign.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
+            + Self.table("answered", foreign.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
     }
 
-    private func table(_ answer: String, _ tokens: [(userID: String, grantedAt: Timestamp, answeredAt: Timestamp, clientID: String)])
+    static func table(_ answer: String, _ tokens: [(userID: String, grantedAt: Timestamp, answeredAt: Timestamp, clientID: String)])
         -> String
     {
         let width = max(tokens.map(\.userID.printable.count).max() ?? 0, 4)

@@ -170,11 +170,11 @@ extension StatusReport {
     private var ofChecks: [Finding] {
         (daemon?.checks ?? []).flatMap { checks -> [Finding] in
             let app = checks.app.printable
-            let isBreakerOpen = breakers.contains { $0.app == checks.app && $0.isOpen }
+            let isKnown = breakers.contains { $0.app == checks.app && ($0.isOpen || isGreater($0.mutedUntil, than: at)) }
             let rejected = "\(app): Apple rejected \(checks.rejected) of \(checks.answered) tokens within an hour"
             let throttled = "\(app): Apple answered 429 to \(checks.throttled) of \(checks.asked) checks within three hours"
             return
-                (checks.isMassRejection && !isBreakerOpen
+                (checks.isMassRejection && !isKnown
                 ? [
                     Finding(
                         .down,

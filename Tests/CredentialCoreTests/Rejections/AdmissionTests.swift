@@ -196,7 +196,7 @@ import Testing
 
     @Test func anOperatorsWordNeedsNo200() {
         var trial = Trial()
-        trial.breaker.confirm(at: trial.now)
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
         let confirmed = AdmissionRule(answered: .earliest...trial.now, onlyAccepted: true)
         #expect(trial.admissions == [confirmed])
         trial.now = trial.now.advanced(by: .seconds(9))
@@ -211,7 +211,7 @@ import Testing
             trial.breaker.judge(.rejected, of: subject, under: Self.rules, at: trial.now)
         }
         #expect(trial.breaker.isOpen)
-        trial.breaker.confirm(at: trial.now)
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
         trial.answer()
         let rejectedAt = trial.reject(100)
         trial.now = rejectedAt.advanced(by: .seconds(900))

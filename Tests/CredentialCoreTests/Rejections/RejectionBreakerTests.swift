@@ -24,12 +24,13 @@ import Testing
             _ user: String? = nil,
             client: String = "app",
             isCanary: Bool = false,
-            isCheck: Bool = true
+            isCheck: Bool = true,
+            rejectedAt: Timestamp? = nil
         ) -> RejectionBreaker.Admission {
             now = now.advanced(by: .seconds(1))
             users += 1
             let credential = CredentialID(clientID: client, userID: user ?? "user\(users)")
-            let subject = RejectionBreaker.Subject(credential, isCanary: isCanary, isCheck: isCheck)
+            let subject = RejectionBreaker.Subject(credential, isCanary: isCanary, isCheck: isCheck, rejectedAt: rejectedAt)
             return breaker.judge(finding, of: subject, under: rules, at: now)
         }
 
@@ -228,7 +229,7 @@ import Testing
     @Test func aConfirmationWhileClosedGoesOnWatching() {
         var trial = Trial()
         trial.answer(.valid, times: 300)
-        trial.breaker.confirm(at: trial.now)
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
         trial.answer(.rejected, times: 60)
         #expect(trial.breaker.isOpen)
     }
@@ -238,7 +239,7 @@ import Testing
         var trial = opened()
         trial.answer(.valid, times: 100)
         #expect(!trial.breaker.isOpen && trial.breaker.hasRecentEpisode(at: trial.now))
-        trial.breaker.confirm(at: trial.now)
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
         trial.answer(.rejected, times: 100)
         #expect(!trial.breaker.isOpen)
         #expect(!trial.breaker.hasRecentEpisode(at: trial.now.advanced(by: BreakerRules.episodeMemory)))
@@ -266,7 +267,7 @@ import Testing
     @Test func aConfirmationHoldsForAnInterval() {
         var trial = opened()
         trial.answer(.blamed, client: "web")
-        trial.breaker.confirm(at: trial.now)
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
         #expect(!trial.breaker.isOpen)
         let confirmedAt = trial.now
         trial.now = confirmedAt.advanced(by: .seconds(86_400))
@@ -283,13 +284,27 @@ import Testing
 
     @Test func aConfirmationFromTheFutureConfirmsNothing() {
         var trial = Trial()
-        trial.breaker.confirm(at: trial.now.advanced(by: .seconds(3600)))
+        trial.breaker.confirm(at: trial.now.advanced(by: .seconds(3600)), within: .seconds(86_400) * 1.05)
         #expect(
             trial.breaker.admissions(with: ClientProofs(), under: Self.rules, within: .seconds(86_400), at: trial.now).isEmpty
         )
         trial.answer(.rejected, times: 21)
         #expect(trial.breaker.isOpen)
         #expect(trial.breaker.confirmedAt == nil)
+    }
+
+    @Test func aRepetitionOfAConfirmedRejectionIsBelievedAndCountsOnce() {
+        var trial = Trial()
+        let confirmedAt = trial.now
+        trial.breaker.confirm(at: confirmedAt, within: .seconds(86_400) * 1.05)
+        for _ in 1...40 { #expect(trial.answer(.rejected, rejectedAt: confirmedAt) == .confirmed(at: confirmedAt)) }
+        #expect(trial.breaker.judged.answers == 0)
+        #expect(trial.answer(.rejected) == .pending, "Apple says so for the first time")
+        #expect(trial.answer(.rejected, rejectedAt: confirmedAt.advanced(by: .milliseconds(1))) == .pending, "the operator did not know")
+        trial.answer(.blamed, "eve")
+        #expect(trial.answer(.rejected, rejectedAt: confirmedAt) == .held)
+        trial.breaker.reset()
+        #expect(trial.answer(.rejected, rejectedAt: confirmedAt) == .pending)
     }
 
     @Test func aResetForgets() {

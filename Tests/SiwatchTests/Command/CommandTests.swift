@@ -49,7 +49,8 @@ import Testing
                 let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined()
                 #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
                 let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
-                #expect(code == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
+                let words = "The breaker of example was closed. The rejections of 3 users are believed now."
+                #expect(code == 0 && output == [words], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
                 try await site.apple.send(ClearFaults())
 
@@ -62,6 +63,43 @@ import Testing
                 }
                 #expect(try await site.backend.int(back) == 3)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+            }
+        }
+    }
+
+    /// More users leave than the breaker believes. An operator asks one of them, and confirms once.
+    @Test(arguments: SiteDatabase.allCases) func aMassWithdrawalThatIsRealIsConfirmedOnce(on database: SiteDatabase) async throws {
+        let tables = ["refresh": "interval = \"1h\"", "breaker": "max_rejections = 22"]
+        try await Site.with(on: database, tables) { site in
+            try await site.daemon { _ in
+                let users = try await site.apple.signIn(30)
+                try await site.settle(users)
+                try await site.backend.execute("UPDATE credential SET due_at = 1")
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 30)
+                let none = try await site.folder.siwatch("breaker", "rejected", "example").output
+                #expect(none == ["siwatch doubts no rejection of example."])
+                #expect(try await site.folder.siwatch("breaker", "rejected", "another").status == 1)
+
+                site.note(try await site.apple.notify(RevokeConsent(), users: users[0..<26].map(\.userID)))
+                try await site.backend.execute("UPDATE credential SET due_at = 1, answered_at = answered_at - 7200000")
+                try await eventually { try await site.folder.siwatch("breaker").output.joined().contains("example: open since") }
+                try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 7200000")
+                let list = try await site.folder.siwatch("breaker", "rejected", "example").output
+                let rejected = list.dropFirst().count
+                #expect((23...26).contains(rejected), "\(list)")
+                for line in list.dropFirst() { #expect(users[0..<26].contains { line.hasPrefix($0.userID) }, "\(line)") }
+                let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
+                // A probe may have found another one since.
+                let words = (rejected...26).map { number in
+                    "The breaker of example is closed. Apple is asked again about \(number) users, an hour after its last answer at the "
+                        + "soonest, and is believed if it rejects them once more."
+                }
+                #expect(code == 0 && words.contains(output.joined()), "\(output)")
+                let ended = "SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'"
+                try await site.backend.first(of: ended, within: .seconds(120)) { $0 >= rejected }
+                #expect(try await site.backend.int(ended) >= rejected)
+                let status = try await site.folder.siwatch("status").output
+                #expect(!status.contains { $0.contains("tokens within an hour") }, "\(status)")
             }
         }
     }

@@ -23,7 +23,7 @@ extension StoreUnderTest {
         try await askForCodesAndRevocations()
         for request: OperatorRequest in [
             .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),
-            .retryQuarantined([1], receivedAt: nil), .dropQuarantined([1]),
+            .retryQuarantined([1], receivedAt: nil), .dropQuarantined([1]), .confirmRejections(app: "example"),
         ] {
             _ = try await ask(request)
         }
@@ -82,6 +82,7 @@ extension StoreUnderTest {
         _ = try await ports.overdueCredentials(before: .start, upTo: 10)
         _ = try await ports.apps()
         _ = try await ports.foreignTokens(of: "example", after: nil, upTo: 10)
+        _ = try await ports.doubtedTokens(of: "example", after: nil, upTo: 10)
         _ = try await ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10)
         _ = try await ports.tokens(of: "example", fromTeamsBesides: "TEAM", upTo: 10)
         _ = try await ports.waitingGrants(at: .start, upTo: 10)

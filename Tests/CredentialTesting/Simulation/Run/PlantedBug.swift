@@ -13,6 +13,8 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case proofIgnored
     /// siwatch believes a rejection after the settle time, although Apple has not repeated it.
     case repetitionIgnored
+    /// siwatch believes after an operator's confirmation whatever Apple rejects later.
+    case confirmationOutlived
     /// siwatch never believes an `invalid_grant`.
     case rejectionForgotten
     /// siwatch takes trouble at Apple for a rejection.
@@ -76,6 +78,8 @@ extension PlantedBug {
         case .repetitionIgnored:
             plan.weathers = [.massRejection(1)]
             if plan.isTouchy { plan.breaker = BreakerRules() }
+        case .confirmationOutlived:
+            (plan.confirmsRejections, plan.weathers, plan.passwords) = (true, [.massRejection(1)], 700)
         case .requestDatedAheadTrusted:
             (plan.datesWrongly, plan.revocations) = (true, max(plan.revocations, 100))
         case .lastBatchNotUndone, .undoneWithoutSearch, .undoOnlyRehearsed:
@@ -113,6 +117,8 @@ extension PlantedBug {
             return [AdmissionRule(answered: .earliest...now)]
         case .proofIgnored, .outageTakenForRejection:
             return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
+        case .confirmationOutlived:
+            return admissions.map { $0.clientID == nil ? AdmissionRule(answered: .earliest...now, onlyAccepted: true) : $0 }
         case .repetitionIgnored:
             return admissions.map { AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answered: $0.answered) }
         default:

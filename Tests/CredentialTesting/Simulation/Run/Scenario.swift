@@ -28,17 +28,21 @@ package enum Scenario: String, Sendable, CaseIterable {
     case burst
     /// Apple refuses the second client of the app, and goes on refusing it. siwatch must know the departures from the first all the same.
     case refusedClient
+    /// Six in ten users leave, without a notification. The breaker opens, and an operator confirms that the rejections are real.
+    case massWithdrawal
+    /// For a day Apple answers `invalid_grant` to every question. An operator confirms that by mistake, when Apple is well again.
+    case mistakenConfirmation
 
     private static let hour = Duration.seconds(3600)
 
     var weather: Weather? {
         switch self {
         case .outage: .outage
-        case .massRejection, .longRejection: .massRejection(1)
+        case .massRejection, .longRejection, .mistakenConfirmation: .massRejection(1)
         case .invalidClient: .invalidClient
         case .throttling: .throttling(retryAfter: nil)
         case .wrongKey: .wrongKey
-        case .keyRotation, .burst, .refusedClient: nil
+        case .keyRotation, .burst, .refusedClient, .massWithdrawal: nil
         }
     }
 
@@ -51,7 +55,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         case .massRejection, .invalidClient, .keyRotation, .burst: Self.hour
         case .throttling: Self.hour * 3
         // A blame drops the pending rejections. By then siwatch has asked about every token, so that the first blame has come.
-        case .refusedClient: Self.hour * 26
+        case .refusedClient, .massWithdrawal, .mistakenConfirmation: Self.hour * 26
         case .longRejection: Self.hour * 36
         case .wrongKey: Self.hour * 72
         }
@@ -61,7 +65,9 @@ package enum Scenario: String, Sendable, CaseIterable {
     package func users(of wanted: Int) -> Int {
         switch self {
         case .wrongKey, .longRejection: min(wanted, 5)
-        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst, .refusedClient: wanted
+        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst, .refusedClient, .massWithdrawal,
+            .mistakenConfirmation:
+            wanted
         }
     }
 
@@ -131,11 +137,17 @@ extension Simulation {
         try await live(for: scenario.start)
         turn(scenario, isOn: true)
         if scenario == .burst { leave(15) }
+        if scenario == .massWithdrawal {
+            for person in people.prefix(people.count * 6 / 10) {
+                _ = world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: "app", at: $0.now) }
+            }
+        }
         for _ in 0..<4 {
             leave(max(plan.users / 200, 1))
             try await live(for: scenario.length / 4)
         }
         turn(scenario, isOn: false)
+        if scenario == .massWithdrawal || scenario == .mistakenConfirmation { try await confirmOnce() }
         // Plus the minute in which the last answers come.
         let policy = SimulatedProcess.policy
         try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + .seconds(60))
@@ -154,6 +166,26 @@ extension Simulation {
             state.apple.weather[app.name] = isOn ? scenario.weather : nil
             if scenario == .refusedClient { state.apple.refused = app.clientIDs.last }
             state.note("\(scenario) \(isOn ? "begins" : "ends")")
+        }
+    }
+
+    /// An operator confirms once. By an hour after Apple's last answer siwatch has asked once more about each dropped rejection, and knows
+    /// who has left. Nobody else is taken for gone.
+    private mutating func confirmOnce() async throws {
+        let app = plan.apps[0]
+        let doubted = try doubted(in: app)
+        if !process.writer.breakers.breaker(of: app.name).isOpen || doubted.isEmpty {
+            world.with { $0.report(Violation(.nothingIsStuck, "there is no open breaker to confirm")) }
+        }
+        try await confirm(doubted, in: app)
+        try await live(for: .seconds(3720))
+        world.with { state in
+            for (credential, _) in doubted {
+                let isSignedIn = state.apple.newestSignIn(of: credential).map { $0.endedAt == nil } ?? false
+                let found = state.model.row(of: credential)?.reason ?? "nothing"
+                if isSignedIn == (found == "granted") { continue }
+                state.report(Violation(.nothingIsStuck, "\(credential.name) is \(found) an hour after an operator's confirmation"))
+            }
         }
     }
 

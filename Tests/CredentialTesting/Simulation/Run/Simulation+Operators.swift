@@ -7,7 +7,6 @@ import GRDB
 
 /// Operators' requests to the running daemon.
 extension Simulation {
-    /// No operator confirms rejections here, because a confirmed false rejection ends a sign-in as the operator asked.
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
         switch Int.random(in: 0..<100, using: &generator) {
@@ -33,6 +32,51 @@ extension Simulation {
 
     mutating func resumeAll() async throws {
         for app in plan.apps { try await ask(.resume(app: app.name)) }
+    }
+
+    // MARK: Rejections
+
+    /// A credential whose token Apple had accepted and rejects now, and whether the rejection waits. siwatch has dropped any other.
+    typealias Doubted = (credential: CredentialID, isPending: Bool)
+
+    func doubted(in app: SimulatedApp) throws -> [Doubted] {
+        try database.rows(
+            """
+            SELECT client.client_id, user_id, pending_since IS NOT NULL
+              FROM credential JOIN client ON client.id = credential.client JOIN app ON app.id = credential.app
+             WHERE app.name = ? AND answer = 'rejected' AND due_at > 0 AND verified_at > 0 AND COALESCE(rejected_at, 0) <= verified_at
+             ORDER BY user_id, client.client_id
+            """,
+            [app.name]
+        ).map { (CredentialID(clientID: $0[0], userID: $0[1]), $0[2]) }
+    }
+
+    /// An operator has asked the users, and all whom Apple rejects have left. An operator who is wrong ends sign-ins by pending rejections.
+    mutating func confirmWhatIsReal() async throws {
+        let app = plan.apps.randomElement(using: &generator)!
+        let doubted = try doubted(in: app)
+        let areGone = world.with { state in
+            doubted.allSatisfy { doubt in
+                state.model.tokenText(of: doubt.credential).map { !state.apple.isAlive($0, at: doubt.credential) } ?? false
+            }
+        }
+        if !doubted.isEmpty, areGone { try await confirm(doubted, in: app) }
+    }
+
+    /// siwatch says how many users it means, each once, and may ask about the dropped ones before their time.
+    mutating func confirm(_ doubted: [Doubted], in app: SimulatedApp) async throws {
+        let waiting = Set(doubted.filter(\.isPending).map(\.credential.userID))
+        let dropped = Set(doubted.map(\.credential.userID)).subtracting(waiting)
+        let answer = try await ask(.confirmRejections(app: app.name)) { state in
+            state.count(.rejectionsConfirmed)
+            if !dropped.isEmpty { state.count(.droppedConfirmed) }
+            for doubt in doubted { state.ledger.rechecked(doubt.credential.userID, at: state.truth) }
+        }
+        if case .rejectionsConfirmed(waiting.count, dropped.count, _, _) = answer { return }
+        world.with { state in
+            let text = answer.map { "\($0)" } ?? "nothing"
+            state.report(Violation(.nothingIsLost, "a confirmation of \(waiting.count) and \(dropped.count) users answers \(text)"))
+        }
     }
 
     // MARK: The brake on revocations

@@ -255,6 +255,7 @@ extension Simulation {
             try await workOff()
             if chance(200) { try await maintain() }
             if chance(200) { try await recheckRejected() }
+            if plan.confirmsRejections, chance(200) { try await confirmWhatIsReal() }
             if plan.importsFiles, chance(30) { try await undoImport() }
             try check()
             steps += 1

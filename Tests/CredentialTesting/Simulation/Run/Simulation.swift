@@ -67,6 +67,8 @@ package struct Simulation {
         var changesClients = false
         /// Whether operators import files of users, and undo imports.
         var importsFiles = false
+        /// Whether operators confirm rejections.
+        var confirmsRejections = false
         /// A client that Apple will refuse for good.
         var refused: String?
         var breaker: BreakerRules
@@ -289,5 +291,6 @@ extension Simulation.Plan {
         // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
         importsFiles = chance(50, "files imported")
+        confirmsRejections = chance(50, "rejections confirmed")
     }
 }

@@ -170,6 +170,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
     case requestBraked, brakeConfirmed, brakeDropped, requestRepeated
+    case rejectionsConfirmed, droppedConfirmed
     case signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
     case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated

@@ -326,6 +326,53 @@ import Testing
         #expect(try await store.ask(.confirmRejections(app: "nobody's")) == .unknownApp(known: ["example", "other"]))
     }
 
+    /// The breaker has dropped the rejections. Apple is asked again, once an hour is over, and believed without another word.
+    @Test(arguments: StoreKind.allCases)
+    func whatTheBreakerDroppedIsBelievedOnceAppleRepeatsAConfirmedRejection(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind, users: "gone", "good", "later")
+        try await store.signIn("gone", client: "web", token: "web")
+        try await store.accept("gone")
+        try await store.run(
+            "UPDATE credential SET answer = 'rejected', answered_at = ?, due_at = ? WHERE client = 2",
+            [.at(Self.asked), .at(Self.asked + .days(1))]
+        )
+        try await store.signIn("eve", token: "e")
+        try await store.reject("eve", at: Self.asked, finding: .blamed)
+        func doubted(after last: CredentialID? = nil, upTo limit: Int = 2) async throws -> [String] {
+            try await store.ports.doubtedTokens(of: "example", after: last, upTo: limit).map { "\($0.userID) \($0.clientID)" }
+        }
+        #expect(try await doubted() == ["gone app", "gone web"])
+        #expect(try await doubted(after: CredentialID(clientID: "web", userID: "gone")) == ["good app", "later app"])
+
+        let now = Self.asked + .minutes(10)
+        let answer = try await store.ask(.confirmRejections(app: "example"), at: now)
+        #expect(answer == .rejectionsConfirmed(now: 0, next: 3, wasOpen: true, isPaused: false), "one user has two clients")
+        let due = try await store.column("SELECT due_at FROM credential WHERE answer = 'rejected' ORDER BY user_id, client")
+        #expect(due == [3601, 3600, 3601, 3601].map { SQLValue.at(Self.asked + .seconds($0)) })
+
+        func admit(at now: Timestamp) async throws -> [Settled] {
+            let breaker = try #require(try await store.ports.breakers()["example"])
+            let rules = breaker.admissions(with: ClientProofs(), under: BreakerRules(), within: .days(1), at: now)
+            #expect(rules.count == 1 && breaker.causes.isEmpty)
+            return try await store.admit(rules[0], at: now)
+        }
+        let again = Self.asked + .hours(2)
+        try await store.run("DELETE FROM credential WHERE client = 2")
+        #expect(try await store.reject("gone", at: again) == .refreshed)
+        #expect(try await admit(at: again) == [.refreshed])
+        let gone = try await store.rows("SELECT reason, rejected_at FROM credential WHERE user_id = 'gone'")
+        #expect(gone == [["token_rejected", .at(again)]])
+
+        // Apple takes the rejection back. Its next one is not what the operator has confirmed.
+        #expect(try await store.reject("good", at: again, finding: .valid) == .refreshed)
+        #expect(try await store.reject("good", at: again + .days(1)) == .refreshed)
+        #expect(try await admit(at: again + .days(1)).isEmpty)
+        #expect(try await doubted(upTo: 9) == ["good app", "later app"])
+        // The next one of a user whom nobody has asked about since is.
+        #expect(try await store.reject("later", at: again + .days(1)) == .refreshed)
+        #expect(try await admit(at: again + .days(1)) == [.refreshed])
+    }
+
     @Test(arguments: StoreKind.allCases)
     func clientsKnowWhenTheyWereLastAccepted(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)

@@ -850,16 +850,16 @@ SELECT pg_catalog.setval('frozen_schema.client_id_seq', 3, true);
 SELECT pg_catalog.setval('frozen_schema.credential_change_id_seq', 74, true);
 SELECT pg_catalog.setval('frozen_schema.grant_log_id_seq', 29, true);
 SELECT pg_catalog.setval('frozen_schema.grant_queue_id_seq', 32, true);
-SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1795960838028, true);
+SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1795972067919, true);
 SELECT pg_catalog.setval('frozen_schema.notification_log_id_seq', 16, true);
 SELECT pg_catalog.setval('frozen_schema.notification_quarantine_id_seq', 11, true);
 SELECT pg_catalog.setval('frozen_schema.notification_queue_id_seq', 31, true);
-SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1795960838026, true);
+SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1795972067917, true);
 SELECT pg_catalog.setval('frozen_schema.operator_request_id_seq', 2, true);
-SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1795960838044, true);
+SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1795972067930, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_log_id_seq', 2, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_queue_id_seq', 3, true);
-SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1795960838030, true);
+SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1795972067920, true);
 ALTER TABLE ONLY frozen_schema.admitted_rejection
     ADD CONSTRAINT admitted_rejection_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.app
@@ -921,6 +921,7 @@ ALTER TABLE ONLY frozen_schema.signing_key
 ALTER TABLE ONLY frozen_schema.user_event
     ADD CONSTRAINT user_event_pkey PRIMARY KEY (user_id, app);
 CREATE INDEX admitted_rejection_age ON frozen_schema.admitted_rejection USING btree (admitted_at);
+CREATE INDEX credential_doubted ON frozen_schema.credential USING btree (app, user_id) WHERE ((answer = 'rejected'::text) AND (due_at IS NOT NULL));
 CREATE INDEX credential_due ON frozen_schema.credential USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX credential_first ON frozen_schema.credential USING btree (client, first_check, due_at) WHERE (first_check IS NOT NULL);
 CREATE INDEX credential_foreign ON frozen_schema.credential USING btree (app, user_id) WHERE (answer = 'another_user'::text);
