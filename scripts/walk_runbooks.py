@@ -42,8 +42,11 @@ NOT_COMPARED = {
         "malformed": "a damaged file may say anything, or nothing",
     },
     "SiwatchStoreSlow": {"siwatch's own commits take longer than 5000 ms": "the walk's disk is slow, and no commit takes five seconds"},
-    "SiwatchDeliveryDead": {text: "a change is dead after three days" for text in ("has refused", "for days")},
-    "SiwatchBackupOld": {"Was written and is damaged": "needs a disk that fails"},
+    "SiwatchDeliveryDead": {text: "a change is dead after three days" for text in ("has not taken", "for days")},
+    "SiwatchBackupOld": {
+        "Was written and is damaged": "needs a disk that fails", "has never written a copy": "FindingTests has it, after two days",
+    },
+    "SiwatchNotificationsSilent": {"what Apple posts does not arrive": "FindingTests has it, after two looks"},
 }
 
 
@@ -1183,7 +1186,7 @@ def late_notifications(scene):
     return one(before, after)
 
 
-@walk("SiwatchNotificationsSilent", finding=False, quotes=["last verified notification", "in quarantine"])
+@walk("SiwatchNotificationsSilent", quotes=["last verified notification", "in quarantine", "Apple's last notification came"])
 def no_notification_for_a_day(scene):
     scene.use_clock()
     siwatch = scene.begin()

@@ -39,8 +39,8 @@ struct LoopProgressTests {
         let progress = progress(longestSilence: .zero)
         progress.turn(.grants)
         #expect(progress.refusal == nil)
-        progress.refused(.codes, because: StoreError.full)
-        #expect(progress.refusal == "the disk has no space for the database")
+        progress.refused(.codes, because: StoreError.full())
+        #expect(progress.refusal == "the disk of the database is full")
         progress.turn(.codes)
         #expect(progress.refusal == nil)
     }
@@ -53,12 +53,12 @@ struct LoopProgressTests {
         pass(.seconds(6))
         progress.refused(.codes)
         #expect(progress.trouble() == "no progress: codes, grants")
-        progress.refused(.codes, because: StoreError.full)
+        progress.refused(.codes, because: StoreError.full())
         progress.refused(.grants, because: StoreError.busy)
         pass(.seconds(1))
-        progress.refused(.codes, because: StoreError.full)
-        #expect(progress.trouble() == "the disk has no space for the database; no progress: codes, grants")
-        let known = "backends cannot insert: the disk has no space for the database"
+        progress.refused(.codes, because: StoreError.full())
+        #expect(progress.trouble() == "the disk of the database is full; no progress: codes, grants")
+        let known = "backends cannot insert: the disk of the database is full"
         #expect(progress.trouble(besides: known) == "no progress: codes, grants", "a reader of both hears it once")
         progress.turn(.codes)
         #expect(progress.trouble() == "the database is locked by another program; no progress: grants")

@@ -125,7 +125,7 @@ struct SettlementWriterTests {
     }
 
     @Test func aBusyDatabaseIsTriedAgain() async throws {
-        let trouble = TroubledStore.Trouble(failing: [.busy, .full, .outcomeUnknown("I/O error")])
+        let trouble = TroubledStore.Trouble(failing: [.busy, .full(), .outcomeUnknown("I/O error")])
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
             try await monitor.grant("ann")
             async let settled = monitor.settle(monitor.grantHandler)
@@ -172,7 +172,7 @@ struct SettlementWriterTests {
     }
 
     /// A full disk, a server that is away, a conflict with other transactions.
-    @Test(arguments: [StoreError.full, .unavailable("57P01"), .retry("40P01")])
+    @Test(arguments: [StoreError.full(), .unavailable("57P01"), .retry("40P01")])
     func whatEndsByItselfIsWaitedFor(_ error: StoreError) async throws {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: error, count: 40))
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in

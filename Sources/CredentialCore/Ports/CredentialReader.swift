@@ -13,7 +13,7 @@ package protocol BreakerReader: Sendable {
 package protocol CredentialReader: BreakerReader {
     /// The last sign of life of any siwatch. Nil if there is none.
     var aliveAt: Timestamp? { get async throws }
-    /// When `siwatch backup` last wrote a copy. Nil if it never has, and on a server.
+    /// When `siwatch backup` last wrote a copy, or noted another program's. Nil if it never has.
     var backedUpAt: Timestamp? { get async throws }
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
@@ -37,7 +37,8 @@ package protocol CredentialReader: BreakerReader {
     func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// The postponed sign-ins and the sign-ins with a waiting code, counted up to `limit` each.
     func waitingGrants(at now: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts
-    /// Where five or more of a client's newest sign-ins since a time were rejected, and four in five for one reason.
+    /// Where five or more of a client's newest twenty sign-ins since a time were rejected, and four in five for one reason, or because
+    /// Apple's answer was lost.
     func rejectedSignIns(since time: Timestamp) async throws -> [RejectedSignIns]
     /// How Apple answers the checks of tokens, over the life of the database.
     func checks() async throws -> CheckStatus
@@ -54,8 +55,8 @@ package protocol CredentialReader: BreakerReader {
     /// Whether a client has a token to ask Apple about.
     func hasScheduledCredentials(clientID: String) async throws -> Bool
     func waitingRevocations() async throws -> WaitingRevocationCounts
-    /// When the last notification arrived that siwatch has verified; nil if the log holds none.
-    var newestNotification: Timestamp? { get async throws }
+    /// When the last notifications arrived that siwatch has verified, latest first.
+    func newestNotifications(upTo limit: Int) async throws -> [Timestamp]
 
     /// All known facts about a user, by app.
     /// - Parameter limit: of each log and queue, the newest rows.

@@ -9,8 +9,8 @@ package enum StoreError: Error, Sendable {
     case retry(String)
     /// The database cannot be reached, or cannot be written now. It heals itself when the server is back. Nothing was written.
     case unavailable(String)
-    /// No space is left. It heals itself when space returns.
-    case full
+    /// No space is left, with the words that say where. It heals itself when space returns.
+    case full(String = "the disk of the database is full")
     /// The batch breaks a rule of the schema. Repeating it does not help.
     case refused(String)
     /// The stored data differs from what was written.
@@ -32,13 +32,15 @@ package enum StoreError: Error, Sendable {
 extension StoreError: CustomStringConvertible {
     /// How the description of `unavailable` begins.
     package static let absence = "the database cannot be reached"
+    /// How the description of `full` begins.
+    package static let fullDisk = "the disk of"
 
     package var description: String {
         switch self {
         case .busy: "the database is locked by another program"
         case .retry(let reason): "the database is busy: \(reason)"
         case .unavailable(let reason): "\(Self.absence): \(reason)"
-        case .full: "the disk has no space for the database"
+        case .full(let reason): reason
         case .refused(let reason): "the database refuses a row: \(reason)"
         case .damaged(let reason): "the database is damaged: \(reason)"
         case .readOnly(let reason): "the database cannot be written: \(reason)"

@@ -25,6 +25,9 @@ package protocol StoreUpkeep: Sendable {
     /// interval, and none comes sooner after Apple's last answer than the interval allows.
     func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws
 
+    /// Notes that a copy of the database was made.
+    func noteBackup(at now: Timestamp) async throws
+
     /// Since when a reader has kept erased data readable in the log; nil if none does.
     var logPinnedSince: Timestamp? { get async throws }
 }

@@ -70,6 +70,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case appleReachable = "apple_reachable"
     case throttled
     case codeRejected = "code_rejected"
+    case signInsRejected = "sign_ins_rejected"
+    case signInsTaken = "sign_ins_taken"
     case codeTokenKept = "code_token_kept"
     case revocationUnproved = "revocation_unproved"
     case revocationRejected = "revocation_rejected"
@@ -162,6 +164,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .appleReachable: (.notice, "Apple answers again")
         case .throttled: (.warning, "Apple throttles; the app slows down")
         case .codeRejected: (.warning, "A code brought no sign-in; its user has to sign in again")
+        case .signInsRejected: (.warning, "A client's sign-ins come to nothing, most of them for one reason")
+        case .signInsTaken: (.notice, "A client's sign-ins come to nothing for one reason no more")
         case .codeTokenKept:
             (.info, "The token of a rejected sign-in was not revoked at Apple, so that no other sign-in ends")
         case .revocationUnproved: (.warning, "Apple still accepts a token that it was asked to revoke; siwatch asks again later")

@@ -41,6 +41,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case storeErrors = "store_errors_total"
     case storeFull = "store_full"
     case storeWritable = "store_writable"
+    case tablesRead = "tables_read_timestamp_seconds"
     case foreignCheckpoints = "foreign_checkpoints_total"
     case appPaused = "app_paused"
     case breakerOpen = "breaker_open"
@@ -162,6 +163,7 @@ extension Metric {
         case .storeErrors: Definition(.counter, "Transactions that the database refused or failed.")
         case .storeFull: Definition(.gauge, "1 while the disk has no space for a commit.")
         case .storeWritable: Definition(.gauge, "1 while backends can insert.")
+        case .tablesRead: Definition(.gauge, isOfTables: true, "When the figures of the tables were last read.")
         case .foreignCheckpoints: Definition(.counter, "Checkpoints of the database's log that another program made.")
         case .appPaused:
             Definition(
@@ -183,7 +185,7 @@ extension Metric {
                 "Since when a transaction keeps the database from clearing away what was erased; 0 where none does."
             )
         case .backupLastSuccess:
-            Definition(.gauge, isOfTables: true, "When siwatch backup last wrote a copy; 0 if it never has, and on a server.")
+            Definition(.gauge, isOfTables: true, "When siwatch backup last wrote a copy, or noted another program's; 0 if never.")
         case .laneOwned:
             Definition(
                 .gauge,

@@ -45,7 +45,10 @@ extension Telemetry {
             observe(queues: try await store.queues(), credentials: try await store.credentialCounts())
         }
         await observe([.backupLastSuccess]) { gauge(Metric.backupLastSuccess, try await store.backedUpAt?.inSeconds ?? 0) }
-        await observe([.queueDue]) { observe(due: try await store.dueRows(at: now, upTo: Self.mostDueCounted)) }
+        await observe([.queueDue]) {
+            observe(due: try await store.dueRows(at: now, upTo: Self.mostDueCounted))
+            gauge(Metric.tablesRead, now.inSeconds)
+        }
     }
 
     private func observe(_ metrics: [Metric], _ read: () async throws -> Void) async {
@@ -104,12 +107,6 @@ extension Telemetry {
         for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
     }
 
-    /// Leaves out all that stands in the tables, because it could not be read in time.
-    package func tablesUnread() {
-        leaveTablesToOthers()
-        pausesUnread()
-    }
-
     /// Leaves out which apps an operator has paused, because it could not be read.
     package func pausesUnread() {
         instruments.forgetGauges(of: [.appPaused])
@@ -161,6 +158,14 @@ extension Telemetry {
     package func refusals(of client: String, _ words: String?) {
         if let words { logger.log(.requestsRefused, ["client": "\(client)", "reason": "\(words)"]) }
         if words == nil { logger.log(.requestsTaken, ["client": "\(client)"]) }
+    }
+
+    /// - Parameter rejected: of each client whose sign-ins nearly all come to nothing, the reason.
+    package func observe(signInsRejected rejected: [String: String], before: [String: String]) {
+        for (client, reason) in rejected where before[client] != reason {
+            logger.log(.signInsRejected, ["client_id": "\(client)", "reason": "\(reason)"])
+        }
+        for client in before.keys where rejected[client] == nil { logger.log(.signInsTaken, ["client_id": "\(client)"]) }
     }
 
     package func observe(refusalsOf client: String, _ value: Double) { gauge(Metric.httpRefusals, value, ["client": client]) }

@@ -7,6 +7,10 @@ package import CredentialCore
 private let open = "(answer IS NULL OR position IS NOT NULL)"
 
 extension TableStore {
+    package func noteBackup(at now: Timestamp) async throws {
+        try await transaction { try $0.set(BackupCounter.writtenAt, to: now.milliseconds) }
+    }
+
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
         let text = try JSONText.encode(request)
         return try await transaction { connection in

@@ -37,13 +37,11 @@ extension TableStore {
         }
     }
 
-    package var newestNotification: Timestamp? {
-        get async throws {
-            try await query { connection in
-                try connection.fetchOne(
-                    "SELECT received_at FROM notification_log WHERE id = (SELECT MAX(id) FROM notification_log)"
-                )?.time(at: 0)
-            }
+    package func newestNotifications(upTo limit: Int) async throws -> [Timestamp] {
+        // Ids of rejected ones lie between.
+        let newest = "id > (SELECT MAX(id) FROM notification_log) - 10000 ORDER BY id DESC LIMIT $1"
+        return try await query { connection in
+            try connection.fetchAll("SELECT received_at FROM notification_log WHERE \(newest)", limit).compactMap { $0.time(at: 0) }
         }
     }
 
@@ -97,9 +95,12 @@ extension TableStore {
                 """
                 SELECT client_id AS "clientID", reason, rejected, settled
                   FROM (SELECT client_id, reason, COUNT(*) AS rejected, CAST(SUM(COUNT(*)) OVER (PARTITION BY client_id) AS BIGINT) AS settled
-                          FROM (SELECT client_id, reason, settled_at FROM grant_log ORDER BY id DESC LIMIT 1000) AS newest
-                         WHERE settled_at > $1 GROUP BY client_id, reason) AS counted
-                 WHERE reason NOT IN ('unknown_token_key', 'unreadable_token') AND rejected >= 5 AND rejected * 5 >= settled * 4 ORDER BY client_id
+                          FROM (SELECT client_id, reason, settled_at, ROW_NUMBER() OVER (PARTITION BY client_id ORDER BY id DESC) AS place
+                                  FROM (SELECT * FROM grant_log ORDER BY id DESC LIMIT 1000) AS newest) AS placed
+                         WHERE settled_at > $1 AND place <= 20 GROUP BY client_id, reason) AS counted
+                 WHERE reason NOT IN ('unknown_token_key', 'unreadable_token') AND rejected >= 5
+                   AND (rejected * 5 >= settled * 4 OR reason = 'answer_lost')
+                 ORDER BY client_id
                 """,
                 time
             )

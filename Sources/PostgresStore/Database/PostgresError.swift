@@ -70,7 +70,7 @@ extension StoreError {
             // Too many transactions without a vacuum: the server writes nothing. An error about a value that is too large names a
             // constraint.
             case "54000" where error.constraint == nil: .unavailable(text)
-            case "53100": .full
+            case "53100": .full("\(Self.fullDisk) the database server is full: \(text)")
             case "42501": .readOnly(text)
             // Also the code of errors that triggers raise.
             case "P0001": .refused(text)

@@ -48,7 +48,7 @@ extension StoreError {
         let text = "\(error.extendedResultCode): \(error.message ?? "")"
         switch error.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED: self = .busy
-        case .SQLITE_FULL: self = .full
+        case .SQLITE_FULL: self = .full()
         case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: self = .refused(text)
         case .SQLITE_READONLY, .SQLITE_PERM: self = .readOnly(text)
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(text)

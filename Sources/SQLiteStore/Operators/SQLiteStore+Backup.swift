@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 import CredentialTables
 import Foundation
 import GRDB
@@ -66,13 +66,6 @@ extension SQLiteStore {
         } catch let unusable as DatabaseFile.Unusable {
             throw BackupError.damaged(path: path, reason: "\(unusable)")
         }
-    }
-
-    /// Notes that a copy was written and verified.
-    ///
-    /// - Throws: `StoreError`
-    package func noteBackup(at now: Timestamp) async throws {
-        try await transaction { try $0.set(BackupCounter.writtenAt, to: now.milliseconds) }
     }
 
     private func synchronizeFolder(of path: String) -> Bool {

@@ -22,6 +22,7 @@ struct KeyTrial: Encodable, Equatable {
         case accepted, refused
         /// Apple gave no usable answer, so nothing is known.
         case unanswered
+        var words: String { self == .refused ? "not accepted" : rawValue }
     }
 
     /// For an operator, if Apple refuses the client.

@@ -15,6 +15,8 @@ extension Configuration {
         var allowRemote = false
         var certificateFile: String?
         var certificateKeyFile: String?
+        /// Where Apple posts notifications, as it is registered there.
+        var notificationsURL: URL?
         /// For each client, and for Apple's notifications.
         var maxRequestsPerSecond = 1000
         var clients: [Client] = []
@@ -50,6 +52,7 @@ extension Configuration.HTTP {
         table.read("allow_remote", .flag, into: &allowRemote)
         table.read("certificate_file", .optional(.fileName), into: &certificateFile)
         table.read("certificate_key_file", .optional(.fileName), into: &certificateKeyFile)
+        table.read("notifications_url", .optional(.endpoint(mayHaveQuery: true)), into: &notificationsURL)
         table.read("max_requests_per_second", .count(upTo: 1_000_000), into: &maxRequestsPerSecond)
         if table.has("client") {
             table.tables("client") { table in
@@ -66,6 +69,7 @@ extension Configuration.HTTP {
             table.note(.at("http.certificate_file", "and http.certificate_key_file belong together"))
         }
         if listen == nil, !clients.isEmpty { table.note(.at("http.listen", "is missing, so that no client could ask")) }
+        if listen == nil, notificationsURL != nil { table.note(.at("http.listen", "is missing, so that nothing could lead here")) }
         if case .address(let address) = listen, !Host.isLoopback(address.host), !allowRemote || certificateFile == nil {
             let problem = "lets other hosts in: that needs http.allow_remote = true and a certificate, so that no token travels in clear"
             table.note(.at("http.listen", problem))

@@ -141,11 +141,13 @@ extension ValueRule<String> {
     }
 }
 
-extension ValueRule<String?> {
-    static func optional(_ rule: ValueRule<String>) -> ValueRule {
+extension ValueRule {
+    static func optional<Present>(_ rule: ValueRule<Present>) -> ValueRule where Value == Present? {
         ValueRule { value, path, mistakes in rule.read(value, path, &mistakes).map { .some($0) } }
     }
+}
 
+extension ValueRule<String?> {
     /// The path of a Unix socket.
     static var socket: ValueRule {
         // sun_path holds 108 bytes with a NUL.

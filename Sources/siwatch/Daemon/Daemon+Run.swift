@@ -56,6 +56,7 @@ extension Daemon {
         ]
         services += servers(health, desk)
         if let orphans = FirstProcess.orphans { services.append(orphans) }
+        if let intakeWatch { services.append(intakeWatch.service) }
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
             apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, overdueCount, databaseWatch,

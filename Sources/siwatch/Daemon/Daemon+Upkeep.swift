@@ -97,16 +97,15 @@ extension Daemon {
 
     private func pages(_ health: HealthReports, _ desk: StatusDesk) -> ServedPages {
         let telemetry = context.telemetry
-        // Half of the time that Prometheus waits by default.
-        let tables = SharedRead(patience: .seconds(5))
+        // The figures of the last read stand until the next has ended.
+        let tables = SharedRead(patience: .milliseconds(500))
         return ServedPages(
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.takeDropped())
                 telemetry.observe(isReady: health.readiness.condition == .good)
                 telemetry.observe(lanes: context.membership.ownership)
-                let areRead = await tables.run { await observeTables() }
-                if !areRead { telemetry.tablesUnread() }
+                await tables.run { await observeTables() }
                 return context.registry.exposition(format)
             },
             health: {

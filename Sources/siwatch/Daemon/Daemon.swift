@@ -18,6 +18,8 @@ struct Daemon {
     /// Nil if the configuration has no door.
     let door: HTTPDoor?
     let deliveries: Deliveries
+    /// Nil if the configuration does not say where Apple posts.
+    let intakeWatch: IntakeWatch?
 
     init(
         _ configuration: Configuration,
@@ -41,6 +43,10 @@ struct Daemon {
         keyTrials = KeyTrials(apps, context)
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)
+        intakeWatch = configuration.http.notificationsURL.map { url in
+            let transport = IntakeCommand.Test.transport(over: client)
+            return IntakeWatch(clock: context.clock) { await IntakeCommand.Test.proof(context.intakeTest, at: url, transport) }
+        }
         (self.context, self.client, self.apple, self.writer) = (context, client, apple, writer)
     }
 }

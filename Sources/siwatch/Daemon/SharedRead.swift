@@ -14,6 +14,7 @@ actor SharedRead {
     /// Reads, unless somebody does so already.
     ///
     /// - Returns: whether the read has ended in time.
+    @discardableResult
     func run(_ read: @escaping @Sendable () async -> Void) async -> Bool {
         let start = ContinuousClock.now
         if !isUnderWay {

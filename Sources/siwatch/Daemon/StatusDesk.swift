@@ -15,6 +15,7 @@ actor StatusDesk {
     private let appleClock: AppleClock
     private let keyTrials: KeyTrials
     private let refusals: DoorRefusals?
+    private let intake: IntakeWatch?
     private let health: HealthReports
     private let rounds: CheckRounds
     /// As the last reload left it.
@@ -29,6 +30,8 @@ actor StatusDesk {
     private var unread: String?
     private let reading = SharedRead(patience: .seconds(2))
     private var course: [DaemonReport.Sample] = []
+    /// Of clients whose sign-ins come to nothing, the reason.
+    private var rejected: [String: String] = [:]
 
     /// How long figures from the tables stand, so that many readers cost no more than one.
     private static let validity = Duration.seconds(1)
@@ -43,6 +46,7 @@ actor StatusDesk {
         appleClock = daemon.apple.clock
         keyTrials = daemon.keyTrials
         refusals = daemon.door?.refusals
+        intake = daemon.intakeWatch
         self.health = health
         rounds = CheckRounds(daemon.context.store)
         refresh = daemon.refresh
@@ -67,8 +71,9 @@ actor StatusDesk {
     /// Counts the findings for the metric.
     nonisolated var examination: Recurring {
         Recurring(every: .minutes(1), onFailure: { _ in }) { [context] in
-            let findings = try await self.report().findings
-            context.telemetry.observe(findings: findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
+            let report = try await self.report()
+            context.telemetry.observe(findings: report.findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
+            await self.note(report.rejectedSignIns)
         }
     }
 
@@ -79,6 +84,12 @@ actor StatusDesk {
             let obstacle = try await onOwnThread { HostCommand.obstacleToStart(with: source, as: Account.user) ?? "" }
             replacement.withLockedValue { $0 = obstacle }
         }
+    }
+
+    private func note(_ signIns: [RejectedSignIns]) {
+        let now = Dictionary(signIns.map { ($0.clientID, $0.reason) }) { first, _ in first }
+        context.telemetry.observe(signInsRejected: now, before: rejected)
+        rejected = now
     }
 
     private func note(_ sample: DaemonReport.Sample) {
@@ -108,6 +119,7 @@ actor StatusDesk {
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
             checks: context.telemetry.recentChecks(at: context.clock.now),
+            intakeObstacle: intake?.obstacle,
             refusals: refusals?.all ?? [],
             deliveries: context.telemetry.deliveries,
             keysDisbelievedAt: context.telemetry.keysDisbelievedAt,

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialTables
 import Foundation
 import PostgresStore
 import SQLiteStore
@@ -14,7 +15,8 @@ struct Backup: AsyncParsableCommand {
             The copy is a file of its own that needs no -wal. It holds the `sub`s and e-mail addresses of your users, and in grant_queue \
             the tokens of sign-ins that were waiting, in clear. The sealing key is not in it: keep that apart.
 
-            Of a database on a PostgreSQL server it writes nothing, and says which command does.
+            Of a database on a PostgreSQL server it writes nothing, and says which command does. Where another program makes the copies, \
+            --note at its end lets siwatch warn of an old one.
             """
     )
 
@@ -23,22 +25,31 @@ struct Backup: AsyncParsableCommand {
     @OptionGroup var progress: ProgressOptions
     @Option(help: ArgumentHelp("Write into a folder, under a name with the time, and keep so many such copies.", valueName: "number"))
     var keep: Int?
-    @Argument(help: "The file to write; it must not exist yet. With --keep, the folder.", completion: .file()) var file: String
+    @Flag(help: "Write nothing, and note that another program has just made a copy.") var note = false
+    @Argument(help: "The file to write; it must not exist yet. With --keep, the folder.", completion: .file()) var file = ""
 
     func validate() throws {
         if let keep, keep < 1 { throw ValidationError("--keep is at least 1.") }
+        if note != file.isEmpty { throw ValidationError("Name a file, or take --note.") }
     }
 
     func run() async throws {
         let configuration = try options.readConfiguration()
+        let now = Invocation.current.clock.now
+        if note {
+            do {
+                return try await configuration.existingDatabase().openBeside().closing { try await $0.noteBackup(at: now) }
+            } catch {
+                throw CommandFailure(database: error)
+            }
+        }
         switch try configuration.existingDatabase() {
-        case .file(let database): try await copy(database, of: configuration)
+        case .file(let database): try await copy(database, of: configuration, at: now)
         case .server(let address): try advise(configuration, address)
         }
     }
 
-    private func copy(_ database: DatabaseFile, of configuration: Configuration) async throws {
-        let now = Invocation.current.clock.now
+    private func copy(_ database: DatabaseFile, of configuration: Configuration, at now: Timestamp) async throws {
         let folder = keep.map { BackupFolder(path: self.file, keep: $0) }
         let file = folder?.newFile(at: now) ?? self.file
         do {
@@ -99,6 +110,7 @@ struct Backup: AsyncParsableCommand {
               \(dump)
             and this puts it back where the schema is not there, with every siwatch stopped:
               \(restore)
+            End it with siwatch backup --note, so that siwatch warns of an old copy.
             \(keepTheKey(of: configuration))
             """
         )

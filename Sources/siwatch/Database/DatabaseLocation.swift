@@ -51,7 +51,7 @@ enum DatabaseLocation: Sendable {
     private static func insertObstacle(at path: String) -> String? {
         if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first { return obstacle }
         let folder = URL(filePath: path).deletingLastPathComponent().path
-        if DiskSpace(at: folder)?.isFull == true { return "\(DiskSpace.fullDisk) \(path) is full" }
+        if DiskSpace(at: folder)?.isFull == true { return "\(StoreError.fullDisk) \(path) is full" }
         return GroupAccess(path: path).obstacle
     }
 

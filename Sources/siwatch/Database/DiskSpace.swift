@@ -14,10 +14,9 @@ struct DiskSpace {
     /// Whether hardly another row fits.
     var isFull: Bool { free < 1 << 20 }
 
-    /// How the obstacle of a full disk begins.
-    static let fullDisk = "the disk of"
     /// What an operator does about it.
     static let remedy = "make room with other files; never delete the -wal or the -shm file"
+    static let remedyOfServer = "make room on the server; never delete files under pg_wal"
 
     /// A sentence if the room is about to run out.
     var warning: String? {

@@ -64,12 +64,7 @@ extension IntakeCommand {
 
         private func ofEndpoint(_ url: URL) async -> [Symptom] {
             let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
-            let transport = HTTPTransport(
-                client: client,
-                userAgent: "siwatch/\(Version.current)",
-                timeout: Self.timeout,
-                largestBody: Self.largestAnswer
-            )
+            let transport = Self.transport(over: client)
             // Nobody's signature: the header names no algorithm.
             let symptoms: [Symptom]
             switch await Self.post("{\"payload\":\"eyJhbGciOiJub25lIn0.e30.\"}", to: url, transport) {
@@ -80,6 +75,10 @@ extension IntakeCommand {
             }
             try? await client.shutdown()
             return symptoms
+        }
+
+        static func transport(over client: HTTPClient) -> HTTPTransport {
+            HTTPTransport(client: client, userAgent: "siwatch/\(Version.current)", timeout: timeout, largestBody: largestAnswer)
         }
 
         private static func post(
@@ -133,10 +132,14 @@ extension IntakeCommand {
             else {
                 return Symptom(.warning, "whether it is your siwatch cannot be seen from here, without its configuration and sealing key")
             }
-            let key = IntakeTestKey(ring)
+            return await Self.proof(IntakeTestKey(ring), at: url, transport)
+        }
+
+        /// Whether the siwatch with this key answers at a URL.
+        static func proof(_ key: IntakeTestKey, at url: URL, _ transport: HTTPTransport) async -> Symptom {
             let nonce = "\(UInt64.random(in: .min ... .max))"
-            switch await Self.post(key.question(nonce), to: url, transport) {
-            case .failure(let failure): return Self.symptom(of: failure, url)
+            switch await post(key.question(nonce), to: url, transport) {
+            case .failure(let failure): return symptom(of: failure, url)
             case .success(let response) where response.status == 200 && response.body == Array(key.answer(nonce).utf8):
                 return Symptom(.ok, "the siwatch with this sealing key answers there")
             case .success(let response):

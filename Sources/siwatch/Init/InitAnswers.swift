@@ -18,6 +18,8 @@ struct InitAnswers {
     var passwordFile: String?
     /// Where the HTTP door listens; empty for none.
     var http = ""
+    /// Where Apple posts notifications; empty if siwatch is not to test it.
+    var notificationsURL = ""
     /// Where webhooks go; empty for none.
     var webhook = ""
     /// Who opens the file of the database; nil for nobody but siwatch.
@@ -87,6 +89,12 @@ struct InitAnswers {
             "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
             proposal: "127.0.0.1:9465"
         ) { text throws(CommandFailure) in try Self.address(text) }
+        let notificationsURL =
+            try http?.isEmpty != false
+            ? nil
+            : answer("--notifications-url", options.notificationsURL, Self.notificationsQuestion, proposal: "") {
+                text throws(CommandFailure) in try Self.url(text)
+            }
         let webhookQuestion =
             "The URL to which siwatch posts each change, so that a session ends; it need not be there yet, and Enter leaves it out"
         let webhook = try answer("--webhook", options.webhook, webhookQuestion, proposal: "") {
@@ -114,7 +122,7 @@ struct InitAnswers {
             )
         }
         (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
-        (self.http, self.webhook) = (http ?? "", webhook ?? "")
+        (self.http, self.webhook, self.notificationsURL) = (http ?? "", webhook ?? "", notificationsURL ?? "")
         passwordFile = passwordPath ?? nil
         self.backendUser = backendUser ?? nil
     }
@@ -129,6 +137,8 @@ struct InitAnswers {
         }
     }
 
+    private static let notificationsQuestion =
+        "The URL at which Apple is to post notifications, if your web server leads it here: siwatch tests it, and Enter leaves it out"
     private static let backendQuestion = "The user of this host that your backend runs as, if it opens the database file"
 
     private init(_ configuration: Configuration) {
@@ -138,6 +148,7 @@ struct InitAnswers {
         database = configuration.database.url ?? configuration.database.path
         passwordFile = configuration.database.passwordFile
         http = configuration.http.listen.map { "\($0)" } ?? ""
+        notificationsURL = configuration.http.notificationsURL?.absoluteString ?? ""
         webhook = configuration.deliveries.first?.url.absoluteString ?? ""
         areConfigured = true
     }
@@ -185,7 +196,7 @@ struct InitAnswers {
 
             [http]
             listen = \(http.quotedForTOML)
-
+            \(notificationsURL.isEmpty ? "" : "notifications_url = \(notificationsURL.quotedForTOML)\n")
             [[http.client]]
             name = "backend"
             token_files = [\(Self.tokenFile.quotedForTOML)]

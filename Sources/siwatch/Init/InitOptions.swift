@@ -40,6 +40,8 @@ struct InitOptions: ParsableArguments {
         )
     )
     var http: String?
+    @Option(help: ArgumentHelp("The URL at which Apple posts, if it leads to the HTTP door: siwatch tests it.", valueName: "URL"))
+    var notificationsURL: String?
     @Option(help: ArgumentHelp("The URL of the backend that takes webhooks.", valueName: "URL")) var webhook: String?
     @Option(help: ArgumentHelp("The user of this host that the backend runs as. It joins the group of the database.", valueName: "user"))
     var backendUser: String?
@@ -89,6 +91,7 @@ struct InitOptions: ParsableArguments {
             differs("--database", path(database), existing.database), otherKey,
             passwordFile == nil || existing.passwordFile != nil ? nil : "--password-file: \(configurationPath) names none",
             differs("--http", orNone(http), existing.http), differs("--webhook", orNone(webhook), existing.webhook),
+            differs("--notifications-url", orNone(notificationsURL), existing.notificationsURL),
         ].compactMap(\.self)
     }
 }

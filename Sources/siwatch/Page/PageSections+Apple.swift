@@ -36,7 +36,7 @@ extension PageSections {
             "\(HTML.mark(.down))Apple refuses \(HTML.code(client.clientID)) with \(HTML.code(client.refusal.word)) since \(time(client.refusal.since))."
         }
         let trials = (daemon?.keyTrials ?? []).filter { $0.app == app.app }.map { trial -> HTML in
-            "\(HTML.code(trial.clientID)) \(trial.verdict.rawValue) with the key \(HTML.code(trial.keyID)), asked \(ago(trial.askedAt))"
+            "\(HTML.code(trial.clientID)) \(trial.verdict.words) with the key \(HTML.code(trial.keyID)), asked \(ago(trial.askedAt))"
         }
         let pause = app.pausedAt.map { "\(HTML.mark(.degraded))An operator has paused it since \(time($0))." as HTML }
         let breaker = report.breakers.first { $0.app == app.app }

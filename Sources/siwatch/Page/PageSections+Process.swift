@@ -28,7 +28,7 @@ extension PageSections {
             ),
             ("clock", (clock ?? "Apple has not shown its clock yet.") + held),
             ("signing keys", "siwatch knows \(report.signingKeys) of Apple’s keys.\(fetched)"),
-            ("backup", report.sqlite == nil ? ownTools : backup ?? "siwatch backup has written no copy yet."),
+            ("backup", backup ?? (report.sqlite == nil ? ownTools : "siwatch backup has written no copy yet.")),
         ])
     }
 

@@ -35,6 +35,8 @@ struct DaemonReport: Encodable {
     var absences: [AppAbsence]
     /// What became of the latest checks.
     var checks: [AppChecks]
+    /// Why what Apple posts does not arrive here; nil if it does, or if no URL is configured.
+    var intakeObstacle: String?
     /// What the HTTP door refuses.
     var refusals: [RefusedRequests]
     /// The webhooks that this process delivers.

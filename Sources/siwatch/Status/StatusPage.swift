@@ -85,11 +85,11 @@ struct StatusPage {
         let answered = "checks answered \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
         lines.append("and unanswered  \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
-        if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
+        if report.sqlite != nil || report.backedUpAt != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
         lines.append("last verified notification  \(ago(report.newestNotification))")
         guard let daemon = report.daemon else { return lines }
         lines += daemon.keyTrials.map { trial in
-            "client \(trial.clientID.printable) \(trial.verdict.rawValue) with the key \(trial.keyID.printable), asked \(ago(trial.askedAt))"
+            "client \(trial.clientID.printable) \(trial.verdict.words) with the key \(trial.keyID.printable), asked \(ago(trial.askedAt))"
         }
         lines += ["", daemon.answers.isEmpty ? "Apple has answered about no token and no code since the start" : "Apple's last answers"]
         return lines

@@ -17,12 +17,15 @@ extension StatusReport {
 
     private func finding(ofInsertObstacle obstacle: String) -> Finding {
         let sentence = "backends cannot insert: \(obstacle)"
-        if obstacle.hasPrefix(DiskSpace.fullDisk) {
-            return Finding(.down, sentence, remedy: DiskSpace.remedy, runbook: "siwatchstorefull")
-        }
         if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreslow") }
-        let isAbsent = obstacle.hasPrefix(StoreError.absence)
-        return Finding(.down, sentence, runbook: isAbsent ? "siwatchnotready" : "siwatchbackendslockedout")
+        return down(sentence, runbook: obstacle.hasPrefix(StoreError.absence) ? "siwatchnotready" : "siwatchbackendslockedout")
+    }
+
+    /// A full disk is the cause, wherever it shows.
+    func down(_ sentence: String, runbook: String) -> Finding {
+        guard sentence.contains(": \(StoreError.fullDisk) ") else { return Finding(.down, sentence, runbook: runbook) }
+        let remedy = postgresql == nil ? DiskSpace.remedy : DiskSpace.remedyOfServer
+        return Finding(.down, sentence, remedy: remedy, runbook: "siwatchstorefull")
     }
 
     /// Requests and sign-ins of a backend that errs, and may swallow what it is told.
@@ -39,9 +42,10 @@ extension StatusReport {
         return requests
             + rejectedSignIns.map { signIns in
                 let words = GrantRejection(rawValue: signIns.reason).map { ": \($0.words)" } ?? ""
-                let share = "\(signIns.rejected) of \(signIns.settled) sign-ins within an hour came to nothing"
+                let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
                 let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
-                return Finding(.degraded, sentence, runbook: "siwatchcodesrefused")
+                let isLost = signIns.reason == GrantRejection.answerLost.rawValue
+                return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchanswerslost" : "siwatchcodesrefused")
             }
     }
 
@@ -63,6 +67,20 @@ extension StatusReport {
             findings.append(Finding(.note, quarantine, runbook: "siwatchsignednotificationsrejected"))
         }
         return findings + (foreignIDs.finding.map { [$0] } ?? []) + ofRevocations
+    }
+
+    /// That the way of Apple's notifications is closed, or that none has come for ten times as long as was usual.
+    var ofSilence: [Finding] {
+        let runbook = "siwatchnotificationssilent"
+        if let obstacle = daemon?.intakeObstacle {
+            let sentence = "what Apple posts does not arrive: \(obstacle)"
+            return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
+        }
+        guard let newest = newestNotification, let oldest = notifications.last, notifications.count > 9 else { return [] }
+        let usual = oldest.duration(to: newest) / (notifications.count - 1)
+        guard newest.duration(to: at) > max(.hours(24), usual * 10) else { return [] }
+        let sentence = "Apple's last notification came \(ago(newest)), where one each \(usual.text) was usual"
+        return [Finding(.degraded, sentence, runbook: runbook)]
     }
 
     /// Notifications that Apple signed, and that siwatch did not believe for another reason.
@@ -119,7 +137,7 @@ extension StatusReport {
                 findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
             }
             if let dead = delivery.position?.dead, dead > 0 {
-                let sentence = "\(name) has refused \(dead.counted("webhook")) for days, and gets them no more"
+                let sentence = "\(name) has not taken \(dead.counted("webhook")) for days, and gets them no more"
                 findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
             }
             return findings

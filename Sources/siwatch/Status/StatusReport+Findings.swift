@@ -38,8 +38,9 @@ extension StatusReport {
         }
         guard let daemon else { return findings }
         findings += daemon.troubles.map { trouble in
-            let severity = ["starting", "stopping"].contains(trouble) ? Finding.Severity.degraded : .down
-            return Finding(severity, "siwatch is not ready: \(trouble)", runbook: "siwatchnotready")
+            let sentence = "siwatch is not ready: \(trouble)"
+            let isPhase = ["starting", "stopping"].contains(trouble)
+            return isPhase ? Finding(.degraded, sentence, runbook: "siwatchnotready") : down(sentence, runbook: "siwatchnotready")
         }
         if let reason = daemon.tablesUnread {
             let figures = daemon.tablesReadAt.map { "the figures are of \($0.text)" } ?? "there are no figures"
@@ -149,7 +150,7 @@ extension StatusReport {
             let sentence = "somebody wrote signing keys into the database, which siwatch did not believe and deleted, the last \(ago(at))"
             findings.append(Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted"))
         }
-        return findings + ofChecks
+        return findings + ofSilence + ofChecks
     }
 
     /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
@@ -286,8 +287,10 @@ extension StatusReport {
             let isLong = logPinnedSince < at.advanced(by: .minutes(-30))
             findings.append(Finding(isLong ? .degraded : .note, sentence, runbook: "siwatchlogpinned"))
         }
-        if let backedUpAt, backedUpAt < at.advanced(by: .hours(-48)) {
-            findings.append(Finding(.degraded, "siwatch backup last wrote a copy \(ago(backedUpAt))", runbook: "siwatchbackupold"))
+        if let expected = backedUpAt ?? (isRunning ? runsSince : nil), expected < at.advanced(by: .hours(-48)) {
+            let sentence = "siwatch backup \(backedUpAt == nil ? "has never written a copy" : "last wrote a copy \(ago(expected))")"
+            let remedy = "sudo systemctl enable --now siwatch-backup.timer, or siwatch backup --note at the end of another program's copy"
+            findings.append(Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchbackupold"))
         }
         return findings
     }

@@ -43,18 +43,22 @@ struct StatusReport: Encodable {
     var unknownCanaries: [UnknownCanary]
     var otherTeams: [OtherTeam]
     var waitingGrants: WaitingGrants
-    /// Sign-ins of the last hour that nearly all came to nothing.
+    /// The newest sign-ins of clients that nearly all came to nothing.
     var rejectedSignIns: [RejectedSignIns] = []
     var waitingRevocations: WaitingRevocationCounts
     var quarantined: [String: Int]
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
-    /// When `siwatch backup` last wrote a copy of the file. Nil if it never has, and on a server.
+    /// When `siwatch backup` last wrote a copy of the file, or noted another program's. Nil if it never has.
     var backedUpAt: Timestamp?
     /// Since when a transaction keeps the database from clearing away what was erased. Nil if none does.
     var logPinnedSince: Timestamp?
     /// When the newest verified notification arrived.
     var newestNotification: Timestamp?
+    /// The same of the newest hundred, latest first. They are not in the document.
+    var notifications: [Timestamp] = []
+    /// When a siwatch that works alone on a file began. It is not in the document.
+    var runsSince: Timestamp?
     /// The bytes that are free on the disk of a file. Nil on a server.
     var freeSpace: UInt64?
     /// The process that works alone on a file.
@@ -95,7 +99,8 @@ struct StatusReport: Encodable {
         let now = try await FleetMembership.clock(of: store).now
         at = now
         aliveAt = try await store.aliveAt
-        isSilent = isRunning && max(aliveAt ?? .earliest, database.lockedAt ?? .earliest) < now.advanced(by: .seconds(-60))
+        runsSince = database.lockedAt
+        isSilent = isRunning && max(aliveAt ?? .earliest, runsSince ?? .earliest) < now.advanced(by: .seconds(-60))
         // The daemon tries it all the time.
         if counted == nil { insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) } }
         queues = try await store.queues()
@@ -143,7 +148,8 @@ struct StatusReport: Encodable {
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
         backedUpAt = try await store.backedUpAt
         logPinnedSince = try await store.logPinnedSince
-        newestNotification = try await store.newestNotification
+        notifications = try await store.newestNotifications(upTo: 100)
+        newestNotification = notifications.first
     }
 
     /// Puts another name in the place of each user's. What is served needs no password.

@@ -863,6 +863,18 @@ import Testing
         }
     }
 
+    /// Of copies by other programs siwatch knows what they tell.
+    @Test(arguments: SiteDatabase.allCases) func aCopyByAnotherProgramIsNoted(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            func lines() async throws -> [String] { try await site.folder.siwatch("status").output.filter { $0.hasPrefix("last backup") } }
+            #expect(try await lines() == (database == .file ? ["last backup     never"] : []))
+            try await site.folder.succeed("backup", "--note")
+            #expect(try await lines().first?.hasSuffix(" ago") == true)
+            #expect(try await site.folder.siwatch("backup", "--note", "file").status == 64)
+            #expect(try await site.folder.siwatch("backup").status == 64)
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases)
     func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in

@@ -176,6 +176,13 @@ import Testing
         }
     }
 
+    /// With the server's words, which name the file, and with what to do there.
+    private static func namesTheServersDisk(_ page: String) -> Bool {
+        ["the disk of the database server is full: 53100 ", "never delete files under pg_wal", "#siwatchstorefull"].allSatisfy {
+            page.contains($0)
+        }
+    }
+
     /// siwatch stands still until there is no room for its settlements.
     @Test func aServerWhoseDiskIsFullIsWaitedFor() async throws {
         let server = try PostgresServer(canFill: true)
@@ -190,6 +197,8 @@ import Testing
                 daemon.signal(SIGCONT)
                 let full = "\nsiwatch_store_full 1\n"
                 #expect(try await pages.get("metrics", within: .seconds(30)) { $0.contains(full) }.contains(full))
+                let page = try await pages.get("", within: .seconds(60)) { Self.namesTheServersDisk($0) }
+                #expect(Self.namesTheServersDisk(page), "\(page)")
                 server.isFull = false
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 200)
                 #expect(try await site.audit().wrong == [])

@@ -18,10 +18,11 @@ struct DoorRefusalsTests {
     private let events = NIOLockedValueBox<[String]>([])
     private let registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
     private let refusals: DoorRefusals
+    private let telemetry: Telemetry
 
     init() {
         let log = EventLog(events: events)
-        let telemetry = Telemetry(
+        telemetry = Telemetry(
             logger: Logger(label: "test") { _ in log },
             factory: PrometheusMetricsFactory(registry: registry),
             pseudonym: { $0 }
@@ -83,6 +84,14 @@ struct DoorRefusalsTests {
         serve(5, "unauthorized: the token stands in no token file", client: nil, status: 401)
         serve(5, "forbidden: the client lacks the right notify", operation: "forwardNotification", status: 403)
         #expect(refusals.all.map(\.client) == ["backend", "none"])
+    }
+
+    @Test func signInsThatComeToNothingAreLoggedOnceAndWhenThatEnds() {
+        telemetry.observe(signInsRejected: ["app": "code_used"], before: [:])
+        telemetry.observe(signInsRejected: ["app": "code_used"], before: ["app": "code_used"])
+        #expect(events.withLockedValue(\.self) == ["sign_ins_rejected"])
+        telemetry.observe(signInsRejected: [:], before: ["app": "code_used"])
+        #expect(events.withLockedValue(\.self) == ["sign_ins_rejected", "sign_ins_taken"])
     }
 
     /// People's codes fail as they do, and the logs tell of it. If none has ever brought a sign-in, the door is useless.

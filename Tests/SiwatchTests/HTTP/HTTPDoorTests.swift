@@ -94,7 +94,8 @@ import Testing
                 #expect(answer.status == 422, "\(answer.text)")
             }
             let (status, page) = try await site.folder.siwatch("status")
-            let sentence = "\(web): 9 of 10 sign-ins within an hour came to nothing, as redirect_uri_mismatch: redirect_uri is not the one"
+            let reason = "redirect_uri_mismatch: redirect_uri is not the one"
+            let sentence = "\(web): 9 of the last 10 sign-ins within an hour came to nothing, as \(reason)"
             #expect(status == 1 && page.contains { $0.hasPrefix(sentence) }, "\(page)")
         }
     }
@@ -317,6 +318,21 @@ import Testing
                     somebodyElse.answer { _ in answer }
                     let (status, text) = try await test(url)
                     #expect(status == 2 && text.contains(words), "\(text)")
+                }
+            }
+        }
+    }
+
+    /// The name of the URL is read, and siwatch asks there from its start on.
+    @Test func theIntakeIsTestedByItself() async throws {
+        let receiver = HookReceiver()
+        receiver.answer { _ in 404 }
+        try await receiver.serve { port in
+            let table = "listen = \"127.0.0.1:0\"\nnotifications_url = \"http://127.0.0.1:\(port)/apple\""
+            try await Site.with(["http": table]) { site in
+                try await site.daemon { _ in
+                    let asked = try await receiver.hooks(count: 1)
+                    #expect(asked[0].path == "/apple" && asked[0].body.hasPrefix("{\"siwatch_test\":"), "\(asked)")
                 }
             }
         }

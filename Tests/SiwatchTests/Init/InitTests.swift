@@ -54,9 +54,11 @@ struct InitTests {
 
     @Test func answersBecomeAConfigurationAKeyAndADatabase() async throws {
         let newcomer = try Newcomer()
-        let (status, output) = try await newcomer.run(newcomer.answers + ["--backend-user", Account.user])
+        let url = "https://example.com/apple/notifications"
+        let (status, output) = try await newcomer.run(newcomer.answers + ["--backend-user", Account.user, "--notifications-url", url])
         try #require(status == 0, "\(output)")
         let configuration = try newcomer.written
+        #expect(configuration.http.notificationsURL?.absoluteString == url)
         let app = configuration.apps[0]
         #expect(configuration.database.path == newcomer.database.path && configuration.apps.count == 1)
         #expect(app.name == "app" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])

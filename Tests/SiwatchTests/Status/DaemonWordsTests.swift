@@ -88,6 +88,10 @@ struct DaemonWordsTests {
         }
     }
 
+    private static func hasFigures(_ scrape: String) -> Bool {
+        scrape.contains("\nsiwatch_queue_depth{") && scrape.contains("\nsiwatch_tables_read_timestamp_seconds 1")
+    }
+
     /// Only the threads of its connections wait for the server.
     @Test func aServerThatHangsHoldsUpNoPage() async throws {
         let server = try PostgresServer()
@@ -96,8 +100,13 @@ struct DaemonWordsTests {
             try await site.daemon { daemon in
                 let pages = try await OperationsPages(of: daemon)
                 _ = try await pages.get("status.json")
+                _ = try await pages.get("metrics", within: .seconds(30)) { Self.hasFigures($0) }
                 server.signal(SIGSTOP)
                 defer { server.signal(SIGCONT) }
+                // The last figures, with their time. Prometheus waits for ten seconds by default, and people for less.
+                let start = ContinuousClock.now
+                let scrape = try await pages.get("metrics")
+                #expect(ContinuousClock.now - start < .seconds(3) && Self.hasFigures(scrape), "\(scrape)")
                 for _ in 1...3 {
                     // Each waits for 30 seconds at most.
                     async let others = (pages.get("status.json"), pages.get("metrics"))

@@ -99,6 +99,31 @@ import Testing
         #expect(try await found().isEmpty)
     }
 
+    /// People sign in all day, and then Apple's answers do not come: the newest twenty tell soon that it begins, and that it is over.
+    @Test(arguments: StoreKind.allCases)
+    func knowsSoonThatApplesAnswersAreLost(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func log(_ number: Int, _ reason: String?) async throws {
+            for _ in 0..<number {
+                try await store.run(
+                    "INSERT INTO grant_log (grant_id, client_id, granted_at, settled_at, outcome, reason) VALUES (1, 'app', ?, ?, ?, ?)",
+                    [.at(.start), .at(.start), .text(reason == nil ? "applied" : "rejected"), SQLValue(reason)]
+                )
+            }
+        }
+        func found() async throws -> [RejectedSignIns] { try await store.ports.rejectedSignIns(since: .start - .hours(1)) }
+        try await log(200, nil)
+        try await log(4, "answer_lost")
+        #expect(try await found().isEmpty, "a crash loses some")
+        try await log(1, "answer_lost")
+        let lost = try await found()
+        #expect(lost.map(\.reason) == ["answer_lost"] && lost.map(\.rejected) == [5] && lost.map(\.settled) == [20])
+        try await log(16, nil)
+        #expect(try await found().isEmpty)
+        try await log(16, "redirect_uri_mismatch")
+        #expect(try await found().map(\.reason) == ["redirect_uri_mismatch"], "what was good before hides it no longer")
+    }
+
     /// Rows that siwatch has looked at and put off, by client, and rows of another lane. New rows do not count.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasPutOff(_ kind: StoreKind) async throws {

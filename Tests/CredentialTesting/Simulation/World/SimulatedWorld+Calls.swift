@@ -13,7 +13,7 @@ extension SimulatedWorld {
         var error: StoreError {
             switch self {
             case .busy: .busy
-            case .full: .full
+            case .full: .full()
             case .unknownBefore, .unknownAfter: .outcomeUnknown(StoreError.simulated)
             }
         }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialTesting
+import NIOConcurrencyHelpers
+import Testing
+
+@testable import CredentialCore
+@testable import siwatch
+
+/// Findings that come with time, which no test waits for.
+struct FindingTests {
+    private let clock = TestClock()
+
+    private func unread() throws -> StatusReport {
+        let configuration = try Configuration(parsing: ConfigurationTests.app, from: "siwatch.toml")
+        var report = try StatusReport(unreadOf: configuration, at: clock.now)
+        report.sqlite = "3.51.3"
+        return report
+    }
+
+    private func finding(_ report: StatusReport, _ words: String) -> Finding? { report.findings.first { $0.sentence.contains(words) } }
+
+    @Test func lostAnswersArePagedAndABackendsMistakesWait() throws {
+        var report = try unread()
+        report.rejectedSignIns = [RejectedSignIns(clientID: "app", reason: "answer_lost", rejected: 5, settled: 20)]
+        let lost = try #require(finding(report, "app: 5 of the last 20 sign-ins within an hour came to nothing, as answer_lost"))
+        #expect(lost.severity == .down && lost.runbook == "siwatchanswerslost")
+        report.rejectedSignIns[0].reason = "code_used"
+        #expect(finding(report, "came to nothing")?.severity == .degraded)
+    }
+
+    /// However few notifications come.
+    @Test func aSilenceOfTenTimesTheUsualIsAFinding() throws {
+        var report = try unread()
+        let newest = clock.now
+        func findAfter(_ silence: Duration, of count: Int, each gap: Duration) -> Finding? {
+            report.notifications = (0..<count).map { newest.advanced(by: .zero - gap * $0) }
+            (report.newestNotification, report.at) = (newest, newest.advanced(by: silence))
+            return finding(report, "Apple's last notification came")
+        }
+        #expect(findAfter(.days(9), of: 20, each: .days(1)) == nil)
+        let found = try #require(findAfter(.days(11), of: 20, each: .days(1)))
+        #expect(found.severity == .degraded && found.runbook == "siwatchnotificationssilent")
+        #expect(findAfter(.hours(23), of: 100, each: .seconds(60)) == nil, "people sleep")
+        #expect(findAfter(.hours(25), of: 100, each: .seconds(60)) != nil)
+        #expect(findAfter(.days(300), of: 9, each: .days(1)) == nil, "nobody knows yet what is usual")
+    }
+
+    @Test func twoLooksInARowFindThatNothingArrives() async throws {
+        let answer = NIOLockedValueBox(Symptom(.ok, "good"))
+        let watch = IntakeWatch(clock: clock.wallClock) { answer.withLockedValue(\.self) }
+        await watch.look()
+        answer.withLockedValue { $0 = Symptom(.wrong, "nothing takes a POST at this path: 404") }
+        let since = clock.now
+        await watch.look()
+        #expect(watch.obstacle == nil, "a receiver is restarted now and then")
+        clock.advance(by: .minutes(5))
+        await watch.look()
+        #expect(watch.obstacle == "nothing takes a POST at this path: 404, since \(since.text)")
+        answer.withLockedValue { $0 = Symptom(.ok, "good") }
+        await watch.look()
+        #expect(watch.obstacle == nil)
+    }
+
+    @Test func copiesThatWereNeverMadeAreAFindingAfterTwoDays() throws {
+        var report = try unread()
+        report.runsSince = clock.now
+        report.at = clock.now.advanced(by: .hours(47))
+        #expect(finding(report, "siwatch backup") == nil)
+        report.at = clock.now.advanced(by: .hours(49))
+        let never = try #require(finding(report, "siwatch backup has never written a copy"))
+        #expect(never.severity == .degraded && never.runbook == "siwatchbackupold" && never.remedy?.contains("backup --note") == true)
+        report.backedUpAt = clock.now.advanced(by: .hours(2))
+        #expect(finding(report, "siwatch backup") == nil)
+        report.at = clock.now.advanced(by: .hours(51))
+        #expect(finding(report, "siwatch backup last wrote a copy") != nil)
+    }
+}
