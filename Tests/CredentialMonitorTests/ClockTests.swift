@@ -83,18 +83,28 @@ struct ClockTests {
             let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
             let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
             func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
-            apple.observe(monitor.clock.now, after: .zero)
+            /// Two answers, because siwatch does not believe a single odd one.
+            func observe(_ skew: Duration, after duration: Duration) {
+                for _ in 1...2 {
+                    monitor.clock.advance(by: .seconds(1))
+                    apple.observe(monitor.clock.now.advanced(by: skew), after: duration)
+                }
+            }
+            observe(.zero, after: .zero)
             #expect(skew() == 0.5)
-            apple.observe(monitor.clock.now.advanced(by: .seconds(90)), after: .zero)
-            #expect(skew() == 90.5)
+            monitor.clock.advance(by: .seconds(1))
             apple.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
+            #expect(skew() == 0.5)
+            observe(.seconds(90), after: .zero)
+            #expect(skew() == 90.5)
+            observe(.seconds(-90), after: .zero)
             #expect(skew() == -89.5)
             // After a freeze of an hour, an old answer may be right.
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-3_000)), after: .seconds(3_600))
+            observe(.seconds(-3_000), after: .seconds(3_600))
             #expect(skew() == 0)
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-60)), after: .seconds(30))
+            observe(.seconds(-60), after: .seconds(30))
             #expect(skew() == -29.5)
-            apple.observe(monitor.clock.now.advanced(by: .seconds(60)), after: .seconds(30))
+            observe(.seconds(60), after: .seconds(30))
             #expect(skew() == 60.5)
             // The same answer means something else after the host's clock has moved on.
             apple.observe(monitor.clock.now, after: .zero)

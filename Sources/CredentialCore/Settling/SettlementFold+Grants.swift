@@ -80,7 +80,7 @@ extension SettlementFold {
             if since!.duration(to: lookedAt) > SettlementRules.longestGrantWait { return log(work, outcome, reason) }
         }
         basis.heldGrants[work.id] = nil
-        let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
+        let retry = now.advanced(by: due == nil ? SettlementRules.waitingGrantRetry : SettlementRules.aheadRetry)
         let until = min(due ?? retry, retry)
         // A sign-in whose time has come meanwhile, or comes soon, holds back events about older sign-ins of its user.
         if until > now.advanced(by: SettlementRules.longestWaitForGrant) { postponedGrants[work.id] = due != nil }

@@ -79,7 +79,9 @@ extension SettlementFold {
         let hasSignedInAgain = waitingGrants(of: id).contains { $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt }
         // A breaker that opened has dropped the pending rejection, even if it closed again since.
         let isHeld = withBreaker(of: app) { $0.holds(work.id.clientID) }
-        let isBelieved = known.pending == rejection && !hasSignedInAgain && !isHeld
+        // Under a clock that is off, a 200 may turn out to be later.
+        let isDisproved = isGreater(known.credential.verifiedAt, than: rejection.requestedAt)
+        let isBelieved = known.pending == rejection && !hasSignedInAgain && !isHeld && !isDisproved
         let (endsSignIn, isTokenBack) = withUser(id, .refresh, at: rejection.requestedAt) { [rules, now] user -> (Bool, Bool) in
             var record = known
             defer { user[work.id.clientID] = record }

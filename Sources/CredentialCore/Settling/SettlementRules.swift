@@ -60,9 +60,11 @@ package struct SettlementRules: Sendable {
     ///
     /// Any other sign-in waits for its time. Taken sooner, it would count as newer than another sign-in of its user before that time.
     package static let longestLead = Duration.seconds(3)
-    /// How often siwatch looks at a grant that waits for its client, or for its time if that is further off. Rare, because many may wait:
-    /// only a start makes a client known, and a start makes its grants due at once.
+    /// How often siwatch looks at a grant that waits for its client. Rare, because many may wait: only a start makes a client known, and a
+    /// start makes its grants due at once.
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)
+    /// How often siwatch looks at a grant that waits for its time, because not its date but the clock may be wrong.
+    package static let aheadRetry = Duration.seconds(600)
     /// How long such a grant waits.
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
     /// The longest time between two looks at a row that waits for a sign-in.

@@ -29,6 +29,8 @@ package struct ClockTrust: Sendable {
     private var apple: (date: Timestamp, uptime: Duration)?
     /// Apple's clock, to a second or two.
     private var exact: (date: Timestamp, uptime: Duration)?
+    /// An answer with another date than Apple's clock should show. A single server may be wrong; the next answer tells.
+    private var stray: (date: Timestamp, uptime: Duration)?
     /// Whether the wall clock has stepped since. Or the clock that never steps stood still, with the machine.
     package private(set) var hasSteppedSinceApple = false
 
@@ -41,14 +43,27 @@ package struct ClockTrust: Sendable {
     /// Takes in what Apple's clock shows.
     ///
     /// - Parameter isExact: whether that is known to a second or two.
-    package mutating func hear(apple date: Timestamp, isExact: Bool, wall: Timestamp, uptime: Duration) {
+    /// - Returns: whether it is believed.
+    @discardableResult
+    package mutating func hear(apple date: Timestamp, isExact: Bool, wall: Timestamp, uptime: Duration) -> Bool {
         // A step that nobody has seen yet was before this.
         _ = look(wall: wall, uptime: uptime)
+        let known = Self.carry(apple, to: uptime) ?? date
+        if date.isFurther(than: Self.largestStep, from: known) {
+            let last = Self.carry(stray, to: uptime)
+            stray = (date, uptime)
+            guard let last, !date.isFurther(than: Self.largestStep, from: last) else { return false }
+        }
+        stray = nil
         apple = (date, uptime)
-        guard isExact else { return }
+        guard isExact else { return true }
         exact = (date, uptime)
         hasSteppedSinceApple = false
+        return true
     }
+
+    /// Whether Apple should be asked for its time.
+    package var needsApple: Bool { hasSteppedSinceApple || stray != nil }
 
     /// The time by Apple's clock, as its last exact answer showed it. It is the time of the wall clock if there was none within a week. After
     /// a step it is the earlier of the two, because nobody knows which clock has stepped.

@@ -52,7 +52,7 @@ package final class AppleClock: Sendable {
         let isExact = duration <= Self.longestExactExchange
         // Nobody knows for how long a slow answer was on its way. Of the times that Apple's clock may show, the nearest to ours is no alarm.
         if !isExact { date = max(date, min(now, date.advanced(by: duration))) }
-        clockGuard.hear(apple: date, isExact: isExact)
+        guard clockGuard.hear(apple: date, isExact: isExact) else { return }
         let skew = now.duration(to: date)
         lastSkew.withLockedValue { $0 = skew }
         telemetry.appleClock(skew: skew)

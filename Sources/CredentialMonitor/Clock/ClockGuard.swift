@@ -44,22 +44,25 @@ package final class ClockGuard: Sendable {
         state.withLockedValue { $0.trust.knowsAppleTime(wall: clock.now, uptime: uptime()) }
     }
 
-    /// Whether the clock has stepped and Apple has not been heard since.
-    package var hasSteppedSinceApple: Bool {
+    /// Whether Apple should be asked for its time: the clock has stepped since, or Apple's last answer had an odd date.
+    package var needsApple: Bool {
         look()
-        return state.withLockedValue(\.trust.hasSteppedSinceApple)
+        return state.withLockedValue(\.trust.needsApple)
     }
 
     /// Takes in the time of Apple's clock.
-    func hear(apple date: Timestamp, isExact: Bool) {
-        look(hearing: (date, isExact))
+    ///
+    /// - Returns: whether it is believed.
+    func hear(apple date: Timestamp, isExact: Bool) -> Bool {
+        let isBelieved = state.withLockedValue { $0.trust.hear(apple: date, isExact: isExact, wall: clock.now, uptime: uptime()) }
+        look()
+        return isBelieved
     }
 
     @discardableResult
-    private func look(hearing apple: (date: Timestamp, isExact: Bool)? = nil) -> Timestamp? {
+    private func look() -> Timestamp? {
         let (now, doubt, wasTold) = state.withLockedValue { state in
             let (now, uptime) = (clock.now, uptime())
-            if let apple { state.trust.hear(apple: apple.date, isExact: apple.isExact, wall: now, uptime: uptime) }
             let (doubt, wasTold) = (state.trust.look(wall: now, uptime: uptime), state.isTold)
             switch doubt {
             case .stepped, .skewed: state.isTold = true

@@ -65,7 +65,7 @@ struct AppleAccess: Sendable {
     }
 
     func refreshKeys() async {
-        let outcome = await signingKeys.refreshIfDue(tellsTime: clockGuard.hasSteppedSinceApple)
+        let outcome = await signingKeys.refreshIfDue(tellsTime: clockGuard.needsApple)
         // A fetch that the end of the process cuts short says nothing of Apple or of the database.
         guard !Task.isCancelled else { return }
         if case .notDue = outcome { return }

@@ -23,6 +23,8 @@ struct ClockTrustTests {
             mutating get { trust.knowsAppleTime(wall: wall, uptime: uptime) }
         }
 
+        var needsApple: Bool { trust.needsApple }
+
         var byApple: Timestamp {
             mutating get { trust.appleTime(wall: wall, uptime: uptime) }
         }
@@ -99,6 +101,7 @@ struct ClockTrustTests {
         clocks.hearApple(ahead: .seconds(301))
         #expect(clocks.doubt == .skewed)
         clocks.hearApple(ahead: .seconds(-299))
+        clocks.hearApple(ahead: .seconds(-299))
         #expect(clocks.doubt == nil)
     }
 
@@ -133,10 +136,30 @@ struct ClockTrustTests {
         #expect(clocks.byApple == clocks.wall)
         clocks.step(by: .seconds(61))
         clocks.hearApple(ahead: skew)
+        clocks.hearApple(ahead: skew)
         #expect(clocks.byApple == clocks.wall.advanced(by: skew), "heard after the step")
         clocks.pass(.seconds(7 * 86_400))
         #expect(clocks.byApple == clocks.wall, "a week ago")
         #expect(clocks.knowsApple == false)
+    }
+
+    /// One of Apple's servers, or a proxy before it, may have a wrong date.
+    @Test(arguments: [Duration.seconds(-3600), .seconds(200)])
+    func aSingleAnswerWithAnotherDateIsNotBelieved(_ skew: Duration) {
+        var clocks = Clocks()
+        clocks.hearApple()
+        clocks.pass(.seconds(10))
+        clocks.hearApple(ahead: skew)
+        #expect(clocks.byApple == clocks.wall)
+        #expect(clocks.doubt == nil)
+        #expect(clocks.needsApple == true)
+        clocks.hearApple()
+        #expect(clocks.needsApple == false)
+        clocks.hearApple(ahead: skew)
+        #expect(clocks.byApple == clocks.wall)
+        clocks.pass(.seconds(10))
+        clocks.hearApple(ahead: skew + .seconds(1))
+        #expect(clocks.byApple == clocks.wall.advanced(by: skew + .seconds(1)), "two agree")
     }
 
     @Test func aSlowAnswerTellsTheTimeOfARightClockOnly() {

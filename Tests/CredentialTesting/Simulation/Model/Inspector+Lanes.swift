@@ -117,6 +117,8 @@ extension Inspector {
         if state.model.facts[credential]!.revokedTokens.contains(token) {
             return Violation(.noFalseRevocation, "\(credential.name) ends as revoked by the app, and Apple still accepts the token")
         }
+        // The sign-in was told after another of the user, which its revocation could have ended.
+        if state.model.hasSignedIn(credential, after: row.changedAt.map(Timestamp.init(milliseconds:)) ?? .earliest) { return nil }
         let isAnswered = state.model.facts[credential]!.answeredTokens.contains(token)
         if isAnswered || state.model.revocations.values.contains(where: { $0.credential == credential && $0.token == token }) { return nil }
         return Violation(.nothingIsLost, "\(credential.name) ends as revoked by the app, and its token lives that nobody has asked about")

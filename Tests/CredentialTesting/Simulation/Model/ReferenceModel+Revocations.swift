@@ -107,7 +107,7 @@ extension ReferenceModel {
     }
 
     /// Whether the user has signed in since at any client of the app.
-    private func hasSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
+    func hasSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
     }
 
@@ -213,8 +213,8 @@ extension ReferenceModel {
         if tokens.isEmpty { return knowsTime ? close(work.id, credential, .noToken) : .postponed }
         requestRows[work.id]!.effectiveAt = wantedAt
         // Revocations that a sign-in has overtaken prove nothing any more.
-        let open = revocations.values.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }
-            .map(\.token)
+        let atWork = Array(revocations.values) + repeated.compactMap(\.open)
+        let open = atWork.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }.map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
         if !row.isConfirmed, let app = appOfClient[credential.clientID], let settled = brake(app, at: now) {

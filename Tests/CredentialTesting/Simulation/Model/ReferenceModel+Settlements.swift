@@ -24,8 +24,8 @@ extension ReferenceModel {
             poisoned.insert(row.credential)
             return close(work.id, .rejected, .poison)
         }
-        let retry = now.advanced(by: .seconds(21_600))
-        if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
+        if !isConfigured(row.credential.clientID) { return putOff(work.id, until: now.advanced(by: .seconds(21_600))) }
+        let retry = now.advanced(by: .seconds(600))
         // The process knows Apple's clock to half a second.
         if let due, (Duration.seconds(-1) ... .seconds(1)).contains(row.takenFrom.duration(to: due)), row.lead > .seconds(-1) {
             return putOff(work.id, until: min(due, retry), isAhead: true)

@@ -60,7 +60,9 @@ extension Simulation {
                 state.model.tokenText(of: doubt.credential).map { !state.apple.isAlive($0, at: doubt.credential) } ?? false
             }
         }
-        if !doubted.isEmpty, areGone { try await confirm(doubted, in: app) }
+        guard !doubted.isEmpty, areGone else { return }
+        world.with { state in doubted.forEach { state.ledger.confirmed($0.credential) } }
+        try await confirm(doubted, in: app)
     }
 
     /// siwatch says how many users it means, each once, and may ask about the dropped ones before their time.

@@ -172,6 +172,13 @@ struct CallLedger {
         replacedAt[credential] = now
     }
 
+    /// An operator knows that the user has left by now, even if Apple's last rejection came before that.
+    mutating func confirmed(_ credential: CredentialID) {
+        for key in rejections.keys where key.credential == credential {
+            rejections[key]![rejections[key]!.count - 1].isTrue = true
+        }
+    }
+
     mutating func rechecked(_ user: String, at now: Timestamp) {
         userRecheckedAt[user] = now
     }

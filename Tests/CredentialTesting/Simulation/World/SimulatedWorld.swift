@@ -171,7 +171,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
     case requestBraked, brakeConfirmed, brakeDropped, requestRepeated
     case rejectionsConfirmed, droppedConfirmed
-    case signInBehindImport, clockStepWithSignInInHand
+    case strayDate, signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
     case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated
 }
