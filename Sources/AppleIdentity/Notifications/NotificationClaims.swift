@@ -81,17 +81,15 @@ extension NotificationClaims {
 // MARK: The event
 
 extension NotificationClaims {
-    /// The smallest number that counts as milliseconds. As seconds it would be the year 5138, as milliseconds it is 1973.
-    private static let leastMilliseconds: Int64 = 100_000_000_000
-
     /// When the event happened. An event with a date after its message would end sign-ins up to that date, so it is refused. `iat` is cut
     /// off to the second.
     private func occurredAt(issuedAt: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
         guard case .integer(let number) = try event.required("event_time") else {
             throw .rejected(.malformedClaim, detail: "event_time")
         }
-        let time = number >= Self.leastMilliseconds ? Timestamp(milliseconds: number) : Timestamp(seconds: max(number, 0))
-        guard Timestamp.legal.contains(time) else { throw .rejected(.malformedClaim, detail: "event_time \(number)") }
+        guard let time = Timestamp(claim: number), Timestamp.legal.contains(time) else {
+            throw .rejected(.malformedClaim, detail: "event_time \(number)")
+        }
         guard time < issuedAt.advanced(by: .seconds(1) + skew) else {
             throw .rejected(.malformedClaim, detail: "event_time \(number) is after iat \(issuedAt.milliseconds / 1000)")
         }

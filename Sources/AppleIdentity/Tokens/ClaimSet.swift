@@ -71,13 +71,22 @@ extension ClaimSet {
     }
 }
 
+extension Timestamp {
+    /// The smallest number that counts as milliseconds. As seconds it would be the year 5138, as milliseconds it is 1973.
+    private static let leastMilliseconds: Int64 = 100_000_000_000
+
+    /// A time in a claim; nil from the year 5138 on, as for a number in microseconds. Apple has changed the unit of one claim.
+    init?(claim number: Int64) {
+        guard abs(number.quotientAndRemainder(dividingBy: 1000).quotient) < Self.leastMilliseconds else { return nil }
+        self.init(milliseconds: number >= Self.leastMilliseconds ? number : max(number, -Self.leastMilliseconds) * 1000)
+    }
+}
+
 extension JSON {
     /// A count of seconds since 1970 as a moment; nil for what is no number or would not fit.
     fileprivate var seconds: Timestamp? {
         switch self {
-        case .integer(let seconds):
-            let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-            return overflow ? nil : Timestamp(milliseconds: milliseconds)
+        case .integer(let number): return Timestamp(claim: number)
         case .number(let seconds):
             return Int64(exactly: (seconds * 1000).rounded(.down)).map(Timestamp.init(milliseconds:))
         default: return nil

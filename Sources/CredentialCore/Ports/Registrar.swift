@@ -17,8 +17,9 @@ package protocol Registrar: Sendable {
     /// - Throws: `AppRenameError`; nothing has changed then.
     func renameApp(_ old: String, to new: String) async throws
 
-    /// Lets the breakers forget canaries and clients that the configuration no longer names.
-    func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws
+    /// Lets the breakers forget canaries and clients that the configuration no longer names, and takes notifications for clients that it
+    /// names again out of the quarantine.
+    func adopt(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws
 
     /// A random key that the database keeps sealed. It is made once.
     ///

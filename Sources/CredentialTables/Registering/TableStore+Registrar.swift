@@ -93,14 +93,7 @@ extension TableStore {
             // A notification's row does not name the key that it waits for. Another look at all waiting rows costs little.
             if hasNew { try connection.releaseNotifications() }
             // The row of a key may have been there before: another replica's, or one that somebody planted.
-            let awaited = try connection.fetchAll(
-                """
-                SELECT DISTINCT detail FROM notification_quarantine
-                 WHERE reason = 'unknown_key' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))
-                """,
-                try JSONText.encode(keys.map(\.keyID))
-            ).map { $0.text(at: 0) ?? "" }
-            if !awaited.isEmpty { try QuarantineRow.release(unknownKeys: awaited, on: connection) }
+            try QuarantineRow.release(.unknownKey, about: keys.map(\.keyID), on: connection)
         }
         await notificationsWereReleased()
     }
@@ -121,8 +114,7 @@ extension TableConnection {
 
 /// Breakers outside of settlements.
 extension TableStore {
-    /// Makes the breakers forget the canaries and clients that the configuration does not name any more.
-    package func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
+    package func adopt(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
         let directory = self.directory.withLockedValue { $0 }
         let known = apps.compactMap { app in directory.apps[app.name].map { (id: $0.id, app: app) } }.sorted { $0.id < $1.id }
         try await transaction { connection in
@@ -131,7 +123,9 @@ extension TableStore {
                     $0.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), at: now)
                 }
             }
+            try QuarantineRow.release(.wrongAudience, about: apps.flatMap(\.clientIDs), on: connection)
         }
+        await notificationsWereReleased()
     }
 
     /// Makes the breakers forget blamed clients and rejected canaries without a token left to check, because no good answer about them can

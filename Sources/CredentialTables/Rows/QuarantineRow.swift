@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 
 /// Removes rows from the quarantine, and keeps the counts of its rings.
 package enum QuarantineRow {
-    /// Moves the rows that wait for one of these keys back into the queue.
-    package static func release(unknownKeys keyIDs: [String], on connection: some TableConnection) throws {
-        let dialect = connection.dialect
-        let condition = "reason = 'unknown_key' AND \(dialect.isOne("detail", ofTexts: "$1"))"
-        let keys = try JSONText.encode(keyIDs)
+    /// Moves the rows that lacked one of these keys or clients back into the queue.
+    package static func release(_ reason: RejectionReason, about names: [String], on connection: some TableConnection) throws {
+        let condition = "reason = '\(reason.rawValue)' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))"
+        let names = try JSONText.encode(names)
+        guard try connection.fetchOne("SELECT 1 FROM notification_quarantine WHERE \(condition) LIMIT 1", names) != nil else { return }
         try connection.lockSettlements()
         try connection.execute(
             """
             INSERT INTO notification_queue (payload, received_at)
             SELECT payload, received_at FROM notification_quarantine WHERE \(condition) ORDER BY id
             """,
-            keys
+            names
         )
-        _ = try remove(condition, [keys.columnValue], on: connection)
+        _ = try remove(condition, [names.columnValue], on: connection)
     }
 
     /// - Returns: the ids of the rows that it found.

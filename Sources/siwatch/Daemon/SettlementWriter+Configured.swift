@@ -31,7 +31,7 @@ extension SettlementWriter {
             for app in batch.replenished { wakeupsOfApp[app]?.hint() }
             door?.api.settled()
         }
-        try await store.keepInBreakers(configuration.clientsOfApps, under: rules, at: clock.now)
+        try await store.adopt(configuration.clientsOfApps, under: rules, at: clock.now)
         try await breakers.load(from: store)
     }
 }

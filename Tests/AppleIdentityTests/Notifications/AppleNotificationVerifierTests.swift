@@ -61,7 +61,8 @@ import Testing
         arguments: [
             ["events": AppleFixture.event()], ["events": "[\(AppleFixture.event())]"], ["events": quoted("[\(AppleFixture.event())]")],
             ["aud": #"["com.example.app"]"#], ["exp": nil], ["exp": "\(issuedAt + 86_400).5"],
-            ["iss": #""https:\/\/appleid.apple.com""#], ["iat": "\(issuedAt + 330)"], ["exp": "\(issuedAt + 30 - 299)"],
+            ["iss": #""https:\/\/appleid.apple.com""#], ["iat": "\(issuedAt + 330)"], ["iat": "\(issuedAt * 1000)"],
+            ["exp": "\(issuedAt + 30 - 299)"],
         ] as [[String: String?]]
     )
     func takesWhatDocumentsAndWireDisagreeOn(_ claims: [String: String?]) async throws {
@@ -184,6 +185,7 @@ import Testing
         Rejection(["iat": #""1760000000""#], .malformedClaim, "iat"),
         Rejection(["iat": "\(Int64.max)"], .malformedClaim, "iat"),
         Rejection(["iat": "1e300"], .malformedClaim, "iat"),
+        Rejection(["iat": "\(issuedAt * 1_000_000)"], .malformedClaim, "iat"),
         Rejection(["exp": "\(issuedAt + 30 - 300)"], .expired, "exp \(issuedAt + 30 - 300)"),
         Rejection(["exp": #""never""#], .malformedClaim, "exp"),
         Rejection(["jti": nil], .missingClaim, "jti"),

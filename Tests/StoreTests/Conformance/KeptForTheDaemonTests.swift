@@ -115,11 +115,31 @@ import Testing
         try await store.reject("ann", at: .start + .days(2), finding: .blamed)
         let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
         func keep(_ clientIDs: [String]) async throws -> Bool? {
-            try await store.ports.keepInBreakers([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start + .days(2))
+            try await store.ports.adopt([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start + .days(2))
             return try await store.ports.breakers()["example"]?.isOpen
         }
         #expect(try await keep(["app", "web"]) == true)
         #expect(try await keep(["app"]) == false)
+    }
+
+    /// The client left the configuration for an hour, and a user withdrew the consent meanwhile.
+    @Test(arguments: StoreKind.allCases)
+    func aNotificationForAClientThatIsConfiguredAgainIsJudgedAgain(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for client in ["web", "elsewhere"] {
+            try await store.receive("for \(client)")
+            let work = try await store.claimNotifications(upTo: 1)[0]
+            _ = try await store.settle(.notification(work, .rejected(.wrongAudience, detail: client)))
+        }
+        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
+        func start(_ clientIDs: [String]) async throws {
+            try await store.ports.adopt([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start)
+        }
+        try await start(["app"])
+        #expect(try await store.count("notification_queue") == 0)
+        try await start(["app", "web"])
+        #expect(try await store.column("SELECT detail FROM notification_quarantine") == ["elsewhere"])
+        #expect(try await store.claimNotifications(upTo: 2).map { String(decoding: $0.payload, as: UTF8.self) } == ["for web"])
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -60,7 +60,7 @@ struct SimulatedProcess {
             canaries: plan.canaries,
             pseudonymizer: PlainSealer()
         )
-        try await world.call { try await store.keepInBreakers(clients, under: rules, at: clock.now) }
+        try await world.call { try await store.adopt(clients, under: rules, at: clock.now) }
         writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
         let breakers = writer.breakers
         try await world.call { try await breakers.load(from: store) }
