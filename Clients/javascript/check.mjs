@@ -58,6 +58,11 @@ async function main() {
   const badKey = await thrown(TypeError, () => siwatch.delete({ clientId, userId: "nobody", key: "k\r\nx: y" }));
   step("bad_key", badKey instanceof TypeError && badKey.message.includes("The key"));
 
+  // A variable that is not set would ask about a user whom nobody knows, and end no session.
+  for (const ask of [() => siwatch.endsSession(undefined, 1), () => siwatch.state(null), () => siwatch.endsSession("", 1)]) {
+    step("no_user", (await thrown(TypeError, ask)) instanceof TypeError);
+  }
+
   let position = await siwatch.position();
   step("position", Boolean(position), { next: position });
 

@@ -123,7 +123,7 @@ export class Siwatch {
   /** The state of a user, or null if siwatch does not know the user. `app` is needed if there are several. */
   async state(userId, { app, signal } = {}) {
     try {
-      return await this.#ask("GET", `/v1/users/${encodeURIComponent(userId)}`, { query: { app }, signal });
+      return await this.#ask("GET", pathOf(userId), { query: { app }, signal });
     } catch (error) {
       if (error.type === `${PROBLEM}not-found`) return null;
       throw error;
@@ -132,8 +132,7 @@ export class Siwatch {
 
   /** Whether a session is to end. Ask at each request, and after the commit of a new session. */
   async endsSession(userId, signedInAt, { app, signal } = {}) {
-    const path = `/v1/users/${encodeURIComponent(userId)}/ends-session`;
-    return (await this.#ask("GET", path, { query: { signedInAt, app }, signal })).endsSession;
+    return (await this.#ask("GET", `${pathOf(userId)}/ends-session`, { query: { signedInAt, app }, signal })).endsSession;
   }
 
   /** The `id` after which to follow at first. Keep it, then ask `endsSession` for each session that you keep. */
@@ -249,6 +248,12 @@ export function verifyWebhook(secrets, headers, body, { tolerance = 300, now = D
     throw new WebhookRejected("No signature is by one of the secrets.");
   }
   return JSON.parse(Buffer.from(body).toString());
+}
+
+/** A missing user would be asked about as `undefined`, whom siwatch does not know. */
+function pathOf(userId) {
+  if (typeof userId !== "string" || userId === "") throw new TypeError("The user's id has to be Apple's sub.");
+  return `/v1/users/${encodeURIComponent(userId)}`;
 }
 
 async function sendToHost(url, target, message) {

@@ -35,7 +35,7 @@ RULE = f"""
     SELECT EXISTS (SELECT 1 FROM user_state
                     WHERE user_id = :user_id AND app = :app
                       AND (state = 'revoked' OR (state = 'notFound' AND reason = 'account_deleted'))
-                      AND (changed_at > :signed_in_at OR CAST(:signed_in_at AS BIGINT) > {NOW} + 300000))
+                      AND COALESCE(CAST(:signed_in_at AS BIGINT), 0) NOT BETWEEN changed_at AND {NOW} + 300000)
 """
 GRANT = "INSERT INTO grant_queue (client_id, authorization_code, nonce) VALUES (:client_id, :code, :nonce) RETURNING id"
 GRANT_OUTCOME = "SELECT outcome, reason, user_id, signed_in_at FROM grant_outcome WHERE id = :id"

@@ -12,7 +12,7 @@ class Tables
   RULE = <<~SQL
     SELECT EXISTS (SELECT 1 FROM user_state
                     WHERE user_id = ?1 AND app = ?2 AND (state = 'revoked' OR (state = 'notFound' AND reason = 'account_deleted'))
-                      AND (changed_at > ?3 OR ?3 > strftime('%s', 'now') * 1000 + 300000))
+                      AND COALESCE(CAST(?3 AS BIGINT), 0) NOT BETWEEN changed_at AND strftime('%s', 'now') * 1000 + 300000)
   SQL
 
   def initialize(path, app, client_id)
