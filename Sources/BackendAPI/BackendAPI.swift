@@ -31,6 +31,19 @@ package struct BackendAPI: Sendable {
         package var failure: String?
         /// Why the client has to ask otherwise: the `type` and the words of the answer, without a value of the request.
         package var refusal: String?
+        package var doubt: Doubt?
+    }
+
+    /// Why a request that was answered was hardly meant so, if nearly all of its kind are like that.
+    package enum Doubt: Sendable, CaseIterable {
+        case unknownUser, toldLate
+
+        package var words: String {
+            switch self {
+            case .unknownUser: "siwatch knows none of these users. Ask with Apple's sub, and tell or import their sign-ins"
+            case .toldLate: "signed_in_at is more than a quarter of an hour ago, as if in another time zone"
+            }
+        }
     }
 
     /// Each has a connection of its own.
@@ -147,7 +160,9 @@ package struct BackendAPI: Sendable {
         case .notifications:
             _ = try client(.notify)
             return try await intake.take(request) {}
-        case .signIns: return try await signIns.tell(request, by: client(.signIn))
+        case .signIns:
+            let name = try client(.signIn)
+            return try await signIns.tell(request, by: name, noting: &served.doubt)
         case .signIn(let row):
             _ = try client(.signIn, .read)
             guard let row else { throw Problem.unknownID }
@@ -159,10 +174,10 @@ package struct BackendAPI: Sendable {
             return try await deletions.show(row, request)
         case .user(let userID):
             _ = try client(.read)
-            return try await users.show(userID, request)
+            return try await users.show(userID, request, noting: &served.doubt)
         case .sessionEnd(let userID):
             _ = try client(.read)
-            return try await users.endsSession(userID, request)
+            return try await users.endsSession(userID, request, noting: &served.doubt)
         case .changes:
             // Before the token is looked at, so that no reload comes in between.
             let releases = await changes.news.releases

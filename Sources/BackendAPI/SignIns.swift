@@ -15,13 +15,14 @@ struct SignIns: Sendable {
 
     static let longestWait: Int64 = 10
 
-    func tell(_ request: Request, by client: String) async throws(Problem) -> Response {
+    func tell(_ request: Request, by client: String, noting doubt: inout BackendAPI.Doubt?) async throws(Problem) -> Response {
         let key = try request.idempotencyKey()
         var body = try await Members(ofBody: request)
         let signIn = body.signIn()
         let wait = body.integer("wait", 0...Self.longestWait) ?? 0
         if let mistake = times.mistake(signIn.signedInAt?.milliseconds) { body.note(mistake) }
         try body.finish()
+        if times.isLate(signIn.signedInAt) { doubt = .toldLate }
         guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
         let row = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
         // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.

@@ -57,6 +57,9 @@ struct SignInTimes: Sendable {
         return "signed_in_at is minutes ahead of siwatch's clock: it comes from the answer to the sign-in, or is the iat of the id_token × "
             + "1000 + 999, and never the time of another clock"
     }
+
+    /// Whether a sign-in that is told now was long ago.
+    func isLate(_ signedInAt: Timestamp?) -> Bool { signedInAt.map { $0.advanced(by: .minutes(15)) < latest() } ?? false }
 }
 
 extension Timestamp {

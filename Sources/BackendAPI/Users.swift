@@ -10,16 +10,19 @@ struct Users: Sendable {
     let apps: [String]
     let times: SignInTimes
 
-    func show(_ userID: String, _ request: Request) async throws(Problem) -> Response {
+    func show(_ userID: String, _ request: Request, noting doubt: inout BackendAPI.Doubt?) async throws(Problem) -> Response {
         var query = Members(ofQuery: request)
         let app = app(in: &query)
         check(userID, noting: &query)
         try query.finish()
-        guard let state = try await state(of: userID, in: app) else { throw Problem(.notFound) }
+        guard let state = try await state(of: userID, in: app) else {
+            doubt = .unknownUser
+            throw Problem(.notFound)
+        }
         return .json(UserDocument(state))
     }
 
-    func endsSession(_ userID: String, _ request: Request) async throws(Problem) -> Response {
+    func endsSession(_ userID: String, _ request: Request, noting doubt: inout BackendAPI.Doubt?) async throws(Problem) -> Response {
         var query = Members(ofQuery: request)
         let app = app(in: &query)
         let signedInAt = query.integer("signed_in_at", Timestamp.legalMilliseconds)
@@ -28,6 +31,7 @@ struct Users: Sendable {
         if let mistake = times.mistake(signedInAt) { query.note(mistake) }
         try query.finish()
         let state = try await state(of: userID, in: app)
+        if state == nil { doubt = .unknownUser }
         let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false
         return .json(SessionEnd(endsSession: ends, state: state?.state, reason: state?.reason, changedAt: state?.changedAt))
     }

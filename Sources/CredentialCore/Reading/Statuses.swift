@@ -190,6 +190,8 @@ package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
     package var stillAccepted: Int
     /// The tokens that Apple rejected when first asked. The rejections are not believed yet.
     package var unbelieved: Int
+    /// The newest receipts, at most twenty, and those of them without a token.
+    package var newest = 0, newestWithoutToken = 0
 
     package init(requests: Int = 0, oldest: Timestamp? = nil, tokens: Int = 0, stillAccepted: Int = 0, unbelieved: Int = 0) {
         self.requests = requests

@@ -155,9 +155,10 @@ extension Telemetry {
     package func doorFailed(_ use: String, _ error: String) { logger.log(.doorFailed, ["use": "\(use)", "error": "\(error)"]) }
 
     /// - Parameter words: of the last refusal, without a value of the request; nil once the door hardly refuses the client.
-    package func refusals(of client: String, _ words: String?) {
-        if let words { logger.log(.requestsRefused, ["client": "\(client)", "reason": "\(words)"]) }
-        if words == nil { logger.log(.requestsTaken, ["client": "\(client)"]) }
+    package func refusals(of client: String, _ operation: String?, _ words: String?) {
+        let requests: Logger.Metadata = ["client": "\(client)", "operation": "\(operation ?? "none")"]
+        if let words { logger.log(.requestsRefused, requests.merging(["reason": "\(words)"]) { $1 }) }
+        if words == nil { logger.log(.requestsTaken, requests) }
     }
 
     /// - Parameter rejected: of each client whose sign-ins nearly all come to nothing, the reason.

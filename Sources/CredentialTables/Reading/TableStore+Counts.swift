@@ -109,22 +109,26 @@ extension TableStore {
 
     /// The number of waiting revocations. It counts row by row, so it is for rare calls.
     package func waitingRevocations() async throws -> WaitingRevocationCounts {
-        try await query { connection in
+        let newest = "(SELECT outcome FROM revocation_log ORDER BY id DESC LIMIT 20) AS newest"
+        return try await query { connection in
             let row = try connection.fetchOne(
                 """
                 SELECT (SELECT COUNT(*) FROM revocation_queue), (SELECT MIN(requested_at) FROM revocation_queue),
-                       COUNT(*), COUNT(*) FILTER (WHERE rounds > 0), COUNT(*) FILTER (WHERE before_answer = 'invalid_grant')
+                       COUNT(*), COUNT(*) FILTER (WHERE rounds > 0), COUNT(*) FILTER (WHERE before_answer = 'invalid_grant'),
+                       (SELECT COUNT(*) FROM \(newest)), (SELECT COUNT(*) FROM \(newest) WHERE outcome = 'no_token')
                   FROM revocation
                 """
             )
             guard let row else { return WaitingRevocationCounts() }
-            return WaitingRevocationCounts(
+            var counts = WaitingRevocationCounts(
                 requests: row.int(at: 0),
                 oldest: row.time(at: 1),
                 tokens: row.int(at: 2),
                 stillAccepted: row.int(at: 3),
                 unbelieved: row.int(at: 4)
             )
+            (counts.newest, counts.newestWithoutToken) = (row.int(at: 5), row.int(at: 6))
+            return counts
         }
     }
 

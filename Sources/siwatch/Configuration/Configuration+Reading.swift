@@ -92,15 +92,15 @@ extension Configuration {
             table.read("clock_skew", .duration, into: &queues.clockSkew)
         }
         root.table("retention") { table in
-            table.read("notification_log", .duration, into: &retention.notificationLog)
-            table.read("quarantine", .duration, into: &retention.quarantine)
-            table.read("changes", .duration, into: &retention.changes)
-            table.read("grant_log", .duration, into: &retention.grantLog)
-            table.read("revocation_log", .duration, into: &retention.revocationLog)
-            table.read("ended_user", .durationOrNever, into: &retention.endedUser)
-            table.read("address", .durationOrNever, into: &retention.address)
-            table.read("payload", .duration, into: &retention.payload)
-            table.read("rejected_token", .duration, into: &retention.rejectedToken)
+            table.read("notification_log", .retention, into: &retention.notificationLog)
+            table.read("quarantine", .retention, into: &retention.quarantine)
+            table.read("changes", .retention, into: &retention.changes)
+            table.read("grant_log", .retention, into: &retention.grantLog)
+            table.read("revocation_log", .retention, into: &retention.revocationLog)
+            table.read("ended_user", .retentionOrNever, into: &retention.endedUser)
+            table.read("address", .retentionOrNever, into: &retention.address)
+            table.read("payload", .retention, into: &retention.payload)
+            table.read("rejected_token", .retention, into: &retention.rejectedToken)
         }
         root.table("operations") { table in
             table.read("listen", .listenAddress, into: &operations.listen)

@@ -33,6 +33,19 @@ extension ValueRule<Duration> {
         }
     }
 
+    /// A shorter one was meant in another unit.
+    static var retention: ValueRule {
+        let any: ValueRule<Duration> = .duration
+        return ValueRule { value, path, mistakes in
+            guard let duration = any.read(value, path, &mistakes) else { return nil }
+            guard duration >= .hours(1) else {
+                mistakes.append(.at(path, "must be at least an hour; m is minutes, and a month is \"30d\""))
+                return nil
+            }
+            return duration
+        }
+    }
+
     /// - Parameter limit: in seconds.
     static func duration(upTo limit: Int) -> ValueRule {
         let any: ValueRule<Duration> = .duration
@@ -49,8 +62,8 @@ extension ValueRule<Duration> {
 
 extension ValueRule<Duration?> {
     /// Nil for "never".
-    static var durationOrNever: ValueRule {
-        let duration: ValueRule<Duration> = .duration
+    static var retentionOrNever: ValueRule {
+        let duration: ValueRule<Duration> = .retention
         return ValueRule { value, path, mistakes in
             value.string == "never" ? .some(nil) : duration.read(value, path, &mistakes)
         }

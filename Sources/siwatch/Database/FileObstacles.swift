@@ -90,6 +90,7 @@ private struct WritablePath {
             return "\(path) is a symbolic link, made by \(owner), which is not followed; sudo rm \(path.shellQuoted) removes it"
         case S_IFREG where status.st_nlink > 1: return "\(DatabaseLockError.severalNames(database: path, count: Int(status.st_nlink)))"
         case S_IFREG: return nil
+        case S_IFCHR, S_IFBLK: return "\(path) is a device, and no file that siwatch may write"
         default: return "\(path) is no regular file; sudo rm \(path.shellQuoted) removes it"
         }
     }

@@ -6,28 +6,53 @@ import CredentialCore
 import CredentialMonitor
 import NIOConcurrencyHelpers
 
-/// Notices when the HTTP door refuses what a client asks. A backend that swallows the answers tells nobody.
+/// Notices when the HTTP door refuses what a client asks, or answers what was hardly meant. A backend that swallows the answers tells
+/// nobody.
 final class DoorRefusals: Sendable {
     private let clock: WallClock
     private let telemetry: Telemetry
     private let state = NIOLockedValueBox(State())
 
+    /// Requests of a client for one thing. Many good ones for another do not hide that all of these err.
+    private struct Kind: Hashable, Comparable {
+        var client: String
+        /// As in openapi.json; nil for paths that are none.
+        var operation: String?
+
+        static func < (one: Kind, other: Kind) -> Bool {
+            (one.client, one.operation ?? "") < (other.client, other.operation ?? "")
+        }
+    }
+
+    private enum Answer: Hashable {
+        case good, refused
+        case doubtful(BackendAPI.Doubt)
+    }
+
     private struct State {
-        /// By client, whether each request was refused.
-        var asked: [String: RecentCounts<Bool>] = [:]
-        var last: [String: (words: String, at: Timestamp)] = [:]
+        var asked: [Kind: RecentCounts<Answer>] = [:]
+        var last: [Kind: (words: String, at: Timestamp)] = [:]
         /// Whether any client has had what it asked for.
         var hasServed = false
-        var told: Set<String> = []
+        var told: [Kind: RefusedRequests] = [:]
 
         /// Fewer may come of what people type and devices send.
         private static let fewest = 5
 
-        func refused(at now: Timestamp) -> [RefusedRequests] {
-            asked.sorted { $0.key < $1.key }.compactMap { client, counts in
-                let (refused, asked) = (counts.sum([true], at: now), counts.sum([true, false], at: now))
-                guard refused >= Self.fewest, refused * 10 > asked, let (words, at) = last[client] else { return nil }
-                return RefusedRequests(client: client, asked: asked, refused: refused, words: words, at: at, isDoorUseless: !hasServed)
+        func refused(at now: Timestamp) -> [(kind: Kind, requests: RefusedRequests)] {
+            asked.sorted { $0.key < $1.key }.compactMap { kind, counts in
+                let (refused, good) = (counts.sum([.refused], at: now), counts.sum([.good], at: now))
+                let doubts = BackendAPI.Doubt.allCases.map { ($0, counts.sum([.doubtful($0)], at: now)) }
+                let asked = doubts.reduce(refused + good) { $0 + $1.1 }
+                var requests = RefusedRequests(client: kind.client, operation: kind.operation, asked: asked, isDoorUseless: !hasServed)
+                if refused >= Self.fewest, refused * 10 > asked, let (words, at) = last[kind] {
+                    (requests.refused, requests.words, requests.at) = (refused, words, at)
+                    return (kind, requests)
+                }
+                // Some requests are meant so. If nearly all are alike, the backend errs.
+                guard let (doubt, count) = doubts.first(where: { $0.1 >= Self.fewest * 2 && $0.1 * 10 >= asked * 9 }) else { return nil }
+                (requests.refused, requests.words, requests.isAnswered, requests.isDoorUseless) = (count, doubt.words, true, false)
+                return (kind, requests)
             }
         }
     }
@@ -45,41 +70,51 @@ final class DoorRefusals: Sendable {
         state.withLockedValue { state in
             if served.client != nil, served.refusal == nil, served.status < 400 { state.hasServed = true }
             guard let client = counted else { return }
+            let kind = Kind(client: client, operation: served.operation)
             // People's sign-ins fail as they do. If nothing at all succeeds, the backend may be at fault.
             let isPeoples = served.refusal?.hasPrefix("sign-in-rejected") == true && state.hasServed
             let refusal = isPeoples ? nil : served.refusal
-            if let refusal { state.last[client] = (refusal, now) }
-            state.asked[client, default: RecentCounts(in: .minutes(1), over: .minutes(10))].note(refusal != nil, at: now)
+            if let refusal { state.last[kind] = (refusal, now) }
+            let answer = refusal.map { _ in Answer.refused } ?? served.doubt.map(Answer.doubtful) ?? .good
+            state.asked[kind, default: RecentCounts(in: .minutes(1), over: .minutes(10))].note(answer, at: now)
         }
     }
 
-    /// The clients of which the door refuses more than one request in ten, by name.
-    var all: [RefusedRequests] { state.withLockedValue { $0.refused(at: clock.now) } }
+    /// The requests of which the door refuses more than one in ten, or doubts nine, by client and operation.
+    var all: [RefusedRequests] { state.withLockedValue { $0.refused(at: clock.now).map(\.requests) } }
 
     /// Tells what begins and what ends.
     func look() {
         let (clients, refused, told) = state.withLockedValue { state in
-            let refused = state.refused(at: clock.now)
-            defer { state.told = Set(refused.map(\.client)) }
-            return (state.asked.keys.sorted(), refused, state.told)
+            let refused = Dictionary(uniqueKeysWithValues: state.refused(at: clock.now).map { ($0.kind, $0.requests) })
+            defer { state.told = refused }
+            return (Set(state.asked.keys.map(\.client)), refused, state.told)
         }
         for client in clients {
-            let own = refused.first { $0.client == client }
-            telemetry.observe(refusalsOf: client, own.map { $0.isDoorUseless ? 2 : 1 } ?? 0)
-            if (own != nil) != told.contains(client) { telemetry.refusals(of: client, own?.words) }
+            let own = refused.values.filter { $0.client == client && !$0.isAnswered }
+            telemetry.observe(refusalsOf: client, own.isEmpty ? 0 : own.contains(where: \.isDoorUseless) ? 2 : 1)
         }
+        for (kind, requests) in refused.sorted(by: { $0.key < $1.key }) where told[kind] == nil {
+            telemetry.refusals(of: kind.client, kind.operation, requests.words)
+        }
+        for kind in told.keys.sorted() where refused[kind] == nil { telemetry.refusals(of: kind.client, kind.operation, nil) }
     }
 }
 
-/// Requests of a client that the HTTP door refused within ten minutes.
+/// Requests of a client that the HTTP door refused within ten minutes, or that were hardly meant.
 struct RefusedRequests: Encodable, Equatable {
     /// `none` without a token that siwatch knows.
     var client: String
+    /// As in openapi.json; nil for paths that are none.
+    var operation: String?
     var asked: Int
-    var refused: Int
-    /// The words of the last, and when it was.
-    var words: String
-    var at: Timestamp
+    var refused = 0
+    /// The words of the last, or what is doubtful.
+    var words = ""
+    /// When the last was refused.
+    var at: Timestamp?
+    /// Whether the requests were answered, and hardly meant.
+    var isAnswered = false
     /// Whether no client has had what it asked for since siwatch started.
     var isDoorUseless: Bool
 }

@@ -32,7 +32,13 @@ extension StatusReport {
     var ofRefusals: [Finding] {
         let requests = (daemon?.refusals ?? []).map { requests in
             let (isUseless, share) = (requests.isDoorUseless, "\(requests.refused) of \(requests.asked) requests")
-            let client = requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)"
+            let client =
+                (requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)")
+                + (requests.operation.map { " (\($0))" } ?? " for paths that are none")
+            if requests.isAnswered {
+                let sentence = "the HTTP door answered \(share) \(client) within ten minutes that were hardly meant: \(requests.words)"
+                return Finding(.note, sentence)
+            }
             let more = isUseless ? ", and has served none since its start" : ""
             let last = "the last \(ago(requests.at)): \(requests.words)"
             let sentence = "the HTTP door refused \(share) \(client) within ten minutes\(more), \(last)"
@@ -146,7 +152,10 @@ extension StatusReport {
 
     private var ofRevocations: [Finding] {
         let waiting = waitingRevocations
-        guard waiting.requests > 0 else { return [] }
+        let share = "\(waiting.newestWithoutToken) of the last \(waiting.newest) requests to revoke"
+        let isVain = waiting.newestWithoutToken >= 5 && waiting.newestWithoutToken * 5 >= waiting.newest * 4
+        let vain = isVain ? [Finding(.note, "\(share) found no token: a request names the user by Apple's sub")] : []
+        guard waiting.requests > 0 else { return vain }
         let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
         var line = "\(requests), with \(waiting.tokens.counted("token")) at work"
         if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: at).text)" }
@@ -160,6 +169,6 @@ extension StatusReport {
             let sentence = "Apple rejected \(waiting.unbelieved.counted("token")) before the revocation, which is not believed yet"
             findings.append(Finding(.note, sentence))
         }
-        return findings
+        return findings + vain
     }
 }

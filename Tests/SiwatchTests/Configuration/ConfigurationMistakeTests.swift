@@ -142,6 +142,11 @@ struct ConfigurationMistakeTests {
         Case("[retention]\ngrant_log = \"x\"", "retention.grant_log", duration),
         Case("[retention]\nrevocation_log = \"x\"", "retention.revocation_log", duration),
         Case("[retention]\nrejected_token = \"x\"", "retention.rejected_token", duration),
+        Case(
+            "[retention]\nended_user = \"59m\"",
+            "retention.ended_user",
+            "must be at least an hour; m is minutes, and a month is \"30d\""
+        ),
         Case("[operations]\nlisten = \"9464\"", "operations.listen", listen),
         Case(
             "[operations]\nlisten = \"0.0.0.0:9464\"",

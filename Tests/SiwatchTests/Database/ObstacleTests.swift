@@ -83,6 +83,15 @@ struct ObstacleTests {
         }
     }
 
+    /// The remedy of another odd file would remove the host's device.
+    @Test func aDeviceIsNoFileAndNobodyIsToRemoveIt() async throws {
+        try await Site.with { site in
+            try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"/dev/null\"")
+            let check = try await site.folder.siwatch("check").output.joined()
+            #expect(check.contains("/dev/null is a device, and no file that siwatch may write") && !check.contains("rm "), "\(check)")
+        }
+    }
+
     @Test(.enabled(if: Servant.canMount)) func aFileSystemThatIsMountedReadOnlyIsSaid() async throws {
         try await Site.with { site in
             let program = try ChildProcess.program("siwatch").path

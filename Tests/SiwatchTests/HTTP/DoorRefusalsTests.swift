@@ -35,9 +35,10 @@ struct DoorRefusalsTests {
         _ refusal: String? = "bad-request: app is missing",
         client: String? = "backend",
         operation: String? = "endsSession",
-        status: Int = 400
+        status: Int = 400,
+        doubt: BackendAPI.Doubt? = nil
     ) {
-        let served = BackendAPI.Served(client: client, operation: operation, status: status, refusal: refusal)
+        let served = BackendAPI.Served(client: client, operation: operation, status: status, refusal: refusal, doubt: doubt)
         for _ in 0..<number { refusals.note(served) }
     }
 
@@ -71,6 +72,29 @@ struct DoorRefusalsTests {
         clock.advance(by: .minutes(7))
         refusals.look()
         #expect(refusals.all.isEmpty && level == "0")
+        #expect(events.withLockedValue(\.self) == ["requests_refused", "requests_taken"])
+    }
+
+    /// A backend asks at each request, and deletes seldom.
+    @Test func manyGoodRequestsHideNoOthers() {
+        serve(200, nil, status: 200)
+        serve(5, "unknown-client: No configured app has this client", operation: "delete", status: 422)
+        refusals.look()
+        #expect(refusals.all.map(\.operation) == ["delete"] && refusals.all.map(\.asked) == [5] && level == "1")
+    }
+
+    /// The backend asks with ids of its own, or tells in another time zone.
+    @Test(arguments: BackendAPI.Doubt.allCases) func answersThatWereHardlyMeantAreSaid(_ doubt: BackendAPI.Doubt) {
+        serve(2, nil, status: 200)
+        serve(17, nil, status: 200, doubt: doubt)
+        refusals.look()
+        #expect(refusals.all.isEmpty)
+        serve(1, nil, status: 200, doubt: doubt)
+        refusals.look()
+        #expect(refusals.all.map(\.words) == [doubt.words] && refusals.all.map(\.isAnswered) == [true] && level == "0")
+        #expect(refusals.all.map(\.refused) == [18] && refusals.all.map(\.asked) == [20])
+        serve(1, nil, status: 200)
+        refusals.look()
         #expect(events.withLockedValue(\.self) == ["requests_refused", "requests_taken"])
     }
 

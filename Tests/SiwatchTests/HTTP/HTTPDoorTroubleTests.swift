@@ -113,20 +113,32 @@ import Testing
                 // Seconds in place of milliseconds.
                 for _ in 1...10 { #expect(try await door.get("/v1/users/secret/ends-session?signed_in_at=1795714408").status == 400) }
                 let down = try await pages.get("")
-                let words = "the HTTP door refused 10 of 10 requests of backend within ten minutes, and has served none since its start"
+                let words = "refused 10 of 10 requests of backend (endsSession) within ten minutes, and has served none since its start"
                 #expect(down.contains("health: down") && down.contains(words), "\(down)")
                 #expect(down.contains("bad-request: signed_in_at has to be"), "\(down)")
                 #expect(down.contains("#siwatchdooruseless") && !down.contains("secret") && !down.contains("1795714408"))
                 #expect(await daemon.line(containing: "\"event\":\"requests_refused\"")?.contains("\"client\":\"backend\"") == true)
                 #expect(try await pages.get("metrics").contains("siwatch_http_refusals{client=\"backend\"} 2"))
 
+                for id in 1...10 { #expect(try await door.get("/v1/users/\(id)").status == 404) }
+                let late = Int64(Date().timeIntervalSince1970 * 1000) - 5 * 3_600_000
+                for id in 1...10 {
+                    let signIn: [String: any Sendable] = ["client_id": Self.client, "user_id": "u\(id)", "signed_in_at": late]
+                    #expect(try await [200, 202].contains(door.post("/v1/sign-ins", signIn).status))
+                }
+                let doubted = try await pages.get("")
+                let unknown = "10 of 10 requests of backend (getUser) within ten minutes that were hardly meant: siwatch knows none"
+                #expect(doubted.contains(unknown), "\(doubted)")
+                #expect(doubted.contains("(signIn) within ten minutes that were hardly meant: signed_in_at is more than"), "\(doubted)")
+
                 #expect(try await door.get("/v1/changes").status == 200)
                 door.token = "another"
                 for _ in 1...5 { #expect(try await door.get("/v1/users/ann").status == 401) }
                 let degraded = try await pages.get("")
-                let others = "the HTTP door refused 5 of 5 requests without a token that siwatch knows within ten minutes, the last"
+                let others = "refused 5 of 5 requests without a token that siwatch knows (getUser) within ten minutes, the last"
                 #expect(degraded.contains("health: degraded") && degraded.contains(others), "\(degraded)")
-                #expect(degraded.contains("refused 10 of 11 requests of backend") && degraded.contains("#siwatchrequestsrefused"))
+                #expect(degraded.contains("refused 10 of 10 requests of backend (endsSession)"))
+                #expect(degraded.contains("#siwatchrequestsrefused"))
             }
         }
     }

@@ -30,6 +30,15 @@ struct FindingTests {
         #expect(finding(report, "came to nothing")?.severity == .degraded)
     }
 
+    /// The backend names users by ids of its own, and gets 202.
+    @Test func requestsThatFindNoTokenAreSaid() throws {
+        var report = try unread()
+        (report.waitingRevocations.newest, report.waitingRevocations.newestWithoutToken) = (6, 5)
+        #expect(finding(report, "5 of the last 6 requests to revoke found no token")?.severity == .note)
+        report.waitingRevocations.newest = 7
+        #expect(finding(report, "requests to revoke") == nil)
+    }
+
     /// However few notifications come.
     @Test func aSilenceOfTenTimesTheUsualIsAFinding() throws {
         var report = try unread()
