@@ -170,7 +170,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     ///
     /// - Parameter interval: the longest time between two checks. By then siwatch has asked about every user once more.
     package mutating func confirm(at now: Timestamp, within interval: Duration) {
-        let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now)
+        let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now) || isMuted(at: now)
         let window = window
         self = RejectionBreaker()
         confirmedAt = now

@@ -29,7 +29,12 @@ struct CommonOptions: ParsableArguments {
             var failure = CommandFailure(error)
             // The package lets only siwatch read it.
             if configurationPath == InitOptions.standardPath, access(configurationPath, R_OK) != 0, errno == EACCES {
-                failure.messages.append("only siwatch and root may read that: run the command with sudo -u siwatch")
+                let path = configurationPath
+                failure.messages.append(
+                    Account.user == "siwatch"
+                        ? "siwatch may not read that: sudo chgrp siwatch \(path) and sudo chmod g+r \(path) end this"
+                        : "only siwatch and root may read that: run the command with sudo -u siwatch"
+                )
             }
             throw failure
         }

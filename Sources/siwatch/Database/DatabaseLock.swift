@@ -53,9 +53,11 @@ extension DatabaseLock {
     }
 
     /// When a process last took the lock. Nil if none ever did.
-    static func lastTaken(database path: String) -> Timestamp? {
+    static func lastTaken(database path: String) -> Timestamp? { lastWritten(path + ".lock") }
+
+    static func lastWritten(_ path: String) -> Timestamp? {
         var status = stat()
-        guard lstat(path + ".lock", &status) == 0 else { return nil }
+        guard lstat(path, &status) == 0 else { return nil }
         return Timestamp(milliseconds: Int64(status.st_mtim.tv_sec) * 1000 + Int64(status.st_mtim.tv_nsec) / 1_000_000)
     }
 

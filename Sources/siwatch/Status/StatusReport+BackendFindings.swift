@@ -138,7 +138,7 @@ extension StatusReport {
             }
             if let waiting = delivery.position?.waiting, waiting > 0 {
                 let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
-                let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-24)) } ?? false
+                let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-1)) } ?? false
                 let runbook = isOld ? "siwatchdeliverywaiting" : nil
                 findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
             }

@@ -287,7 +287,7 @@ extension StatusReport {
             let isLong = logPinnedSince < at.advanced(by: .minutes(-30))
             findings.append(Finding(isLong ? .degraded : .note, sentence, runbook: "siwatchlogpinned"))
         }
-        if let expected = backedUpAt ?? (isRunning ? runsSince : nil), expected < at.advanced(by: .hours(-48)) {
+        if let expected = backedUpAt ?? (isRunning ? installedAt ?? runsSince : nil), expected < at.advanced(by: .hours(-48)) {
             let sentence = "siwatch backup \(backedUpAt == nil ? "has never written a copy" : "last wrote a copy \(ago(expected))")"
             let remedy = "sudo systemctl enable --now siwatch-backup.timer, or siwatch backup --note at the end of another program's copy"
             findings.append(Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchbackupold"))

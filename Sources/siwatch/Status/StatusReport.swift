@@ -59,6 +59,8 @@ struct StatusReport: Encodable {
     var notifications: [Timestamp] = []
     /// When a siwatch that works alone on a file began. It is not in the document.
     var runsSince: Timestamp?
+    /// When the sealing key of that file was written, with the first tables. It is not in the document.
+    var installedAt: Timestamp?
     /// The bytes that are free on the disk of a file. Nil on a server.
     var freeSpace: UInt64?
     /// The process that works alone on a file.
@@ -100,6 +102,7 @@ struct StatusReport: Encodable {
         at = now
         aliveAt = try await store.aliveAt
         runsSince = database.lockedAt
+        installedAt = runsSince == nil ? nil : DatabaseLock.lastWritten(configuration.encryption.keyFile)
         isSilent = isRunning && max(aliveAt ?? .earliest, runsSince ?? .earliest) < now.advanced(by: .seconds(-60))
         // The daemon tries it all the time.
         if counted == nil { insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) } }

@@ -243,6 +243,10 @@ import Testing
         trial.answer(.rejected, times: 100)
         #expect(!trial.breaker.isOpen)
         #expect(!trial.breaker.hasRecentEpisode(at: trial.now.advanced(by: BreakerRules.episodeMemory)))
+        // Meanwhile others wait to be believed, and the operator confirms these too.
+        trial.breaker.confirm(at: trial.now, within: .seconds(86_400) * 1.05)
+        trial.answer(.rejected, times: 100)
+        #expect(!trial.breaker.isOpen && trial.breaker.isMuted(at: trial.now))
     }
 
     /// The unreadable breaker may have been open.

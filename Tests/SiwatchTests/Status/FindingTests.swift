@@ -77,6 +77,9 @@ struct FindingTests {
         report.runsSince = clock.now
         report.at = clock.now.advanced(by: .hours(47))
         #expect(finding(report, "siwatch backup") == nil)
+        report.installedAt = clock.now.advanced(by: .hours(-2))
+        #expect(finding(report, "siwatch backup") != nil, "a restart does not begin anew")
+        report.installedAt = nil
         report.at = clock.now.advanced(by: .hours(49))
         let never = try #require(finding(report, "siwatch backup has never written a copy"))
         #expect(never.severity == .degraded && never.runbook == "siwatchbackupold" && never.remedy?.contains("backup --note") == true)
