@@ -77,8 +77,8 @@ extension Timestamp {
 
     /// A time in a claim; nil from the year 5138 on, as for a number in microseconds. Apple has changed the unit of one claim.
     init?(claim number: Int64) {
-        guard abs(number.quotientAndRemainder(dividingBy: 1000).quotient) < Self.leastMilliseconds else { return nil }
-        self.init(milliseconds: number >= Self.leastMilliseconds ? number : max(number, -Self.leastMilliseconds) * 1000)
+        guard number < Self.leastMilliseconds * 1000 else { return nil }
+        self.init(milliseconds: number >= Self.leastMilliseconds ? number : max(number, 0) * 1000)
     }
 }
 

@@ -48,8 +48,9 @@ package struct ClockTrust: Sendable {
     package mutating func hear(apple date: Timestamp, isExact: Bool, wall: Timestamp, uptime: Duration) -> Bool {
         // A step that nobody has seen yet was before this.
         _ = look(wall: wall, uptime: uptime)
+        // After a pause of the machine the wall clock may be right, and what Apple showed too late.
         let known = Self.carry(apple, to: uptime) ?? date
-        if date.isFurther(than: Self.largestStep, from: known) {
+        if date.isFurther(than: Self.largestStep, from: known), date.isFurther(than: Self.largestStep, from: wall) {
             let last = Self.carry(stray, to: uptime)
             stray = (date, uptime)
             guard let last, !date.isFurther(than: Self.largestStep, from: last) else { return false }

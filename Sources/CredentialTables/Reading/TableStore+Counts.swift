@@ -38,7 +38,7 @@ extension TableStore {
     }
 
     package func newestNotifications(upTo limit: Int) async throws -> [Timestamp] {
-        // Ids of rejected ones lie between.
+        // The bound, so that the plan is no scan. Ids of rejected ones lie between.
         let newest = "id > (SELECT MAX(id) FROM notification_log) - 10000 ORDER BY id DESC LIMIT $1"
         return try await query { connection in
             try connection.fetchAll("SELECT received_at FROM notification_log WHERE \(newest)", limit).compactMap { $0.time(at: 0) }

@@ -118,12 +118,13 @@ extension TableStore {
         let directory = self.directory.withLockedValue { $0 }
         let known = apps.compactMap { app in directory.apps[app.name].map { (id: $0.id, app: app) } }.sorted { $0.id < $1.id }
         try await transaction { connection in
+            // First, because settlements lock themselves before the breakers.
+            try QuarantineRow.release(.wrongAudience, about: apps.flatMap(\.clientIDs), on: connection)
             for (id, app) in known {
                 try BreakerRow.change(id, at: now, on: connection) {
                     $0.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), at: now)
                 }
             }
-            try QuarantineRow.release(.wrongAudience, about: apps.flatMap(\.clientIDs), on: connection)
         }
         await notificationsWereReleased()
     }

@@ -34,7 +34,7 @@ final class DoorRefusals: Sendable {
         var last: [Kind: (words: String, at: Timestamp)] = [:]
         /// Whether any client has had what it asked for.
         var hasServed = false
-        var told: [Kind: RefusedRequests] = [:]
+        var told: Set<Kind> = []
 
         /// Fewer may come of what people type and devices send.
         private static let fewest = 5
@@ -87,17 +87,17 @@ final class DoorRefusals: Sendable {
     func look() {
         let (clients, refused, told) = state.withLockedValue { state in
             let refused = Dictionary(uniqueKeysWithValues: state.refused(at: clock.now).map { ($0.kind, $0.requests) })
-            defer { state.told = refused }
+            defer { state.told = Set(refused.keys) }
             return (Set(state.asked.keys.map(\.client)), refused, state.told)
         }
         for client in clients {
             let own = refused.values.filter { $0.client == client && !$0.isAnswered }
             telemetry.observe(refusalsOf: client, own.isEmpty ? 0 : own.contains(where: \.isDoorUseless) ? 2 : 1)
         }
-        for (kind, requests) in refused.sorted(by: { $0.key < $1.key }) where told[kind] == nil {
+        for (kind, requests) in refused.sorted(by: { $0.key < $1.key }) where !told.contains(kind) {
             telemetry.refusals(of: kind.client, kind.operation, requests.words)
         }
-        for kind in told.keys.sorted() where refused[kind] == nil { telemetry.refusals(of: kind.client, kind.operation, nil) }
+        for kind in told.sorted() where refused[kind] == nil { telemetry.refusals(of: kind.client, kind.operation, nil) }
     }
 }
 

@@ -162,6 +162,16 @@ struct ClockTrustTests {
         #expect(clocks.byApple == clocks.wall.advanced(by: skew + .seconds(1)), "two agree")
     }
 
+    /// The clock that never steps stood still with the machine.
+    @Test func anAnswerThatAgreesWithTheWallClockIsBelievedAtOnce() {
+        var clocks = Clocks()
+        clocks.hearApple()
+        clocks.step(by: .seconds(600))
+        clocks.hearApple()
+        #expect(clocks.byApple == clocks.wall)
+        #expect(clocks.needsApple == false)
+    }
+
     @Test func aSlowAnswerTellsTheTimeOfARightClockOnly() {
         var clocks = Clocks()
         clocks.pass(ClockTrust.hold)
