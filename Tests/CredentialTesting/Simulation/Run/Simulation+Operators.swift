@@ -14,8 +14,15 @@ extension Simulation {
         case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.truth) }
         case 65..<75: try await ask(.pause(app: app.name)) { $0.count(.operatorPause) }
         case 75..<90: try await ask(.resume(app: app.name))
-        default: try await ask(.resetBreaker(app: app.name))
+        case 90..<97: try await ask(.resetBreaker(app: app.name))
+        default: try await retryQuarantined()
         }
+    }
+
+    /// Most rows come back to the quarantine for the same reason.
+    private mutating func retryQuarantined() async throws {
+        try await ask(.retryQuarantined(try database.rows("SELECT id FROM notification_quarantine").map { $0[0] }, receivedAt: nil))
+        try adoptReleased()
     }
 
     /// Asks again about a user whose rejected token siwatch still keeps. Pending rejections of the same user would have to wait anew.
@@ -136,17 +143,22 @@ extension Simulation {
     /// Sign-ins wait for their client for a week.
     var isDroppedForLong: Bool { dropped.map { $0.at.duration(to: truth) > .days(3) } ?? false }
 
-    /// siwatch retries the rows of the client that came meanwhile.
+    /// A start takes the rows of the client that came meanwhile out of the quarantine.
     mutating func putClientBack() async throws {
         guard let client = dropped?.clientID else { return }
+        let strangers = try countStrangers()
         dropped = nil
         world.with { $0.note("\(client) is in the configuration again") }
         try await crash()
-        let strangers = try database.rows("SELECT id FROM notification_quarantine WHERE reason = 'wrong_audience'").map { $0[0] as Int64 }
-        try await ask(.retryQuarantined(strangers, receivedAt: nil)) { state in
-            for _ in strangers { state.count(.eventOfDroppedClient) }
+        let left = try countStrangers()
+        world.with { state in
+            for _ in 0..<strangers { state.count(.eventOfDroppedClient) }
+            if left > 0 { state.report(Violation(.nothingIsLost, "\(left) notifications about \(client) stay in the quarantine")) }
         }
-        try adoptReleased()
+    }
+
+    private func countStrangers() throws -> Int {
+        try database.rows("SELECT id FROM notification_quarantine WHERE reason = 'wrong_audience'").count
     }
 
     private mutating func recheck(_ user: String) async throws {
