@@ -59,7 +59,7 @@ demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	@$(BIN)/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: tests $(if $(ARGS),,check-rules) ## Run what every change has to pass: ARGS="--filter CredentialCoreTests"
+test: tests $(if $(ARGS),,.build/rules.checked) ## Run what every change has to pass: ARGS="--filter CredentialCoreTests"
 	@$(TEST) $(ARGS)
 
 .PHONY: test-long
@@ -158,6 +158,10 @@ check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE 
 	promtool test rules $(RULES:.yml=.test.yml) $(RULES:.yml=.days.test.yml) && \
 	python3 scripts/check-dashboard.py $(if $(SCRAPE),--scrape "$(SCRAPE)") && \
 	python3 scripts/check_dashboard_test.py
+
+# Only what has changed is checked again.
+.build/rules.checked: $(wildcard etc/prometheus/*) $(wildcard etc/grafana/*) $(wildcard scripts/check*dashboard*) docs/alerts.md Makefile
+	@$(MAKE) check-rules && touch $@
 
 .PHONY: bench
 bench: setup setup-postgres ## Measure on this machine, as built for installation

@@ -167,6 +167,9 @@ struct Answer {
     }
 }
 
+// A debug build takes a while to make an RSA key.
+private let signingKey = Result { try SigningKey() }
+
 /// Runs a simulator with the usual app group while `body` runs.
 func withBackend(
     _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
@@ -174,7 +177,7 @@ func withBackend(
 ) async throws {
     let key = ClientKey.generate()
     var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
-    // A debug build takes a while to make an RSA key.
+    configuration.signingKey = try signingKey.get()
     configuration.signingKeyCount = 1
     adjust(&configuration)
     try await withAppleSimulator(configuration) { simulator, baseURL in

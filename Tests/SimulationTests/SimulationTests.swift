@@ -58,7 +58,7 @@ import siwatch_simulate
     @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI))
     func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
-        let result = await SimulationCampaign.run(first...first + 299)
+        let result = await SimulationCampaign.run(first...first + 99)
         print("Fresh seeds from \(first): \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }

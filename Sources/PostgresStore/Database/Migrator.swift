@@ -171,8 +171,8 @@ struct Migrator {
         let missing = try connection.rows(
             """
             SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM unnest($2) AS t (name)
-             WHERE NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                                WHERE n.nspname = $1 AND c.relname = t.name)
+             WHERE NOT EXISTS (SELECT 1 FROM pg_class
+                                WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relname = t.name)
             """,
             address.schema,
             ArrayOf(Schema.tablesAndViews)

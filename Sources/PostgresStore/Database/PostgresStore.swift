@@ -70,7 +70,10 @@ package final class PostgresStore: Sendable {
     ) throws -> PostgresStore {
         let store = PostgresStore(address, retention: retention)
         let steps = Schema.steps + nextSteps
-        try store.loadDirectory(after: { try Migrator(address: address, connection: $0, steps: steps).migrate() })
+        try store.writer.wait { writer in
+            try writer.run { try Migrator(address: address, connection: $0, steps: steps).migrate() }
+        }
+        try store.loadDirectory()
         return store
     }
 
@@ -79,7 +82,7 @@ package final class PostgresStore: Sendable {
     /// - Throws: `StoreOpenError` if siwatch may not read the schema or did not make it, or `StoreError`.
     package static func openForReading(_ address: PostgresAddress) throws -> PostgresStore {
         let store = PostgresStore(address, isForReading: true)
-        try store.loadDirectory(after: { try Migrator(address: address, connection: $0).refuseOther() })
+        try store.loadDirectoryOfExisting()
         return store
     }
 
@@ -89,7 +92,7 @@ package final class PostgresStore: Sendable {
     /// - Throws: `StoreOpenError` if the schema is not siwatch's, or `StoreError`.
     package static func openBeside(_ address: PostgresAddress, longestLockWait: Duration = .seconds(10)) throws -> PostgresStore {
         let store = PostgresStore(address, longestLockWait: longestLockWait)
-        try store.loadDirectory(after: { try Migrator(address: address, connection: $0).refuseOther() })
+        try store.loadDirectoryOfExisting()
         return store
     }
 
@@ -119,8 +122,10 @@ package final class PostgresStore: Sendable {
         try PostgresStore(address, isForReading: true).reader.wait { reader in try reader.run(body) }
     }
 
-    private func loadDirectory(after prepare: @Sendable (Connection) throws -> Void) throws {
-        try writer.wait { writer in try writer.run(prepare) }
+    private func loadDirectoryOfExisting() throws {
+        try reader.wait { reader in
+            try reader.run { try Migrator(address: self.address, connection: $0).refuseOther() }
+        }
         try loadDirectory()
     }
 

@@ -11,15 +11,11 @@ import UnixSignals
 extension Daemon {
     /// Settles work that is due now. If a signal comes first, stops like the daemon.
     func runOnce() async throws {
-        var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
-        writing.successTerminationBehavior = .gracefullyShutdownGroup
-        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
-        settling.successTerminationBehavior = .gracefullyShutdownGroup
-        let keeping = context.membership.keeper(writer.breakers, context.store, context.telemetry).map {
-            ServiceGroupConfiguration.ServiceConfiguration(service: $0)
-        }
+        let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
+        let working: [any Service] = [writer, FiniteService { try await settleAndKeepHouse() }]
+        let services = working.map { ServiceGroupConfiguration.ServiceConfiguration($0, atSuccess: .gracefullyShutdownGroup) }
         do {
-            try await serviceGroup([keeping].compactMap(\.self) + [writing, settling]).run()
+            try await serviceGroup((keeper.map { [.init($0)] } ?? []) + services).run()
         } catch  where error is CancellationError || error is SettlementWriter.Closed {
             // The stop came in the middle of work.
             context.logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])

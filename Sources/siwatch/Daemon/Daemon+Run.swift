@@ -20,7 +20,7 @@ extension Daemon {
         let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
         // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
         await keeper?.renew()
-        let group = serviceGroup(services(health, desk, keeper, hangups).map { .init(service: $0) })
+        let group = serviceGroup(services(health, desk, keeper, hangups).map { .init($0) })
         let (logger, readiness) = (context.logger, health.readiness)
         for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
@@ -122,12 +122,7 @@ extension Daemon {
     /// These services until SIGTERM or SIGINT.
     func serviceGroup(_ services: [ServiceGroupConfiguration.ServiceConfiguration]) -> ServiceGroup {
         var group = ServiceGroupConfiguration(
-            services: services.map { service in
-                // By default the group logs all that a service holds, the `sub` of each canary included.
-                var service = service
-                service.serviceName = "\(type(of: service.service))"
-                return service
-            },
+            services: services,
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: context.logger
         )
@@ -137,4 +132,11 @@ extension Daemon {
 
     /// Less than TimeoutStopSec in the unit. Work that is left then comes back by its lease.
     static let longestStop = Duration.seconds(45)
+}
+
+extension ServiceGroupConfiguration.ServiceConfiguration {
+    /// By default the group prints all that a service holds, the `sub` of each canary included, into its log.
+    init(_ service: some Service, atSuccess: TerminationBehavior = .cancelGroup) {
+        self.init(service: service, successTerminationBehavior: atSuccess, serviceName: "\(type(of: service))")
+    }
 }

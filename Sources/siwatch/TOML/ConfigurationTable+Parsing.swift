@@ -104,9 +104,16 @@ extension String {
     fileprivate var outline: String {
         // A multi-line string may end with up to two quotation marks of its own.
         let pattern = /"""(?s:[^\\]|\\.)*?"{3,5}|'''(?s:.)*?'{3,5}|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|#[^\n]*+/
-        return replacing(pattern.matchingSemantics(.unicodeScalar)) { match in
-            let filler = match.output.hasPrefix("#") ? UInt8(ascii: " ") : UInt8(ascii: "\"")
-            return String(decoding: match.output.utf8.map { $0 == UInt8(ascii: "\n") ? $0 : filler }, as: UTF8.self)
+        var (outline, rest) = ("", self[...])
+        // Only these characters begin a match. Trying at every character took most of the time of reading a configuration.
+        while let mark = rest.unicodeScalars.firstIndex(where: { $0 == "\"" || $0 == "'" || $0 == "#" }) {
+            let match = rest[mark...].prefixMatch(of: pattern.matchingSemantics(.unicodeScalar))
+            let end = match?.range.upperBound ?? rest.unicodeScalars.index(after: mark)
+            let filler = rest.unicodeScalars[mark] == "#" ? UInt8(ascii: " ") : UInt8(ascii: "\"")
+            let blank = rest[mark..<end].utf8.map { $0 == UInt8(ascii: "\n") || match == nil ? $0 : filler }
+            outline += rest[..<mark] + String(decoding: blank, as: UTF8.self)
+            rest = rest[end...]
         }
+        return outline + rest
     }
 }

@@ -51,7 +51,8 @@ enum SchemaPool {
             DECLARE t RECORD;
             BEGIN
               FOR t IN SELECT relname FROM pg_class
-                        WHERE relnamespace = '\(schema)'::regnamespace AND relkind = 'r' AND relname <> 'schema_version' LOOP
+                        WHERE relnamespace = '\(schema)'::regnamespace AND relkind = 'r' AND relname <> 'schema_version'
+                              AND pg_relation_size(oid) > 0 LOOP
                 EXECUTE format('DELETE FROM \(schema).%I', t.relname);
               END LOOP;
               PERFORM setval(format('\(schema).%I', sequencename), start_value, FALSE) FROM pg_sequences WHERE schemaname = '\(schema)';

@@ -301,7 +301,9 @@ struct Inspector {
         // a later sign-in, and siwatch takes a job's row for one.
         let isSeenSince = row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
         let isOurs = isOfSignIn || isSeenSince && !state.toldByJob.contains(credential)
-        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID),
+        // Where a revocation ends its token alone, the token of an older sign-in may live on.
+        let isAlive = state.model.tokenText(of: credential).map { state.apple.isAlive($0, at: credential) } ?? false
+        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, !isAlive, row.state == "authorized", good.contains(credential.clientID),
             !state.datedAhead.contains(credential.userID),
             row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
         {
