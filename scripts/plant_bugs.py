@@ -351,13 +351,13 @@ BUGS = [
     ),
     (
         "an undo leaves the changes that told of its credentials",
-        "ImportErasure.swift",
+        "ImportErasure+Rows.swift",
         "        try erase(told)\n",
         "",
     ),
     (
         "an undo leaves its credentials in the counts by state",
-        "ImportErasure.swift",
+        "ImportErasure+Rows.swift",
         "SET count = count - $3 WHERE",
         "SET count = count - 0 * $3 WHERE",
     ),

@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import CredentialTables
 import GRDB
 import GRDBSQLite
 
 extension DatabaseFile {
+    /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there.
+    ///
+    /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
+    func schemaVersion(isInUse: Bool) throws(Unusable) -> Int {
+        let connection = try reader(isImmutable: !isInUse && !hasLog)
+        defer { sqlite3_close_v2(connection) }
+        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int($0[0]) } ?? 0
+        let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
+        let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
+        if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
+        if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
+        if version > 0, version <= steps.newest { try refuseForeignSchema(version: version, on: connection) }
+        return version
+    }
+
+    private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {
+        try rows(of: "SELECT id, destination, at, is_complete FROM \(DepartureTable.name)", on: connection).first.map { row in
+            Departure(id: row[0], destination: row[1], at: Timestamp(milliseconds: Int64(row[2]) ?? 0), isComplete: row[3] == "1")
+        }
+    }
+
     /// - Throws: `foreign`, with what siwatch has not made, and what it made and is missing or changed.
     func refuseForeignSchema(version: Int, on connection: OpaquePointer?) throws(Unusable) {
         let found = StoredSchema(try rows(of: StoredSchema.query, on: connection))

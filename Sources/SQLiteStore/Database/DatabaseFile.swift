@@ -4,7 +4,6 @@
 import CredentialCore
 package import CredentialTables
 import Foundation
-import GRDB
 import GRDBSQLite
 
 /// A database file before siwatch opens it for writing.
@@ -170,28 +169,17 @@ package struct DatabaseFile: Sendable {
 
     /// Whether the schema has no entry: its first page has none, and no log can hold one.
     private func isBare(_ header: Data) -> Bool {
-        let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
-        return header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && (log ?? 0) == 0
+        header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && !hasLog
+    }
+
+    /// Whether there is a log with anything in it.
+    var hasLog: Bool {
+        let size = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
+        return size ?? 0 > 0
     }
 
     private func refuseNewer(_ version: Int) throws(Unusable) {
         guard version <= steps.newest else { throw .newer(version: version, known: steps.newest) }
-    }
-
-    /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there.
-    ///
-    /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
-    private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int {
-        let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
-        let connection = try reader(isImmutable: !isInUse && (log ?? 0) == 0)
-        defer { sqlite3_close_v2(connection) }
-        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int($0[0]) } ?? 0
-        let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
-        let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
-        if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
-        if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
-        if version > 0, version <= steps.newest { try refuseForeignSchema(version: version, on: connection) }
-        return version
     }
 
     /// Reads every page of a file that nobody writes, and leaves no trace.
@@ -205,7 +193,7 @@ package struct DatabaseFile: Sendable {
     }
 
     /// A read-only connection. The caller closes it.
-    private func reader(isImmutable: Bool) throws(Unusable) -> OpaquePointer? {
+    func reader(isImmutable: Bool) throws(Unusable) -> OpaquePointer? {
         var components = URLComponents()
         components.scheme = "file"
         components.path = URL(filePath: path).path
@@ -217,12 +205,6 @@ package struct DatabaseFile: Sendable {
         }
         sqlite3_busy_timeout(connection, 5000)
         return connection
-    }
-
-    private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {
-        try rows(of: "SELECT id, destination, at, is_complete FROM \(DepartureTable.name)", on: connection).first.map { row in
-            Departure(id: row[0], destination: row[1], at: Timestamp(milliseconds: Int64(row[2]) ?? 0), isComplete: row[3] == "1")
-        }
     }
 
     func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [[String]] {
@@ -247,50 +229,6 @@ package struct DatabaseFile: Sendable {
         case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged("\(path) is damaged: \(reason)")
         default: .unreadable("\(path) cannot be read: \(reason)")
         }
-    }
-
-    /// Creates the file and marks it as siwatch's before it has its name, and before there is a log. If the process is killed at any
-    /// moment, the next one knows whose the file is, and no empty file is left. A file that a backend has open stays the same file.
-    func createIfMissing() throws {
-        guard access(path, F_OK) != 0 else { return try make(as: path) }
-        // SQLite would play the log of a database that is gone into the new one.
-        unlink("\(path)-shm")
-        if access("\(path)-wal", F_OK) == 0 { try OpenFiles.displace("\(path)-wal") }
-        let draft = DatabaseFile(path: "\(path).new", steps: steps)
-        unlink(draft.path)
-        try draft.make(as: path)
-        guard rename(draft.path, path) == 0 else { throw StoreOpenError("\(path) cannot be created: \(String(cString: strerror(errno)))") }
-    }
-
-    private func make(as name: String) throws {
-        try makeEmptyFile(as: name)
-        let queue = try DatabaseQueue(path: path)
-        try queue.writeWithoutTransaction { db in
-            // No step leaves a rollback journal, which the next process would not play back.
-            try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID); PRAGMA journal_mode = WAL")
-        }
-        try queue.close()
-    }
-
-    /// Makes an empty file of the right mode, or gives an empty file that is there that mode. Replaces another user's empty file, because only
-    /// its owner may change the mode.
-    private func makeEmptyFile(as name: String) throws {
-        var status = stat()
-        if isEmptyFile, lstat(path, &status) == 0, status.st_uid != geteuid(), unlink(path) != 0 {
-            throw StoreOpenError("\(path) is an empty file and cannot be taken over: \(String(cString: strerror(errno)))")
-        }
-        // In a folder that no group may enter, there are no members to share the file with.
-        let folder = URL(filePath: path).deletingLastPathComponent().path
-        let isPrivate = stat(folder, &status) == 0 && status.st_mode & 0o050 == 0
-        // SQLite itself would give the group no access, and create the target of a link. The log beside the file inherits the file's mode.
-        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o660)
-        guard descriptor >= 0, fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            let reason = descriptor < 0 ? String(cString: strerror(errno)) : "it is no regular file"
-            throw StoreOpenError("\(name) cannot be created: \(reason)")
-        }
-        defer { close(descriptor) }
-        // Sets the mode whatever umask the operator's shell has for `migrate`.
-        if status.st_size == 0 { fchmod(descriptor, isPrivate ? 0o600 : 0o660) }
     }
 }
 
