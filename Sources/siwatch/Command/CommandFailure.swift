@@ -66,19 +66,14 @@ extension CommandFailure {
     init(database error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
-        case let error as DatabaseLockError:
-            switch error {
-            case .held: self = .unavailable("\(error)")
-            case .unavailable, .severalNames: self = .unusable(["\(error)"])
-            }
+        case DatabaseLockError.held: self = .unavailable("\(error)")
         case let error as StoreError:
             switch error {
             case .busy, .retry, .unavailable, .full, .outcomeUnknown: self = .unavailable("\(error)")
             case .readOnly: self = .unusable(["\(error); siwatch check, as the service's user, says why"])
             case .damaged, .refused: self = .unusable(["\(error)"])
             }
-        case AppRenameError.inUse: self = .unavailable("a siwatch is at work on the database; stop all of them first")
-        case let error as AppRenameError: self = .failed(error.sentence)
+        case let error as AppRenameError: self = error.failure
         case let error as UnusableFile: self = .unusable(["database.path: \(error)"])
         default: self = .unusable(["\(error)"])
         }
@@ -86,13 +81,12 @@ extension CommandFailure {
 }
 
 extension AppRenameError {
-    fileprivate var sentence: String {
+    fileprivate var failure: CommandFailure {
         switch self {
         case .unknown(let name, let known):
-            "the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))"
-        case .taken(let name):
-            "there is an app \"\(name.printable)\" already; two apps cannot become one"
-        case .inUse: "a siwatch is at work on the database"
+            .failed("the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))")
+        case .taken(let name): .failed("there is an app \"\(name.printable)\" already; two apps cannot become one")
+        case .inUse: .unavailable("a siwatch is at work on the database; stop all of them first")
         }
     }
 }

@@ -52,14 +52,10 @@ struct Console: Sendable {
 
     /// Opens a file of this name for reading, or is standard input where the name is a hyphen.
     ///
-    /// - Returns: a descriptor for `close`, negative if there is none, with the reason in `errno`.
-    func open(_ path: String) -> Int32 {
-        path == "-" ? input : Foundation.open(path, O_RDONLY | O_CLOEXEC)
-    }
-
-    /// Closes what `open` has opened.
-    func close(_ descriptor: Int32) {
-        if descriptor != input { Foundation.close(descriptor) }
+    /// - Returns: nil if it cannot be opened, with the reason in `errno`.
+    func open(_ path: String) -> FileHandle? {
+        let descriptor = path == "-" ? input : Foundation.open(path, O_RDONLY | O_CLOEXEC)
+        return descriptor < 0 ? nil : FileHandle(fileDescriptor: descriptor, closeOnDealloc: descriptor != input)
     }
 }
 

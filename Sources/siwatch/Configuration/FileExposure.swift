@@ -13,18 +13,16 @@ extension Configuration {
         let secrets =
             [("encryption.key_file", encryption.keyFile)] + keys + (database.passwordFile.map { [("database.password_file", $0)] } ?? [])
             + http.secretFiles + deliverySecretFiles
-        let exposed = secrets.compactMap { place, path -> ConfigurationMistake? in
-            guard let file = FileExposure(path), let reason = file.reason(toKeepFrom: backends) else { return nil }
-            return .at(place, "\(path) \(reason)")
-        }
-        let authorities = deliveryAuthorityFiles.compactMap { place, path -> ConfigurationMistake? in
-            let meaning = "it says which server gets the webhooks"
-            guard let reason = FileExposure(path)?.reason(toBeChangedBy: backends, meaning: meaning) else { return nil }
-            return .at(place, "\(path) \(reason)")
-        }
         let meaning = "it names the servers that get the tokens"
-        guard let reason = FileExposure(source)?.reason(toBeChangedBy: backends, meaning: meaning) else { return exposed + authorities }
-        return [ConfigurationMistake(place: .file, problem: reason)] + exposed + authorities
+        let file = FileExposure(source)?.reason(toBeChangedBy: backends, meaning: meaning)
+        let exposed = secrets.compactMap { place, path in
+            FileExposure(path)?.reason(toKeepFrom: backends).map { ConfigurationMistake.at(place, "\(path) \($0)") }
+        }
+        let authorities = deliveryAuthorityFiles.compactMap { place, path in
+            FileExposure(path)?.reason(toBeChangedBy: backends, meaning: "it says which server gets the webhooks")
+                .map { ConfigurationMistake.at(place, "\(path) \($0)") }
+        }
+        return (file.map { [ConfigurationMistake(place: .file, problem: $0)] } ?? []) + exposed + authorities
     }
 
     /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
@@ -53,8 +51,7 @@ private struct FileExposure {
 
     /// Nil if the file cannot be reached.
     init?(_ path: String) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
+        guard let status = stat(at: path) else { return nil }
         self.path = path
         self.status = status
     }

@@ -33,16 +33,7 @@ extension App {
 
         func run() async throws {
             let configuration = try options.readConfiguration()
-            do {
-                let database = try configuration.existingDatabase()
-                let lock = try database.lock()
-                defer { lock?.release() }
-                try await database.open(retention: configuration.retention).closing { store in
-                    try await store.renameApp(old, to: new)
-                }
-            } catch {
-                throw CommandFailure(database: error)
-            }
+            try await configuration.withStoreAlone { try await $0.renameApp(old, to: new) }
             let isConfigured = configuration.apps.contains { $0.name == new }
             try output.print(
                 ["old": old, "new": new],

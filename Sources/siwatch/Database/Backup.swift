@@ -36,13 +36,7 @@ struct Backup: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         let now = Invocation.current.clock.now
-        if note {
-            do {
-                return try await configuration.existingDatabase().openBeside().closing { try await $0.noteBackup(at: now) }
-            } catch {
-                throw CommandFailure(database: error)
-            }
-        }
+        if note { return try await configuration.withStore(appends: true) { try await $0.noteBackup(at: now) } }
         switch try configuration.existingDatabase() {
         case .file(let database): try await copy(database, of: configuration, at: now)
         case .server(let address): try advise(configuration, address)
@@ -103,7 +97,7 @@ struct Backup: AsyncParsableCommand {
         let dump = "(umask 077; \(mode)\(password)pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url))"
         let restore = mode + password + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
-            Advice(backUp: dump, restore: restore, keyFile: configuration.encryption.keyFile),
+            ["back_up": dump, "restore": restore, "key_file": configuration.encryption.keyFile],
             """
             A server has its own programs for that, in Debian's package postgresql-client. As the user \(NSUserName()), this writes one \
             consistent copy of siwatch's schema, while everything runs:
@@ -121,14 +115,6 @@ struct Backup: AsyncParsableCommand {
         Keep a copy of \(configuration.encryption.keyFile) too, and keep it apart from this file: the two together give away the refresh \
         tokens, and without the key nobody has more than what was waiting in the queue.
         """
-    }
-
-    private struct Advice: Encodable {
-        /// Shell commands.
-        var backUp: String
-        var restore: String
-        /// Not in the backup, but needed for a restore.
-        var keyFile: String
     }
 
     private struct Report: Encodable {

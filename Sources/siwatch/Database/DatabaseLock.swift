@@ -56,8 +56,7 @@ extension DatabaseLock {
     static func lastTaken(database path: String) -> Timestamp? { lastWritten(path + ".lock") }
 
     static func lastWritten(_ path: String) -> Timestamp? {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return nil }
+        guard let status = stat(notFollowing: path) else { return nil }
         return Timestamp(milliseconds: Int64(status.st_mtim.tv_sec) * 1000 + Int64(status.st_mtim.tv_nsec) / 1_000_000)
     }
 
@@ -84,8 +83,7 @@ enum DatabaseLockError: Error, Equatable {
 
     /// - Returns: nil if the database has one name, or does not exist.
     static func links(to path: String) -> DatabaseLockError? {
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 else { return nil }
+        guard let status = stat(at: path), status.isRegularFile, status.st_nlink > 1 else { return nil }
         return .severalNames(database: path, count: Int(status.st_nlink))
     }
 }

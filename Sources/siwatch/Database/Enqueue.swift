@@ -24,35 +24,21 @@ struct Enqueue: AsyncParsableCommand {
         let body = try read()
         guard !body.isEmpty else { throw CommandFailure.wrongUsage("\(sourceName) is empty") }
         guard body.count <= Queue.longestNotification else {
-            throw CommandFailure.wrongUsage(
-                "\(sourceName) is longer than \(Queue.longestNotification) bytes: Apple did not send this"
-            )
+            throw CommandFailure.wrongUsage("\(sourceName) is longer than \(Queue.longestNotification) bytes: Apple did not send this")
         }
-        do {
-            let id = try await configuration.existingDatabase().openBeside().closing { try await $0.enqueue(notification: body) }
-            try output.print(["id": id], "Row \(id) of notification_queue.")
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        let id = try await configuration.withStore(appends: true) { try await $0.enqueue(notification: body) }
+        try output.print(["id": id], "Row \(id) of notification_queue.")
     }
 
     private var sourceName: String { source == "-" ? "standard input" : source.printable }
 
     private func read() throws(CommandFailure) -> [UInt8] {
-        let console = Invocation.current.console
-        let descriptor = console.open(source)
-        guard descriptor >= 0 else { throw .failed("\(sourceName) cannot be read: \(systemError())") }
-        defer { console.close(descriptor) }
-        var body: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65_536)
         // Reads past the limit, to learn whether the body is too long.
-        while body.count <= Queue.longestNotification {
-            let count = Foundation.read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            if count < 0 { throw .failed("\(sourceName) cannot be read: \(systemError())") }
-            if count == 0 { break }
-            body += buffer.prefix(count)
+        guard let file = Invocation.current.console.open(source),
+            let body = try? file.read(upToCount: Queue.longestNotification + 1) ?? Data()
+        else {
+            throw .failed("\(sourceName) cannot be read: \(systemError())")
         }
-        return body
+        return Array(body)
     }
 }

@@ -23,8 +23,9 @@ struct FileObstacles {
     var all: [String] {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard let status = folder.status else {
+            let reason = systemError()
             let command = "sudo install -d -o \(Account.service) -g \(Account.backendGroup) -m 2770 \(folder.path.shellQuoted)"
-            return ["\(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
+            return ["\(folder.path) cannot be reached: \(reason); if it is not there, \(command) makes it"]
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
         if isEmpty, let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
@@ -45,15 +46,7 @@ private struct WritablePath {
     var folder: stat?
     var isOurs = true
 
-    var status: stat? {
-        var status = stat()
-        return stat(path, &status) == 0 ? status : nil
-    }
-
-    var unreachable: String {
-        var status = stat()
-        return stat(path, &status) == 0 ? "" : systemError()
-    }
+    var status: stat? { stat(at: path) }
 
     var isReadOnly: Bool { refusal == EROFS }
 
@@ -82,8 +75,7 @@ private struct WritablePath {
     /// Anything but a regular file with one name. The members of the group may write the folder, so they may put a link to a file of root's
     /// there. No command of ours changes the mode or the owner of such a file.
     private var oddity: String? {
-        var status = stat()
-        guard !isFolder, lstat(path, &status) == 0 else { return nil }
+        guard !isFolder, let status = stat(notFollowing: path) else { return nil }
         switch status.st_mode & S_IFMT {
         case S_IFLNK:
             let owner = Account.name(ofUser: status.st_uid)

@@ -31,14 +31,10 @@ struct OpenedDatabase {
         cutMemory = database.cutMemory
         let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
-        let lock: DatabaseLock?
+        var lock: DatabaseLock?
         do {
             lock = try database.lock()
-        } catch {
-            throw CommandFailure(database: error)
-        }
-        self.lock = lock
-        do {
+            self.lock = lock
             if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             store = try database.open(retention: configuration.retention)
             program = try await database.program(of: store)

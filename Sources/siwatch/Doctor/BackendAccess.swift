@@ -23,17 +23,17 @@ struct BackendAccess {
         let folder = URL(filePath: path).deletingLastPathComponent()
         var above = folder.deletingLastPathComponent()
         while above.path != "/" {
-            if let status = status(of: above.path), !may(0o1, status) {
+            if let status = stat(at: above.path), !may(0o1, status) {
                 return ("\(name) cannot reach \(above.path), which has mode \(status.modeText)", "sudo chmod o+x \(above.path.shellQuoted)")
             }
             above = above.deletingLastPathComponent()
         }
-        guard let status = status(of: path) else {
+        guard let status = stat(at: path) else {
             return ("\(path) is not there, or cannot be seen from here", "sudo -u \(name) ls \(path.shellQuoted)")
         }
         let group = Account.name(ofGroup: status.st_gid)
         // A member of that group could read far more than this file.
-        if status.st_gid == 0, user != 0, !groups.contains(0), let folder = self.status(of: folder.path), folder.st_gid != 0 {
+        if status.st_gid == 0, user != 0, !groups.contains(0), let folder = stat(at: folder.path), folder.st_gid != 0 {
             let owner = "\(Account.name(ofUser: folder.st_uid)):\(Account.name(ofGroup: folder.st_gid))"
             return ("\(path) belongs to the group \(group), and not to that of its folder", "sudo chown \(owner) \(path.shellQuoted)")
         }
@@ -42,14 +42,14 @@ struct BackendAccess {
             return ("\(name) is not in the group \(group) of \(path)", "sudo usermod -aG \(group) \(name), \(restart)")
         }
         // SQLite makes the log and the shared memory beside the database.
-        if let status = self.status(of: folder.path), !may(0o3, status) {
+        if let status = stat(at: folder.path), !may(0o3, status) {
             return (
                 "\(name) cannot make files in \(folder.path), which has mode \(status.modeText)",
                 "sudo chmod g+rwx \(folder.path.shellQuoted)"
             )
         }
         for file in [path, "\(path)-wal", "\(path)-shm"] {
-            guard let status = self.status(of: file), !may(0o6, status) else { continue }
+            guard let status = stat(at: file), !may(0o6, status) else { continue }
             return ("\(name) cannot write \(file), which has mode \(status.modeText)", "sudo chmod g+rw \(file.shellQuoted)")
         }
         return nil
@@ -62,10 +62,5 @@ struct BackendAccess {
         if user == 0 { return true }
         let shift: mode_t = status.st_uid == user ? 6 : groups.contains(status.st_gid) ? 3 : 0
         return status.st_mode >> shift & rights == rights
-    }
-
-    private func status(of path: String) -> stat? {
-        var status = stat()
-        return stat(path, &status) == 0 ? status : nil
     }
 }

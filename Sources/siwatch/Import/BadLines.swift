@@ -28,8 +28,8 @@ final class BadLines {
     /// - Throws: if something is there already.
     init(writingTo path: String?) throws(CommandFailure) {
         self.path = path
-        var status = stat()
-        if let path, lstat(path, &status) == 0 { throw .wrongUsage("\(path.printable) is there already: name a new file for --errors") }
+        guard let path, stat(notFollowing: path) != nil else { return }
+        throw .wrongUsage("\(path.printable) is there already: name a new file for --errors")
     }
 
     func append(_ line: BadLine) throws(CommandFailure) {

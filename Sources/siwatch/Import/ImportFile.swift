@@ -15,8 +15,8 @@ struct ImportFile {
     let name: String
     /// In bytes; nil for a pipe.
     let size: Int?
-    private let descriptor: Descriptor
-    private let version: Version
+    private let handle: FileHandle
+    private let version: [Int]
     /// Where the file begins for us: somebody may have read a part of standard input.
     private let start: off_t
     private let clientID: String?
@@ -39,15 +39,13 @@ struct ImportFile {
         name = path == "-" ? "standard input" : path.printable
         self.clientID = clientID
         self.grantedAt = grantedAt
-        let console = Invocation.current.console
-        let number = console.open(path)
-        guard number >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
-        descriptor = Descriptor(number, of: console)
+        guard let handle = Invocation.current.console.open(path) else { throw .failed("\(name) cannot be read: \(systemError())") }
+        self.handle = handle
         var status = stat()
-        size = fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
-        version = Version(status)
-        start = size == nil ? 0 : lseek(number, 0, SEEK_CUR)
-        reader = try CSVReader(descriptor: number, name: name)
+        size = fstat(handle.fileDescriptor, &status) == 0 && status.isRegularFile ? Int(status.st_size) : nil
+        version = Self.version(status)
+        start = size == nil ? 0 : lseek(handle.fileDescriptor, 0, SEEK_CUR)
+        reader = try CSVReader(descriptor: handle.fileDescriptor, name: name)
         beginning = reader.digest
         let first: CSVRecord?
         do throws(FileFailure) {
@@ -107,13 +105,14 @@ struct ImportFile {
     func checkUnchanged() throws(FileFailure) {
         guard size != nil else { return }
         var status = stat()
-        guard fstat(descriptor.number, &status) == 0 else { throw .unreadable(systemError()) }
-        guard Version(status) == version else { throw .changed }
+        guard fstat(handle.fileDescriptor, &status) == 0 else { throw .unreadable(systemError()) }
+        guard Self.version(status) == version else { throw .changed }
     }
 
     private mutating func rewind() throws(CommandFailure) {
-        guard lseek(descriptor.number, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
-        reader = try CSVReader(descriptor: descriptor.number, name: name)
+        let descriptor = handle.fileDescriptor
+        guard lseek(descriptor, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
+        reader = try CSVReader(descriptor: descriptor, name: name)
         do throws(FileFailure) {
             _ = try reader.next()
         } catch {
@@ -122,28 +121,7 @@ struct ImportFile {
     }
 
     /// Tells whether a program has written to the file.
-    private struct Version: Equatable {
-        private let size: Int
-        private let seconds: Int
-        private let nanoseconds: Int
-
-        init(_ status: stat) {
-            size = Int(status.st_size)
-            (seconds, nanoseconds) = (Int(status.st_mtim.tv_sec), Int(status.st_mtim.tv_nsec))
-        }
-    }
-
-    /// An open file that closes with its last user.
-    private final class Descriptor: Sendable {
-        let number: Int32
-        private let console: Console
-
-        init(_ number: Int32, of console: Console) {
-            (self.number, self.console) = (number, console)
-        }
-
-        deinit {
-            console.close(number)
-        }
+    private static func version(_ status: stat) -> [Int] {
+        [Int(status.st_size), Int(status.st_mtim.tv_sec), Int(status.st_mtim.tv_nsec)]
     }
 }

@@ -50,10 +50,7 @@ struct FileOwner {
     /// file or the group of root stands there.
     func groupOfBackends(at database: String) -> gid_t? {
         if let group = Account.Group.ofBackends { return group.id }
-        var status = stat()
-        guard lstat(database, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == userID, status.st_gid != 0 else {
-            return nil
-        }
-        return status.st_gid
+        guard let status = stat(notFollowing: database), status.isRegularFile, status.st_uid == userID else { return nil }
+        return status.st_gid == 0 ? nil : status.st_gid
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import SQLiteStore
 
 /// What a backend does first, run by `siwatch init` as the backend's user. It needs no configuration, which that user may not read.
 struct TryInsert: ParsableCommand {
@@ -15,7 +16,7 @@ struct TryInsert: ParsableCommand {
 
     func run() throws {
         do {
-            try DatabaseLocation.tryInserts(at: path)
+            try SQLiteStore.tryInserts(at: path)
         } catch {
             throw CommandFailure(database: error)
         }

@@ -92,6 +92,20 @@ enum Account {
 }
 
 extension stat {
+    /// Nil if nothing can be reached there; then `errno` says why.
+    init?(at path: String) {
+        self.init()
+        guard stat(path, &self) == 0 else { return nil }
+    }
+
+    /// Of the link itself, if one stands there.
+    init?(notFollowing path: String) {
+        self.init()
+        guard lstat(path, &self) == 0 else { return nil }
+    }
+
+    var isRegularFile: Bool { st_mode & S_IFMT == S_IFREG }
+
     var modeText: String { "0" + String(st_mode & 0o7777, radix: 8) }
 
     /// The shell commands that give a file to this process's user and set its mode. If somebody puts a link at the path in between, neither

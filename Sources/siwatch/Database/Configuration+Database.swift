@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import PostgresStore
+import SQLiteStore
+
+extension Configuration {
+    /// - Throws: if the password file cannot be read.
+    func namedDatabase() throws(CommandFailure) -> DatabaseLocation {
+        guard let url = database.url else { return .file(DatabaseFile(following: database.path)) }
+        _ = try readPassword()
+        // The password is read again for each connection, so that a new password needs no restart.
+        return .server(PostgresAddress(url, schema: database.schema) { try readPassword() })
+    }
+
+    /// The database, after a check that it exists and belongs to siwatch.
+    func existingDatabase() throws(CommandFailure) -> DatabaseLocation {
+        let database = try namedDatabase()
+        do {
+            if try database.exists() { return database }
+        } catch {
+            throw CommandFailure(database: error)
+        }
+        // With a key there may have been a database, and an empty one in its place would hide that.
+        let wasThere = FileManager.default.fileExists(atPath: encryption.keyFile)
+        let advice = wasThere ? "; if it was moved or deleted, put it back or restore a backup; if it never was there," : " yet;"
+        throw .unusable(["\(database.place): \(database.name) is not there\(advice) siwatch migrate creates it"])
+    }
+
+    /// Opens the database beside a daemon that may be at work.
+    ///
+    /// - Parameter appends: whether to append rows as a backend does; otherwise the database is only read.
+    /// - Throws: `CommandFailure`, or `CancellationError`.
+    func withStore<Value>(appends: Bool = false, _ body: (any CredentialStore) async throws -> Value) async throws -> Value {
+        do {
+            let database = try existingDatabase()
+            return try await (appends ? database.openBeside() : database.openForReading()).closing(after: body)
+        } catch let error where !(error is CancellationError) {
+            throw CommandFailure(database: error)
+        }
+    }
+
+    /// Opens the database where no daemon is at work on its file.
+    ///
+    /// - Throws: `CommandFailure`.
+    func withStoreAlone<Value>(_ body: (any CredentialStore) async throws -> Value) async throws -> Value {
+        do {
+            let database = try existingDatabase()
+            let lock = try database.lock()
+            defer { lock?.release() }
+            return try await database.open(retention: retention).closing(after: body)
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+
+    private func readPassword() throws(CommandFailure) -> Secret? {
+        guard let path = database.passwordFile else { return nil }
+        let password: String
+        do {
+            password = try TextFile.read(path, limit: 4096, isSecret: true)
+        } catch {
+            throw .unusable(["database.password_file: \(path) \(error)"])
+        }
+        guard !password.isEmpty else { throw .unusable(["database.password_file: \(path) is empty"]) }
+        guard !password.contains(where: \.isNewline) else {
+            throw .unusable(["database.password_file: \(path) has several lines, and a password is one"])
+        }
+        return Secret(password)
+    }
+}
+
+extension Configuration.Database {
+    /// Why a text cannot be the URL of a server, as the end of a sentence.
+    static func problem(ofURL text: String) -> String? { PostgresAddress.problem(of: text) }
+
+    /// An `sslmode` of the URL that does not stop eavesdroppers and false servers. Nil if there is no such danger.
+    var unsafeMode: String? { url.flatMap { PostgresAddress($0).unsafeMode } }
+}
