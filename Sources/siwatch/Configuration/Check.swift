@@ -24,9 +24,6 @@ struct Check: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration(opensDatabase: false)
         var mistakes: [String] = []
-        var rounds: [AppRound] = []
-        var otherTeams: [OtherTeam] = []
-        var unknownCanaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
         var keys: Keys?
         // The daemon can read them, and does at each reload.
         let hiddenKeys =
@@ -42,36 +39,13 @@ struct Check: AsyncParsableCommand {
         } catch {
             throw CommandFailure.unusable(mistakes + error.messages)
         }
-        var isThere = false
-        // Reading mends it.
-        let cut = database.cutMemory.map { ["\(database.place): \($0)"] } ?? []
-        var warnings: [String] = []
-        var obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
-        do {
-            let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
-            obstacles += server.obstacles
-            warnings = cut + server.warnings + (database.space?.warning.map { ["\(database.place): \($0)"] } ?? [])
-            isThere = try server.obstacles.isEmpty && database.exists()
-            // Reading beside a daemon needs the right to write too.
-            if isThere, obstacles.isEmpty {
-                let insertObstacle: String?
-                (unknownCanaries, rounds, otherTeams, insertObstacle) = try await examine(database, configuration, keys)
-                if let weakness = database.insertWeakness { warnings.append("\(database.place): \(weakness)") }
-                if let insertObstacle { warnings.append("\(database.place): backends cannot insert: \(insertObstacle)") }
-            }
-        } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
-            // An obstacle already gives the reason.
-        } catch {
-            let failure = CommandFailure(database: error)
-            guard failure.code == CommandFailure.unusable([]).code else { throw failure }
-            mistakes += failure.messages
-        }
-        mistakes += obstacles
+        let found = try await examine(database, configuration, keys)
+        mistakes += found.mistakes
         guard mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
         for warning in configuration.warnings { warn("\(configuration.source): \(warning)") }
         if let user = database.userInPlaceOfRoot { warn("root may read and write what \(user) may not: run it with sudo -u \(user)") }
-        for warning in warnings { warn(warning) }
+        for warning in found.warnings { warn(warning) }
         // systemd makes the folder of the unit at its start.
         if case .socket(let path) = configuration.http.listen, !path.hasPrefix("/run/siwatch/"),
             let problem = UnixSocket.missingFolder(of: path)
@@ -79,9 +53,16 @@ struct Check: AsyncParsableCommand {
             warn("\(configuration.source): http.listen: \(problem)")
         }
         for key in hiddenKeys { warn("systemd hides the key \(key) from this command, so it was not looked at") }
-        for canary in unknownCanaries { warn("\(configuration.source): \(canary)") }
-        for team in otherTeams { warn("\(configuration.source): \(team)") }
-        for round in rounds where !round.round.fits { warn("\(configuration.source): \(round)") }
+        for doubt in found.doubts { warn("\(configuration.source): \(doubt)") }
+        try printSummary(of: configuration, keys, database, isThere: found.isThere)
+        if online { try await OnlineCheck.run(configuration, keys) }
+    }
+
+    private func warn(_ text: String) {
+        printError("warning: \(text)", at: .warning)
+    }
+
+    private func printSummary(of configuration: Configuration, _ keys: Keys?, _ database: DatabaseLocation, isThere: Bool) throws {
         try printOutput("\(configuration.source) is good.")
         for app in configuration.apps {
             let clients = app.clientIDs.joined(separator: ", ")
@@ -89,7 +70,7 @@ struct Check: AsyncParsableCommand {
         }
         if let listen = configuration.http.listen {
             let clients = configuration.http.clients.map {
-                "\($0.name.printable) (\($0.rights.map(\.rawValue).sorted().joined(separator: ", ")))"
+                "\($0.name.printable) (\(Set($0.may).map(\.rawValue).sorted().joined(separator: ", ")))"
             }
             try printOutput("  HTTP door \("\(listen)".printable): \(clients.joined(separator: ", "))")
         }
@@ -102,31 +83,60 @@ struct Check: AsyncParsableCommand {
         if let keys, keys.ring == nil {
             try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it")
         }
-        if online { try await OnlineCheck.run(configuration, keys) }
     }
 
-    private func warn(_ text: String) {
-        printError("warning: \(text)", at: .warning)
+    /// What was found of the database.
+    private struct Found {
+        var isThere = false
+        var mistakes: [String] = []
+        var warnings: [String] = []
+        /// What its tables say of the configuration.
+        var doubts: [String] = []
+    }
+
+    private func examine(_ database: DatabaseLocation, _ configuration: Configuration, _ keys: Keys?) async throws -> Found {
+        var found = Found()
+        found.doubts = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0).description } }
+        func placed(_ warning: String?) -> [String] { warning.map { ["\(database.place): \($0)"] } ?? [] }
+        // Reading mends it.
+        let cut = placed(database.cutMemory)
+        var obstacles = database.obstacles(besideKey: configuration.encryption.keyFile)
+        do {
+            let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
+            obstacles += server.obstacles
+            found.warnings = cut + server.warnings + placed(database.space?.warning)
+            found.isThere = try server.obstacles.isEmpty && database.exists()
+            // Reading beside a daemon needs the right to write too.
+            if found.isThere, obstacles.isEmpty {
+                let (doubts, insertObstacle) = try await compare(database, with: configuration, keys)
+                found.doubts = doubts
+                found.warnings += placed(database.insertWeakness) + placed(insertObstacle.map { "backends cannot insert: \($0)" })
+            }
+        } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
+            // An obstacle already gives the reason.
+        } catch {
+            let failure = CommandFailure(database: error)
+            guard failure.code == CommandFailure.unusable([]).code else { throw failure }
+            found.mistakes = failure.messages
+        }
+        found.mistakes += obstacles
+        return found
     }
 
     /// Examines whether the database fits the configuration and its keys.
-    ///
-    /// - Returns: the canaries without a token in the database, how long a check of all tokens takes, the tokens of other teams, and why
-    ///   backends cannot insert.
-    private func examine(
+    private func compare(
         _ database: DatabaseLocation,
-        _ configuration: Configuration,
+        with configuration: Configuration,
         _ keys: Keys?
-    ) async throws -> ([UnknownCanary], [AppRound], [OtherTeam], insertObstacle: String?) {
+    ) async throws -> (doubts: [String], insertObstacle: String?) {
         try await database.openForReading().closing { store in
             try store.check(configuration.clientsOfApps)
             try keys?.check(store, of: configuration)
-            return (
-                try await store.unknownCanaries(of: configuration),
-                try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name)),
-                try await store.otherTeams(than: configuration),
-                try await database.insertObstacle(in: store)
-            )
+            let canaries = try await store.unknownCanaries(of: configuration)
+            let rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
+            let teams = try await store.otherTeams(than: configuration)
+            let doubts = canaries.map(\.description) + teams.map(\.description) + rounds.filter { !$0.round.fits }.map(\.description)
+            return (doubts, try await database.insertObstacle(in: store))
         }
     }
 }

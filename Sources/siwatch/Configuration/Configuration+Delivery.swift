@@ -18,7 +18,7 @@ extension Configuration {
         /// Empty for all.
         var apps: [String] = []
         /// Empty for all.
-        var types: [String] = []
+        var types: [WebhookType] = []
         /// Whether e-mail addresses are told.
         var email = false
         /// Whether the URL may lead to a link-local address.
@@ -45,10 +45,9 @@ extension Configuration {
     }
 
     func noteContradictionsOfDeliveries(in root: inout TableReader) {
+        var names = FirstPlaces()
         for (index, delivery) in deliveries.enumerated() {
-            if let first = deliveries.firstIndex(where: { $0.name == delivery.name }), first != index, !delivery.name.isEmpty {
-                root.note(.at("delivery[\(index)].name", "is the same as delivery[\(first)].name"))
-            }
+            names.enter(delivery.name, at: "delivery[\(index)].name", in: &root)
             for app in delivery.apps where !app.isEmpty && !apps.contains(where: { $0.name == app }) {
                 root.note(.at("delivery[\(index)].apps", "names an app that is not configured"))
             }
@@ -99,14 +98,14 @@ extension Configuration {
     private static let longestAuthorityFile = 1 << 20
 }
 
-extension Configuration.Delivery {
+extension Configuration.Delivery: ConfigurationPart {
     mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
         table.require("url", .endpoint(mayHaveQuery: true), into: &url)
         table.require("secret_files", .texts(.fileName), into: &secretFiles)
         table.read("ca_file", .optional(.fileName), into: &caFile)
         table.read("apps", .texts(.name, mayBeEmpty: true), into: &apps)
-        table.read("types", .texts(.webhookType, mayBeEmpty: true), into: &types)
+        table.read("types", .list(of: .choice(), mayBeEmpty: true), into: &types)
         table.read("email", .flag, into: &email)
         table.read("allow_any_address", .flag, into: &allowAnyAddress)
     }
@@ -116,15 +115,7 @@ extension Configuration.Delivery {
         caFile = caFile.map(names.keyPath)
     }
 
-    var webhookTypes: Set<WebhookType> { types.isEmpty ? Set(WebhookType.allCases) : Set(types.compactMap(WebhookType.init)) }
-}
-
-extension ValueRule<String> {
-    fileprivate static var webhookType: ValueRule {
-        .string("must be one of \(WebhookType.allCases.map(\.rawValue).joined(separator: ", "))") {
-            WebhookType(rawValue: $0) == nil ? nil : $0
-        }
-    }
+    var webhookTypes: Set<WebhookType> { Set(types.isEmpty ? WebhookType.allCases : types) }
 }
 
 extension String {

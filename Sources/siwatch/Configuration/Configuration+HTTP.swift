@@ -38,9 +38,7 @@ extension Configuration {
             var name = ""
             /// Two while a token changes.
             var tokenFiles: [String] = []
-            var may: [String] = []
-
-            var rights: Set<Right> { Set(may.compactMap(Right.init)) }
+            var may: [Right] = []
         }
     }
 }
@@ -54,13 +52,7 @@ extension Configuration.HTTP {
         table.read("certificate_key_file", .optional(.fileName), into: &certificateKeyFile)
         table.read("notifications_url", .optional(.endpoint(mayHaveQuery: true)), into: &notificationsURL)
         table.read("max_requests_per_second", .count(upTo: 1_000_000), into: &maxRequestsPerSecond)
-        if table.has("client") {
-            table.tables("client") { table in
-                var client = Client()
-                client.read(&table)
-                clients.append(client)
-            }
-        }
+        table.tables("client", into: &clients, mayBeMissing: true)
         noteContradictions(in: &table)
     }
 
@@ -74,10 +66,8 @@ extension Configuration.HTTP {
             let problem = "lets other hosts in: that needs http.allow_remote = true and a certificate, so that no token travels in clear"
             table.note(.at("http.listen", problem))
         }
-        for (index, client) in clients.enumerated() {
-            guard let first = clients.firstIndex(where: { $0.name == client.name }), first != index, !client.name.isEmpty else { continue }
-            table.note(.at("http.client[\(index)].name", "is the same as http.client[\(first)].name"))
-        }
+        var names = FirstPlaces()
+        for (index, client) in clients.enumerated() { names.enter(client.name, at: "http.client[\(index)].name", in: &table) }
     }
 
     mutating func resolve(_ names: FileNames) {
@@ -96,11 +86,11 @@ extension Configuration.HTTP {
     }
 }
 
-extension Configuration.HTTP.Client {
-    fileprivate mutating func read(_ table: inout TableReader) {
+extension Configuration.HTTP.Client: ConfigurationPart {
+    mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
         table.require("token_files", .texts(.fileName), into: &tokenFiles)
-        table.require("may", .texts(.right), into: &may)
+        table.require("may", .list(of: .choice()), into: &may)
     }
 }
 
@@ -117,9 +107,5 @@ extension ValueRule<Configuration.HTTP.Listen?> {
 extension ValueRule<String> {
     fileprivate static var socketMode: ValueRule {
         .string("must be three octal digits, such as \"660\"") { $0.wholeMatch(of: /[0-7]{3}/) == nil ? nil : $0 }
-    }
-
-    fileprivate static var right: ValueRule {
-        .string("must be one of \(Right.allCases.map(\.rawValue).joined(separator: ", "))") { Right(rawValue: $0) == nil ? nil : $0 }
     }
 }

@@ -62,11 +62,7 @@ extension Configuration {
 
     private mutating func read(_ root: inout TableReader) {
         root.table("database") { database.read(&$0) }
-        root.tables("app") { table in
-            var app = App()
-            app.read(&table)
-            apps.append(app)
-        }
+        root.tables("app", into: &apps)
         root.table("encryption") { $0.read("key_file", .fileName, into: &encryption.keyFile) }
         root.table("refresh") { table in
             table.read("interval", .duration, into: &refresh.interval)
@@ -102,24 +98,10 @@ extension Configuration {
             table.read("payload", .retention, into: &retention.payload)
             table.read("rejected_token", .retention, into: &retention.rejectedToken)
         }
-        root.table("operations") { table in
-            table.read("listen", .listenAddress, into: &operations.listen)
-            table.read("allow_remote", .flag, into: &operations.allowRemote)
-            table.read("socket", .socket, into: &operations.socket)
-            if let host = operations.listen?.host, !Host.isLoopback(host), !operations.allowRemote {
-                let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
-                table.note(.at("operations.listen", problem))
-            }
-        }
+        root.table("operations") { operations.read(&$0) }
         root.table("http") { http.read(&$0) }
-        if root.has("delivery") {
-            root.tables("delivery") { table in
-                var delivery = Delivery()
-                delivery.read(&table)
-                deliveries.append(delivery)
-            }
-            noteContradictionsOfDeliveries(in: &root)
-        }
+        root.tables("delivery", into: &deliveries, mayBeMissing: true)
+        noteContradictionsOfDeliveries(in: &root)
         root.table("log") { table in
             table.read("level", .choice(), into: &log.level)
             table.read("format", .choice(), into: &log.format)
@@ -147,7 +129,7 @@ extension Configuration {
         }
     }
 
-    /// Notes names that appear more than once. Empty names are noted as mistakes already.
+    /// Notes names that appear more than once.
     private func noteRepetitions(in root: inout TableReader) {
         var names = FirstPlaces()
         var clients = FirstPlaces()
@@ -162,8 +144,7 @@ extension Configuration {
                 canaries.enter(canary, at: "app[\(index)].canaries[\(position)]", in: &root)
             }
             if app.canaries.count > BreakerRules.mostCanaries {
-                let problem = "must be at most \(BreakerRules.mostCanaries)"
-                root.note(.at("app[\(index)].canaries", problem))
+                root.note(.at("app[\(index)].canaries", "must be at most \(BreakerRules.mostCanaries)"))
             }
             var keys = FirstPlaces()
             for (position, key) in app.keys.enumerated() {
@@ -189,32 +170,32 @@ extension Configuration.Database {
     }
 }
 
-extension Configuration.App {
+extension Configuration.Operations {
     fileprivate mutating func read(_ table: inout TableReader) {
+        table.read("listen", .listenAddress, into: &listen)
+        table.read("allow_remote", .flag, into: &allowRemote)
+        table.read("socket", .socket, into: &socket)
+        if let host = listen?.host, !Host.isLoopback(host), !allowRemote {
+            let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
+            table.note(.at("operations.listen", problem))
+        }
+    }
+}
+
+extension Configuration.App: ConfigurationPart {
+    mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
         table.require("team_id", .appleID, into: &teamID)
         table.require("client_ids", .texts(.clientID), into: &clientIDs)
         table.read("canaries", .texts(.userID, mayBeEmpty: true), into: &canaries)
         table.read("revocations", .flag, into: &revocations)
-        table.tables("key") { table in
-            var key = Key()
-            table.require("id", .appleID, into: &key.id)
-            table.require("file", .fileName, into: &key.file)
-            keys.append(key)
-        }
+        table.tables("key", into: &keys)
     }
 }
 
-/// The place where each name first appears.
-private struct FirstPlaces {
-    private var places: [String: String] = [:]
-
-    mutating func enter(_ name: String, at place: String, in root: inout TableReader) {
-        guard !name.isEmpty else { return }
-        if let first = places[name] {
-            root.note(.at(place, "is the same as \(first)"))
-        } else {
-            places[name] = place
-        }
+extension Configuration.App.Key: ConfigurationPart {
+    mutating func read(_ table: inout TableReader) {
+        table.require("id", .appleID, into: &id)
+        table.require("file", .fileName, into: &file)
     }
 }

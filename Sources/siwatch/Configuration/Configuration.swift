@@ -118,15 +118,6 @@ struct Configuration: Sendable, Equatable {
         var revocationEndpoint = URL(string: "https://appleid.apple.com/auth/revoke")!
         var keysEndpoint = URL(string: "https://appleid.apple.com/auth/keys")!
         var issuers = ["https://appleid.apple.com"]
-
-        /// Each key of an endpoint, with its value here and in `other`.
-        fileprivate func endpoints(besides other: Apple) -> [(key: String, URL, URL)] {
-            [
-                ("token_endpoint", tokenEndpoint, other.tokenEndpoint),
-                ("revocation_endpoint", revocationEndpoint, other.revocationEndpoint),
-                ("keys_endpoint", keysEndpoint, other.keysEndpoint),
-            ]
-        }
     }
 }
 
@@ -144,8 +135,11 @@ extension Configuration {
             let problem = "is below 24h, and Apple throttles those who validate a token more often than once a day"
             warnings.append(.at("refresh.interval", problem))
         }
-        for (key, endpoint, standard) in apple.endpoints(besides: Apple()) where endpoint != standard {
-            let host = endpoint.host() ?? ""
+        let endpoints = [
+            ("token_endpoint", \Apple.tokenEndpoint), ("revocation_endpoint", \.revocationEndpoint), ("keys_endpoint", \.keysEndpoint),
+        ]
+        for (key, endpoint) in endpoints where apple[keyPath: endpoint] != Apple()[keyPath: endpoint] {
+            let host = apple[keyPath: endpoint].host() ?? ""
             warnings.append(.at("apple.\(key)", "is not Apple's, and siwatch sends what it would send to Apple to \(host)"))
         }
         if apple.tokenEndpoint == Apple().tokenEndpoint { warnings += samples }

@@ -4,8 +4,8 @@
 /// One mistake in a configuration, and its place.
 ///
 /// It never quotes a value, because somebody may have pasted a key in the place of its file name.
-struct ConfigurationMistake: Error, Equatable, Codable {
-    enum Place: Sendable, Equatable, Codable {
+struct ConfigurationMistake: Error, Equatable {
+    enum Place: Sendable, Equatable {
         /// The file as a whole.
         case file
         /// A point in the text of the file. Both numbers count from 1.

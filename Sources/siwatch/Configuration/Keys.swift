@@ -19,27 +19,18 @@ struct Keys {
     /// - Throws: every unusable file at once.
     init(_ configuration: Configuration) throws(CommandFailure) {
         var mistakes = configuration.exposedFiles.map { "\(configuration.source): \($0)" }
-        do {
-            clientSecretKeys = try configuration.readKeys()
-        } catch {
-            mistakes += error.lines
+        func read<Value>(_ body: () throws -> Value) -> Value? {
+            do {
+                return try body()
+            } catch {
+                mistakes += (error as? InvalidConfiguration)?.lines ?? CommandFailure(database: error).messages
+                return nil
+            }
         }
-        var http: HTTPKeys?
-        do {
-            http = try HTTPKeys(configuration.http)
-        } catch {
-            mistakes += error.messages
-        }
-        do {
-            deliveries = try configuration.readDeliveryKeys()
-        } catch {
-            mistakes += error.lines
-        }
-        do {
-            ring = try configuration.readKeyRing()
-        } catch {
-            mistakes += error.messages
-        }
+        clientSecretKeys = read(configuration.readKeys) ?? [:]
+        let http = read { try HTTPKeys(configuration.http) }
+        deliveries = read(configuration.readDeliveryKeys) ?? [:]
+        ring = read(configuration.readKeyRing) ?? nil
         guard mistakes.isEmpty, let http else { throw .unusable(mistakes) }
         self.http = http
     }
@@ -104,12 +95,25 @@ extension Configuration {
 extension Keys {
     /// Checks that the sealing key is there and opens what a database holds.
     func check(_ store: any CredentialStore, of configuration: Configuration) throws {
-        guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return }
-        guard let ring else { throw CommandFailure.missingKey(of: configuration) }
+        _ = try configuration.sealer(of: store, ring)
+    }
+}
+
+extension Configuration {
+    /// Seals and names as the daemon on this database does.
+    func sealer(of store: any CredentialStore) throws -> CredentialSealer {
+        if let sealer = try sealer(of: store, readKeyRing()) { return sealer }
+        throw CommandFailure.unusable(["the database has no key yet: no siwatch has run on it"])
+    }
+
+    /// Nil if no siwatch has run on the database.
+    fileprivate func sealer(of store: any CredentialStore, _ ring: @autoclosure () throws -> KeyRing?) throws -> CredentialSealer? {
+        guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return nil }
+        guard let ring = try ring() else { throw CommandFailure.missingKey(of: self) }
         do {
-            _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+            return try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
         } catch {
-            throw CommandFailure.wrongKey(of: configuration, error)
+            throw CommandFailure.wrongKey(of: self, error)
         }
     }
 }

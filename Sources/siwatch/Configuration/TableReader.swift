@@ -3,6 +3,12 @@
 
 import CredentialCore
 
+/// What one table of the file says.
+protocol ConfigurationPart {
+    init()
+    mutating func read(_ table: inout TableReader)
+}
+
 /// One TOML table while it is read.
 ///
 /// Each key that is asked for becomes a known key. A wrong value is noted and the default stays, so that one pass finds every mistake. A
@@ -15,16 +21,6 @@ struct TableReader {
     private let name: String
     private var known: Set<String> = []
     private var mistakes: [ConfigurationMistake] = []
-
-    init(_ file: ConfigurationTable) {
-        self.init(file, at: "", name: "")
-    }
-
-    private init(_ table: ConfigurationTable, at path: String, name: String) {
-        self.table = table
-        self.path = path
-        self.name = name
-    }
 
     /// Reads a key that may be absent.
     mutating func read<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
@@ -47,18 +43,23 @@ struct TableReader {
         read(value, at: place(of: key), name: name(of: key), body)
     }
 
-    /// Reads tables: `[[key]]`. There must be at least one.
-    mutating func tables(_ key: String, _ body: (inout TableReader) -> Void) {
+    /// Reads tables: `[[key]]`. Where the key is there, or must be, there is at least one.
+    mutating func tables<Part: ConfigurationPart>(_ key: String, into parts: inout [Part], mayBeMissing: Bool = false) {
         let (place, name) = (place(of: key), name(of: key))
         guard let value = value(of: key) else {
-            return note(.at(place, "is missing: at least one [[\(name)]] is needed"))
+            if !mayBeMissing { note(.at(place, "is missing: at least one [[\(name)]] is needed")) }
+            return
         }
         guard let elements = value.list else {
             return note(.at(place, "must be a list of tables, each under a header [[\(name)]]"))
         }
         if elements.isEmpty { note(.at(place, "is empty: at least one [[\(name)]] is needed")) }
         for (index, element) in elements.enumerated() {
-            read(element, at: "\(place)[\(index)]", name: name, body)
+            read(element, at: "\(place)[\(index)]", name: name) { table in
+                var part = Part()
+                part.read(&table)
+                parts.append(part)
+            }
         }
     }
 
@@ -87,7 +88,7 @@ struct TableReader {
         _ body: (inout TableReader) -> Void
     ) {
         guard let table = value.table else { return note(.at(path, "must be a table, not \(value.kind)")) }
-        var reader = TableReader(table, at: path, name: name)
+        var reader = TableReader(table: table, path: path, name: name)
         body(&reader)
         mistakes += reader.finish()
     }
@@ -100,5 +101,26 @@ struct TableReader {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
         // Quoted, so that control characters do not reach the terminal.
         return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
+    }
+}
+
+extension TableReader {
+    init(_ file: ConfigurationTable) {
+        self.init(table: file, path: "", name: "")
+    }
+}
+
+/// The place where each name first appears.
+struct FirstPlaces {
+    private var places: [String: String] = [:]
+
+    /// Notes a name that appears once more. An empty name is noted as a mistake already.
+    mutating func enter(_ name: String, at place: String, in table: inout TableReader) {
+        guard !name.isEmpty else { return }
+        if let first = places[name] {
+            table.note(.at(place, "is the same as \(first)"))
+        } else {
+            places[name] = place
+        }
     }
 }

@@ -10,18 +10,31 @@ struct ValueRule<Value> {
     /// Returns nil after it has noted the mistake.
     let read: (_ value: ConfigurationValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
 
+    /// Every value of a TOML type.
+    ///
+    /// - Parameter kind: the type, for a sentence.
+    static func ofType(_ kind: String, _ typed: @escaping (ConfigurationValue) -> Value?) -> ValueRule {
+        ValueRule { value, path, mistakes in
+            if let typed = typed(value) { return typed }
+            mistakes.append(.at(path, "must be \(kind), not \(value.kind)"))
+            return nil
+        }
+    }
+
     /// - Parameter parse: Returns nil if the value has the problem.
     static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
-        ValueRule { value, path, mistakes in
-            guard let string = value.string else {
-                mistakes.append(.at(path, "must be a string, not \(value.kind)"))
-                return nil
-            }
-            guard let parsed = parse(string) else {
-                mistakes.append(.at(path, problem))
-                return nil
-            }
-            return parsed
+        ValueRule<String>.anyString.parsed(problem, parse)
+    }
+
+    /// What this rule has read, made into another value.
+    ///
+    /// - Parameter parse: Returns nil if the value has the problem.
+    func parsed<Parsed>(_ problem: String, _ parse: @escaping (Value) -> Parsed?) -> ValueRule<Parsed> {
+        ValueRule<Parsed> { value, path, mistakes in
+            guard let value = read(value, path, &mistakes) else { return nil }
+            if let parsed = parse(value) { return parsed }
+            mistakes.append(.at(path, problem))
+            return nil
         }
     }
 }
@@ -35,28 +48,12 @@ extension ValueRule<Duration> {
 
     /// A shorter one was meant in another unit.
     static var retention: ValueRule {
-        let any: ValueRule<Duration> = .duration
-        return ValueRule { value, path, mistakes in
-            guard let duration = any.read(value, path, &mistakes) else { return nil }
-            guard duration >= .hours(1) else {
-                mistakes.append(.at(path, "must be at least an hour; m is minutes, and a month is \"30d\""))
-                return nil
-            }
-            return duration
-        }
+        duration.parsed("must be at least an hour; m is minutes, and a month is \"30d\"") { $0 >= .hours(1) ? $0 : nil }
     }
 
     /// - Parameter limit: in seconds.
     static func duration(upTo limit: Int) -> ValueRule {
-        let any: ValueRule<Duration> = .duration
-        return ValueRule { value, path, mistakes in
-            guard let duration = any.read(value, path, &mistakes) else { return nil }
-            guard duration <= .seconds(limit) else {
-                mistakes.append(.at(path, "must be at most \(limit)s"))
-                return nil
-            }
-            return duration
-        }
+        duration.parsed("must be at most \(limit)s") { $0 <= .seconds(limit) ? $0 : nil }
     }
 }
 
@@ -71,12 +68,7 @@ extension ValueRule<Duration?> {
 }
 
 extension ValueRule<Bool> {
-    static var flag: ValueRule {
-        ValueRule { value, path, mistakes in
-            if value.boolean == nil { mistakes.append(.at(path, "must be true or false, not \(value.kind)")) }
-            return value.boolean
-        }
-    }
+    static var flag: ValueRule { ofType("true or false", \.boolean) }
 }
 
 extension ValueRule<Int> {
@@ -84,21 +76,13 @@ extension ValueRule<Int> {
     static var count: ValueRule { count(upTo: 1_000_000_000) }
 
     static func count(upTo limit: Int) -> ValueRule {
-        ValueRule { value, path, mistakes in
-            guard let number = value.integer else {
-                mistakes.append(.at(path, "must be a whole number, not \(value.kind)"))
-                return nil
-            }
-            guard (1...limit).contains(number) else {
-                mistakes.append(.at(path, "must be between 1 and \(limit)"))
-                return nil
-            }
-            return number
-        }
+        ofType("a whole number", \.integer).parsed("must be between 1 and \(limit)") { (1...limit).contains($0) ? $0 : nil }
     }
 }
 
 extension ValueRule<String> {
+    static var anyString: ValueRule { ofType("a string", \.string) }
+
     static var text: ValueRule {
         .string("must not be empty") { $0.isEmpty ? nil : $0 }
     }
@@ -172,30 +156,32 @@ extension ValueRule<String?> {
     /// The URL of a database on a PostgreSQL server. A mistake never quotes the URL, because it may hold a password.
     static var databaseURL: ValueRule {
         ValueRule { value, path, mistakes in
-            guard let text = value.string else {
-                mistakes.append(.at(path, "must be a string, not \(value.kind)"))
-                return nil
-            }
-            if let problem = Configuration.Database.problem(ofURL: text) {
-                mistakes.append(.at(path, problem))
-                return nil
-            }
-            return .some(text)
+            guard let text = ValueRule<String>.anyString.read(value, path, &mistakes) else { return nil }
+            guard let problem = Configuration.Database.problem(ofURL: text) else { return .some(text) }
+            mistakes.append(.at(path, problem))
+            return nil
         }
     }
 }
 
-extension ValueRule<[String]> {
+extension ValueRule {
     /// A list of texts, empty only if `mayBeEmpty`. A wrong element is replaced by an empty string.
-    static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule {
-        ValueRule { value, path, mistakes in
-            guard let elements = value.list else {
-                mistakes.append(.at(path, "must be a list of strings, not \(value.kind)"))
-                return nil
-            }
+    static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule where Value == [String] {
+        list(of: rule, mayBeEmpty: mayBeEmpty, inPlaceOfWrong: "")
+    }
+
+    /// - Parameter other: takes the place of a wrong element, so that the others keep their numbers; nil to leave it out.
+    static func list<Element>(
+        of rule: ValueRule<Element>,
+        mayBeEmpty: Bool = false,
+        inPlaceOfWrong other: Element? = nil
+    ) -> ValueRule where Value == [Element] {
+        let anyList: ValueRule<[ConfigurationValue]> = .ofType("a list of strings", \.list)
+        return ValueRule { value, path, mistakes in
+            guard let elements = anyList.read(value, path, &mistakes) else { return nil }
             if elements.isEmpty, !mayBeEmpty { mistakes.append(.at(path, "must not be empty")) }
-            return elements.enumerated().map { index, element in
-                rule.read(element, "\(path)[\(index)]", &mistakes) ?? ""
+            return elements.enumerated().compactMap { index, element in
+                rule.read(element, "\(path)[\(index)]", &mistakes) ?? other
             }
         }
     }

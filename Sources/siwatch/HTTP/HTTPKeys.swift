@@ -64,6 +64,6 @@ struct HTTPKeys {
     }
 
     func clients(of http: Configuration.HTTP) -> [Client] {
-        http.clients.map { Client(name: $0.name, tokens: tokens[$0.name] ?? [], rights: $0.rights) }
+        http.clients.map { Client(name: $0.name, tokens: tokens[$0.name] ?? [], rights: Set($0.may)) }
     }
 }

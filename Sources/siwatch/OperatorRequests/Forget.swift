@@ -40,21 +40,6 @@ struct Forget: AsyncParsableCommand {
     }
 }
 
-extension Configuration {
-    /// Seals and names as the daemon on this database does.
-    func sealer(of store: any CredentialStore) throws -> CredentialSealer {
-        guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else {
-            throw CommandFailure.unusable(["the database has no key yet: no siwatch has run on it"])
-        }
-        guard let ring = try readKeyRing() else { throw CommandFailure.missingKey(of: self) }
-        do {
-            return try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
-        } catch {
-            throw CommandFailure.wrongKey(of: self, error)
-        }
-    }
-}
-
 extension Erasure {
     fileprivate var text: String {
         let counts = erasedRows.sorted { $0.key < $1.key }.map { "  \($0.value) of \($0.key)" }
