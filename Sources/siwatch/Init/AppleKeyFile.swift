@@ -11,18 +11,6 @@ struct AppleKeyFile {
     /// Empty if neither the name of the file nor somebody has told it.
     var id: String
 
-    init(path: String, id: String) {
-        (self.path, self.id) = (path, id)
-    }
-
-    /// - Parameter id: nil to take that of the file's name.
-    /// - Throws: why the file holds no key that Apple's servers take.
-    init(_ path: String, id: String?) throws(CommandFailure) {
-        self.path = path.asPastedPath
-        self.id = try id.map { text throws(CommandFailure) in try InitAnswers.appleID(text) } ?? Self.id(inName: self.path) ?? ""
-        _ = try read()
-    }
-
     /// The text of the file, found to be a private key on P-256.
     func read() throws(CommandFailure) -> String {
         let text: String
@@ -46,7 +34,17 @@ struct AppleKeyFile {
         return names.count == 1 ? "\(folder)/\(names[0])" : nil
     }
 
-    private static func id(inName path: String) -> String? {
+    fileprivate static func id(inName path: String) -> String? {
         URL(filePath: path).lastPathComponent.wholeMatch(of: /AuthKey_([A-Z0-9]{10})\.p8/).map { String($0.1) }
+    }
+}
+
+extension AppleKeyFile {
+    /// - Parameter id: nil to take that of the file's name.
+    /// - Throws: why the file holds no key that Apple's servers take.
+    init(_ pasted: String, id: String?) throws(CommandFailure) {
+        let path = pasted.asPastedPath
+        self.init(path: path, id: try id.map(InitAnswers.appleID) ?? Self.id(inName: path) ?? "")
+        _ = try read()
     }
 }

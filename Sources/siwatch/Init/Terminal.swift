@@ -15,6 +15,14 @@ enum Terminal {
         return ["y", "yes"].contains(console.readLine()?.lowercased() ?? "")
     }
 
+    /// Asks for a yes before something is done.
+    ///
+    /// - Parameter end: what is so without a yes.
+    static func requireYes(_ question: String, orElse end: String) throws(CommandFailure) {
+        guard let answer = confirms(question) else { throw .wrongUsage("\(end); repeat the command with --yes") }
+        guard answer else { throw .wrongUsage("not confirmed; \(end)") }
+    }
+
     /// Asks until an answer is good.
     ///
     /// - Parameters:
