@@ -18,10 +18,6 @@ extension Import {
         var firstToldAt: String?
         var trial: ImportTrial.Result?
 
-        init(id: String) {
-            self.id = id
-        }
-
         var text: String {
             let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
             var effect = ""

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
-import CredentialCore
-import Foundation
 
 struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -64,75 +62,15 @@ struct Import: AsyncParsableCommand {
         if let undo { return try await takeBack(undo) }
         let configuration = try options.readConfiguration()
         let bad = try BadLines(writingTo: errors)
-        let line = progress.line(json: output.json)
-        let outcome: Outcome
-        do {
-            let database = try configuration.existingDatabase()
-            outcome = try await database.openBeside().closing { store in
-                try await carryOut(configuration, database, store, bad, line)
-            }
-        } catch {
-            throw CommandFailure(database: error)
+        let (report, failure) = try await configuration.withStore(appends: true) { store in
+            var run = try await ImportRun(self, configuration, store, bad)
+            let failure = try await run.carryOut()
+            return (run.report, failure)
         }
-        try output.print(outcome.report, outcome.report.text)
-        if let failure = outcome.failure { throw CommandFailure(code: failure.code, messages: failure.messages + bad.texts) }
+        try output.print(report, report.text)
+        if let failure { throw CommandFailure(code: failure.code, messages: failure.messages + bad.texts) }
         guard bad.count == 0 else { throw CommandFailure(code: .failure, messages: bad.texts) }
     }
-
-    private func carryOut(
-        _ configuration: Configuration,
-        _ database: DatabaseLocation,
-        _ store: any CredentialStore,
-        _ bad: BadLines,
-        _ line: ProgressLine
-    ) async throws -> Outcome {
-        let clock = try await FleetMembership.clock(of: store)
-        // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
-        let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
-        let path = self.file ?? "-"
-        var file = try ImportFile(path, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: clock.now)
-        let survey = try file.survey(line)
-        // The same regular file is the same import. Of a pipe siwatch knows only the beginning.
-        var toldBefore: Timestamp?
-        if file.size == nil {
-            let former = try await store.toldImports().filter { $0.importID == file.id && !$0.ledger.rows.isEmpty }
-            toldBefore = former.compactMap(\.toldAt).min()
-        }
-        try present(survey, file, toldBefore)
-        if !(noTrial && noWait) { try await requireSiwatch(database, store) }
-        do throws(FileFailure) {
-            try file.checkUnchanged()
-        } catch {
-            throw CommandFailure.failed(error.text(file.name))
-        }
-
-        var outcome = Outcome(report: Report(id: file.id))
-        outcome.report.firstToldAt = toldBefore?.text
-        var writer = ImportWriter(store, importID: file.id, waits: !noWait, clock: clock)
-        let samples = noTrial ? [] : survey.samples
-        if !samples.isEmpty {
-            let result = try await test(samples.map { $0.signIn }, &writer, configuration, store, line)
-            outcome.report.trial = result
-            outcome.failure = verdict(on: result)
-        }
-        if outcome.failure == nil {
-            do {
-                let failure = try await tell(&file, survey, &writer, without: Set(samples.map { $0.line }), bad, line)
-                outcome.failure = failure.map { CommandFailure.failed($0.text(file.name)) }
-                if outcome.failure == nil { try await writer.finish() }
-                if outcome.failure == nil, !noWait {
-                    outcome.report.retold = try? await retold(writer, of: file.id, store, line)
-                }
-            } catch let failure as CommandFailure {
-                outcome.failure = failure
-            }
-        }
-        (outcome.report.told, outcome.report.knownBefore, outcome.report.bad) = (writer.told, writer.known, bad.count)
-        outcome.report.tokens = writer.tokens
-        return outcome
-    }
-
-    // MARK: The undo
 
     private func takeBack(_ importID: String) async throws {
         let configuration = try options.readConfiguration()
@@ -141,168 +79,10 @@ struct Import: AsyncParsableCommand {
             let report = try await reversal.carryOut(isRehearsal: true)
             try output.print(report, report.text)
             if dryRun { return }
-            guard let answer = Terminal.confirms("Take the import back?") else {
-                throw CommandFailure.wrongUsage("nothing was taken back; repeat the command with --yes")
-            }
-            guard answer else { throw CommandFailure.wrongUsage("not confirmed; nothing was taken back") }
+            try Terminal.requireYes("Take the import back?", orElse: "nothing was taken back")
         }
         let report = try await reversal.carryOut(isRehearsal: false)
         try output.print(report, report.text)
         if let failure = report.failure { throw failure }
-    }
-
-    // MARK: Before the first row
-
-    /// Shows what was found, and asks.
-    ///
-    /// - Parameter toldBefore: when siwatch was first told a pipe of this beginning; nil if never.
-    private func present(_ survey: ImportSurvey, _ file: ImportFile, _ toldBefore: Timestamp?) throws(CommandFailure) {
-        guard survey.unknownClients.isEmpty else { throw ImportColumns.unknownClients(survey.unknownClients) }
-        if !output.json {
-            // With --yes nobody looks, and the lines would end in the log of a job.
-            try printOutput((yes ? "" : "\(survey.lines)\n\n") + "\(survey.verdict)\nImport \(file.id).")
-            if let toldBefore {
-                try printOutput(
-                    """
-                    A pipe that began with the same 64 KiB was told at \(toldBefore.text). This one is taken for the same import: its known \
-                    lines are left out, and --undo takes both back. If it is another import, name a column in its first line that siwatch \
-                    ignores.
-                    """
-                )
-            }
-        }
-        guard survey.good > 0 else {
-            let sentence = "\(file.name) has no good line; nothing was written"
-            let reasons = [survey.strangers].compactMap(\.self) + survey.firstBad.map(\.text)
-            throw CommandFailure(code: ExitCode(64), messages: [sentence] + reasons)
-        }
-        if yes { return }
-        let question =
-            survey.isWhole && survey.good > 1 ? "Tell siwatch these \(survey.good.grouped) sign-ins?" : "Tell siwatch these sign-ins?"
-        guard let answer = Terminal.confirms(question) else { throw .wrongUsage("nothing was written; repeat the command with --yes") }
-        guard answer else { throw .wrongUsage("not confirmed; nothing was written") }
-    }
-
-    /// - Throws: if nobody would take the rows, or ask Apple about the samples.
-    private func requireSiwatch(_ database: DatabaseLocation, _ store: any CredentialStore) async throws {
-        guard try await store.fleet?.isAtWork ?? database.isLocked else {
-            throw CommandFailure.unavailable(
-                "siwatch does not run, so nothing was written: start it, or tell all lines unseen with --no-trial --no-wait"
-            )
-        }
-    }
-
-    /// Tells the samples and hears what Apple says of them.
-    private func test(
-        _ samples: [ToldSignIn],
-        _ writer: inout ImportWriter,
-        _ configuration: Configuration,
-        _ store: any CredentialStore,
-        _ line: ProgressLine
-    ) async throws -> ImportTrial.Result {
-        let clients = Set(samples.map(\.clientID))
-        let paused = try await store.apps().filter { $0.pausedAt != nil }.map(\.app)
-        if let app = configuration.apps.first(where: { paused.contains($0.name) && !clients.isDisjoint(with: $0.clientIDs) }) {
-            throw ImportTrial.paused(app.name)
-        }
-        for sample in samples { try await writer.add(sample) }
-        let rows = try await writer.flush()
-        try await writer.waitUntilSettled(rows)
-        // If an earlier run has told them, the batch is named by its last row.
-        let told = writer.known == 0 ? rows : try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
-        let outcomes = try await store.signInOutcomes(told).values.filter { $0.outcome == "retold" }
-        let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
-        let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
-        if !output.json { try printOutput(result.text) }
-        return result
-    }
-
-    /// Why the other lines are not told; nil if they are.
-    private func verdict(on result: ImportTrial.Result) -> CommandFailure? {
-        if result.isGood { return nil }
-        if !yes, Terminal.confirms("Tell the other lines all the same?") == true { return nil }
-        if result.answered == 0, result.unanswered == 0 {
-            return .wrongData(
-                """
-                \(result.text) So Apple was asked about none of them, and the other lines were not told. To correct times that were too \
-                early, import the true times with an empty refresh_token. If siwatch knows newer sign-ins of these users, repeat the \
-                command with --no-trial
-                """
-            )
-        }
-        if result.answered == 0 {
-            return .unavailable(
-                """
-                \(result.text) The other lines were not told. siwatch status says whether siwatch runs and what Apple says of the client. Then \
-                repeat the command
-                """
-            )
-        }
-        return .wrongData(
-            """
-            \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
-            right and only old, repeat the command with --no-trial. siwatch unverified --app NAME lists the samples that Apple rejects, and \
-            siwatch import --undo takes them back
-            """
-        )
-    }
-
-    // MARK: The rest
-
-    /// How many rows of this run, and of the earlier one that it repeats, changed nothing.
-    private func retold(
-        _ writer: ImportWriter,
-        of importID: String,
-        _ store: any CredentialStore,
-        _ line: ProgressLine
-    ) async throws -> Int {
-        let batches = try await store.toldImports().filter { $0.importID == importID && writer.batches.contains($0.batch) }
-        line.begin("looking at the outcomes", of: batches.count, "batches")
-        defer { line.end() }
-        var count = 0
-        for batch in batches {
-            count += try await store.retoldSignIns(of: batch)
-            line.add()
-        }
-        return count
-    }
-
-    /// - Returns: why it has not told the rest of the file; nil if it has come to the end.
-    private func tell(
-        _ file: inout ImportFile,
-        _ survey: ImportSurvey,
-        _ writer: inout ImportWriter,
-        without sampled: Set<Int>,
-        _ bad: BadLines,
-        _ line: ProgressLine
-    ) async throws -> FileFailure? {
-        line.begin("importing", of: survey.isWhole ? survey.count : nil, "lines")
-        defer { line.end() }
-        do {
-            while let record = try file.next() {
-                line.add()
-                if sampled.contains(record.line) { continue }
-                let signIn: ToldSignIn
-                do throws(BadLine) {
-                    signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
-                } catch {
-                    try bad.append(error)
-                    continue
-                }
-                try await writer.add(signIn)
-            }
-        } catch let failure as FileFailure {
-            // The lines before a failure are good, but those of a changed file may be anything.
-            if failure != .changed { _ = try await writer.flush() }
-            return failure
-        }
-        _ = try await writer.flush()
-        return nil
-    }
-
-    private struct Outcome {
-        var report: Report
-        /// Why the command fails although it has a report.
-        var failure: CommandFailure?
     }
 }

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import Foundation
 
 /// Which columns of a file mean what, by its first line.
 struct ImportColumns {
@@ -67,7 +68,7 @@ struct ImportColumns {
         self.known = known
         fallback = try Self.fallback(grantedAt, now)
         latest = now.advanced(by: SettlementRules.longestLead)
-        names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmed.lowercased() }
+        names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).lowercased() }
         guard count <= CSVRecord.mostFields else { throw .wrongUsage("the first line has more than \(CSVRecord.mostFields) fields") }
         for (place, name) in names.enumerated() {
             guard let role = Role(rawValue: name) ?? Self.otherNames[name] else {
@@ -146,35 +147,27 @@ struct ImportColumns {
 
     /// - Parameter unit: the unit of the column; nil while it is not known.
     func signIn(of record: CSVRecord, in unit: ImportedTime.Unit?) throws(BadLine) -> (signIn: ToldSignIn, unit: ImportedTime.Unit?) {
-        guard record.fields.count <= CSVRecord.mostFields else {
-            throw BadLine(line: record.line, problem: "more than \(CSVRecord.mostFields) fields")
-        }
+        guard record.fields.count <= CSVRecord.mostFields else { throw record.bad("more than \(CSVRecord.mostFields) fields") }
         guard record.fields.count == count else {
-            throw BadLine(line: record.line, problem: "\(record.fields.count) fields, where the first line has \(count)")
+            throw record.bad("\(record.fields.count) fields, where the first line has \(count)")
         }
-        guard let userID = try identifier(.userID, record) else {
-            throw BadLine(line: record.line, problem: "\(Role.userID.rawValue) is empty")
-        }
+        guard let userID = try identifier(.userID, record) else { throw record.bad("\(Role.userID.rawValue) is empty") }
         let provider = try text(.provider, record, upTo: Longest.identifier)
         if !anyID, let provider, !provider.lowercased().contains("apple") { throw foreign(.provider, provider, record) }
         if !anyID, !AppleUserID.isLike(userID.utf8) { throw foreign(.userID, userID, record) }
         // `??` would forget the type of the error.
         let named = try identifier(.clientID, record)
-        guard let client = clientID ?? named else {
-            throw BadLine(line: record.line, problem: "\(Role.clientID.rawValue) is empty")
-        }
-        guard known.contains(client) else {
-            throw BadLine(line: record.line, problem: "siwatch does not know this \(Role.clientID.rawValue)")
-        }
+        guard let client = clientID ?? named else { throw record.bad("\(Role.clientID.rawValue) is empty") }
+        guard known.contains(client) else { throw record.bad("siwatch does not know this \(Role.clientID.rawValue)") }
         let time = try time(record, unit)
         let token = try text(.refreshToken, record, upTo: Longest.token)
         if let token, token.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7f }) {
-            throw BadLine(line: record.line, problem: "\(Role.refreshToken.rawValue) holds a character that no token of Apple's has")
+            throw record.bad("\(Role.refreshToken.rawValue) holds a character that no token of Apple's has")
         }
         let isPrivate = try flag(record)
         let address = try text(.email, record, upTo: Longest.address).map { EmailAddress($0, isPrivate: isPrivate) }
         guard let signedInAt = time?.time ?? fallback else {
-            throw BadLine(line: record.line, problem: "\(Role.grantedAt.rawValue) is empty, and there is no --granted-at")
+            throw record.bad("\(Role.grantedAt.rawValue) is empty, and there is no --granted-at")
         }
         let signIn = ToldSignIn(
             clientID: client,
@@ -190,19 +183,17 @@ struct ImportColumns {
     private func foreign(_ role: Role, _ value: String, _ record: CSVRecord) -> BadLine {
         let shown = value.contains("@") ? "an e-mail address" : value.utf8.count > 50 ? "a long text" : "\"\(value.printable)\""
         let problem = "\(role.rawValue) \(role == .provider ? "is not Apple" : "does not look like Apple's")"
-        return BadLine(line: record.line, problem: problem, foreign: "\(role.rawValue) is \(shown)")
+        return record.bad(problem, foreign: "\(role.rawValue) is \(shown)")
     }
 
     private func time(_ record: CSVRecord, _ unit: ImportedTime.Unit?) throws(BadLine) -> ImportedTime? {
         guard let place = places[.grantedAt], !Self.emptyWords.contains(record.fields[place]) else { return nil }
         let name = Role.grantedAt.rawValue
-        guard let time = ImportedTime(record.fields[place]) else {
-            throw BadLine(line: record.line, problem: "\(name) \(ImportedTime.rule)")
-        }
+        guard let time = ImportedTime(record.fields[place]) else { throw record.bad("\(name) \(ImportedTime.rule)") }
         if let unit, unit != time.unit {
-            throw BadLine(line: record.line, problem: "\(name) is in \(time.unit.rawValue), and the column is in \(unit.rawValue)")
+            throw record.bad("\(name) is in \(time.unit.rawValue), and the column is in \(unit.rawValue)")
         }
-        guard time.time <= latest else { throw BadLine(line: record.line, problem: "\(name) lies in the future") }
+        guard time.time <= latest else { throw record.bad("\(name) lies in the future") }
         return time
     }
 
@@ -211,7 +202,7 @@ struct ImportColumns {
         switch word.lowercased() {
         case "1", "t", "true": return true
         case "0", "f", "false": return false
-        default: throw BadLine(line: record.line, problem: "\(Role.emailIsPrivate.rawValue) is not true, false, 1, 0 or empty")
+        default: throw record.bad("\(Role.emailIsPrivate.rawValue) is not true, false, 1, 0 or empty")
         }
     }
 
@@ -219,7 +210,7 @@ struct ImportColumns {
     private func identifier(_ role: Role, _ record: CSVRecord) throws(BadLine) -> String? {
         guard let name = try text(role, record, upTo: Longest.identifier) else { return nil }
         guard !name.unicodeScalars.contains(where: { $0.properties.isWhitespace || $0.properties.generalCategory == .control }) else {
-            throw BadLine(line: record.line, problem: "\(role.rawValue) holds white space or a control character")
+            throw record.bad("\(role.rawValue) holds white space or a control character")
         }
         return name
     }
@@ -229,18 +220,19 @@ struct ImportColumns {
         guard let place = places[role] else { return nil }
         let bytes = record.fields[place]
         if Self.emptyWords.contains(bytes) { return nil }
-        guard bytes.count <= limit else { throw BadLine(line: record.line, problem: "\(role.rawValue) is longer than \(limit) bytes") }
+        guard bytes.count <= limit else { throw record.bad("\(role.rawValue) is longer than \(limit) bytes") }
         guard !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else {
-            throw BadLine(line: record.line, problem: "\(role.rawValue) is not UTF-8 text")
+            throw record.bad("\(role.rawValue) is not UTF-8 text")
         }
         return text
     }
 }
 
-extension String {
-    /// Without spaces around it.
-    fileprivate var trimmed: String { String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed()) }
+extension CSVRecord {
+    fileprivate func bad(_ problem: String, foreign: String? = nil) -> BadLine { BadLine(line: line, problem: problem, foreign: foreign) }
+}
 
+extension String {
     /// Whether the text may be the name of a column. A token, a `sub` and an address hold other characters or are longer.
     fileprivate var looksLikeColumnName: Bool {
         (1...32).contains(count) && allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" || $0 == " " }

@@ -28,11 +28,6 @@ struct ImportReversal {
         /// Credentials with a row that siwatch is settling.
         var claimed = 0
 
-        init(id: String, isRehearsal: Bool) {
-            self.id = id
-            self.isRehearsal = isRehearsal
-        }
-
         var text: String {
             let credentials = "\(removed.grouped) \(removed == 1 ? "credential" : "credentials")"
             let rows = "\(taken.grouped) waiting \(taken == 1 ? "sign-in" : "sign-ins")"

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 
 /// The time of a sign-in in a file, in one of the units that exports use.
 struct ImportedTime: Equatable {
@@ -115,22 +116,19 @@ struct ImportedTime: Equatable {
         } else if !isUniversal {
             _ = skip("Zz")
         }
-        guard rest.isEmpty, let number = days(date.year, date.month, date.day) else { return nil }
-        let seconds = ((number * 24 + hour) * 60 + minute) * 60 + second - offset
+        guard rest.isEmpty, let midnight = start(ofYear: date.year, date.month, date.day) else { return nil }
+        let seconds = midnight + (hour * 60 + minute) * 60 + second - offset
         return Timestamp(milliseconds: seconds * 1000 + milliseconds)
     }
 
     private static let months = ["Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ", "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec "]
 
-    /// Days since 1970 in the Gregorian calendar (https://howardhinnant.github.io/date_algorithms.html). Nil for 30 February.
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64? {
-        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        let length: Int64 = month == 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].contains(month) ? 30 : 31
-        guard day <= length else { return nil }
-        // The year begins in March, so that the leap day is its last.
-        let shifted = month <= 2 ? year - 1 : year
-        let (era, yearOfEra) = (shifted / 400, shifted % 400)
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    /// When the day begins in UTC, in seconds since 1970. Nil for 30 February.
+    private static func start(ofYear year: Int64, _ month: Int64, _ day: Int64) -> Int64? {
+        var date = tm()
+        (date.tm_year, date.tm_mon, date.tm_mday) = (Int32(year) - 1900, Int32(month) - 1, Int32(day))
+        let seconds = timegm(&date)
+        // It takes 30 February for 1 or 2 March.
+        return Int64(date.tm_mday) == day ? Int64(seconds) : nil
     }
 }

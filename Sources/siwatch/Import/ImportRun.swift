@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+
+/// One run of `siwatch import` over a file.
+struct ImportRun {
+    private let command: Import
+    private let configuration: Configuration
+    private let store: any CredentialStore
+    private let bad: BadLines
+    private let line: ProgressLine
+    private var file: ImportFile
+    private let survey: ImportSurvey
+    private var writer: ImportWriter
+    private(set) var report: Import.Report
+
+    /// Reads the file before anything is told.
+    init(_ command: Import, _ configuration: Configuration, _ store: any CredentialStore, _ bad: BadLines) async throws {
+        (self.command, self.configuration, self.store, self.bad) = (command, configuration, store, bad)
+        line = command.progress.line(json: command.output.json)
+        let clock = try await FleetMembership.clock(of: store)
+        // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
+        let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
+        file = try ImportFile(
+            command.file ?? "-",
+            clientID: command.clientID,
+            grantedAt: command.grantedAt,
+            anyID: command.anyID,
+            known: known,
+            now: clock.now
+        )
+        survey = try file.survey(line)
+        writer = ImportWriter(store, importID: file.id, waits: !command.noWait, clock: clock)
+        report = Import.Report(id: file.id)
+    }
+
+    /// - Returns: why the command fails although it has a report; nil if it does not.
+    mutating func carryOut() async throws -> CommandFailure? {
+        // The same regular file is the same import. Of a pipe siwatch knows only the beginning.
+        if file.size == nil {
+            let id = file.id
+            let former = try await store.toldImports().filter { $0.importID == id && !$0.ledger.rows.isEmpty }
+            report.firstToldAt = former.compactMap(\.toldAt).min()?.text
+        }
+        try present()
+        if !(command.noTrial && command.noWait) { try await requireSiwatch() }
+        do throws(FileFailure) {
+            try file.checkUnchanged()
+        } catch {
+            throw CommandFailure.failed(error.text(file.name))
+        }
+        let samples = command.noTrial ? [] : survey.samples
+        var failure: CommandFailure?
+        if !samples.isEmpty {
+            let result = try await test(samples.map { $0.signIn })
+            report.trial = result
+            failure = verdict(on: result)
+        }
+        if failure == nil {
+            do {
+                failure = try await tell(without: Set(samples.map { $0.line })).map { .failed($0.text(file.name)) }
+                if failure == nil { try await writer.finish() }
+                if failure == nil, !command.noWait { report.retold = try? await retold() }
+            } catch let thrown as CommandFailure {
+                failure = thrown
+            }
+        }
+        (report.told, report.knownBefore, report.tokens, report.bad) = (writer.told, writer.known, writer.tokens, bad.count)
+        return failure
+    }
+
+    // MARK: Before the first row
+
+    /// Shows what was found, and asks.
+    private func present() throws(CommandFailure) {
+        guard survey.unknownClients.isEmpty else { throw ImportColumns.unknownClients(survey.unknownClients) }
+        if !command.output.json {
+            // With --yes nobody looks, and the lines would end in the log of a job.
+            try printOutput((command.yes ? "" : "\(survey.lines)\n\n") + "\(survey.verdict)\nImport \(file.id).")
+            if let toldBefore = report.firstToldAt {
+                try printOutput(
+                    """
+                    A pipe that began with the same 64 KiB was told at \(toldBefore). This one is taken for the same import: its known \
+                    lines are left out, and --undo takes both back. If it is another import, name a column in its first line that siwatch \
+                    ignores.
+                    """
+                )
+            }
+        }
+        guard survey.good > 0 else {
+            let sentence = "\(file.name) has no good line; nothing was written"
+            let reasons = [survey.strangers].compactMap(\.self) + survey.firstBad.map(\.text)
+            throw CommandFailure(code: ExitCode(64), messages: [sentence] + reasons)
+        }
+        if command.yes { return }
+        let number = survey.isWhole && survey.good > 1 ? "\(survey.good.grouped) " : ""
+        try Terminal.requireYes("Tell siwatch these \(number)sign-ins?", orElse: "nothing was written")
+    }
+
+    /// - Throws: if nobody would take the rows, or ask Apple about the samples.
+    private func requireSiwatch() async throws {
+        guard try await store.fleet?.isAtWork ?? configuration.namedDatabase().isLocked else {
+            throw CommandFailure.unavailable(
+                "siwatch does not run, so nothing was written: start it, or tell all lines unseen with --no-trial --no-wait"
+            )
+        }
+    }
+
+    /// Tells the samples and hears what Apple says of them.
+    private mutating func test(_ samples: [ToldSignIn]) async throws -> ImportTrial.Result {
+        let clients = Set(samples.map(\.clientID))
+        let paused = try await store.apps().filter { $0.pausedAt != nil }.map(\.app)
+        if let app = configuration.apps.first(where: { paused.contains($0.name) && !clients.isDisjoint(with: $0.clientIDs) }) {
+            throw ImportTrial.paused(app.name)
+        }
+        for sample in samples { try await writer.add(sample) }
+        let rows = try await writer.flush()
+        try await writer.waitUntilSettled(rows)
+        // If an earlier run has told them, the batch is named by its last row.
+        let told = writer.known == 0 ? rows : try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
+        let outcomes = try await store.signInOutcomes(told).values.filter { $0.outcome == "retold" }
+        let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
+        let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
+        if !command.output.json { try printOutput(result.text) }
+        return result
+    }
+
+    /// Why the other lines are not told; nil if they are.
+    private func verdict(on result: ImportTrial.Result) -> CommandFailure? {
+        if result.isGood { return nil }
+        if !command.yes, Terminal.confirms("Tell the other lines all the same?") == true { return nil }
+        if result.answered == 0, result.unanswered == 0 {
+            return .wrongData(
+                """
+                \(result.text) So Apple was asked about none of them, and the other lines were not told. To correct times that were too \
+                early, import the true times with an empty refresh_token. If siwatch knows newer sign-ins of these users, repeat the \
+                command with --no-trial
+                """
+            )
+        }
+        if result.answered == 0 {
+            return .unavailable(
+                """
+                \(result.text) The other lines were not told. siwatch status says whether siwatch runs and what Apple says of the client. Then \
+                repeat the command
+                """
+            )
+        }
+        return .wrongData(
+            """
+            \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
+            right and only old, repeat the command with --no-trial. siwatch unverified --app NAME lists the samples that Apple rejects, and \
+            siwatch import --undo takes them back
+            """
+        )
+    }
+
+    // MARK: The rest
+
+    /// How many rows of this run, and of the earlier one that it repeats, changed nothing.
+    private func retold() async throws -> Int {
+        let batches = try await store.toldImports().filter { $0.importID == file.id && writer.batches.contains($0.batch) }
+        line.begin("looking at the outcomes", of: batches.count, "batches")
+        defer { line.end() }
+        var count = 0
+        for batch in batches {
+            count += try await store.retoldSignIns(of: batch)
+            line.add()
+        }
+        return count
+    }
+
+    /// - Returns: why it has not told the rest of the file; nil if it has come to the end.
+    private mutating func tell(without sampled: Set<Int>) async throws -> FileFailure? {
+        line.begin("importing", of: survey.isWhole ? survey.count : nil, "lines")
+        defer { line.end() }
+        do {
+            while let record = try file.next() {
+                line.add()
+                if sampled.contains(record.line) { continue }
+                let signIn: ToldSignIn
+                do throws(BadLine) {
+                    signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
+                } catch {
+                    try bad.append(error)
+                    continue
+                }
+                try await writer.add(signIn)
+            }
+        } catch let failure as FileFailure {
+            // The lines before a failure are good, but those of a changed file may be anything.
+            if failure != .changed { _ = try await writer.flush() }
+            return failure
+        }
+        _ = try await writer.flush()
+        return nil
+    }
+}
