@@ -39,7 +39,7 @@ struct Invocation: Sendable {
             } catch let failure as CommandFailure {
                 return failure.tell()
             } catch {
-                if let unknown = UnknownCommand(in: arguments, of: Siwatch.self) { return unknown.failure.tell() }
+                if let unknown = CommandFailure(unknownCommandIn: arguments) { return unknown.tell() }
                 return Siwatch.tell(error)
             }
         }

@@ -22,35 +22,30 @@ func printJSON(_ report: some Encodable) throws {
     try printOutput(json(of: report))
 }
 
-/// A report as JSON, with the number of its form, and nothing that a terminal would obey.
-func json(of report: some Encodable) throws -> String { try Versioned(report).json() }
+/// A report as JSON, with the number of its form.
+///
+/// Escapes characters that are legal in JSON but control a terminal. The encoder leaves them alone.
+func json(of report: some Encodable) throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
+    let text = String(decoding: try encoder.encode(Versioned(report: report)), as: UTF8.self)
+    return text.unicodeScalars.reduce(into: "") { json, scalar in
+        if scalar == "\n" || scalar.isPrintable { json.unicodeScalars.append(scalar) } else { json += scalar.jsonEscape }
+    }
+}
 
 /// A report with the number of its form. Within one `schema`, members are added but never changed.
 private struct Versioned<Report: Encodable>: Encodable {
-    private let report: Report
+    let report: Report
 
     private enum CodingKeys: CodingKey {
         case schema
-    }
-
-    init(_ report: Report) {
-        self.report = report
     }
 
     func encode(to encoder: any Encoder) throws {
         try report.encode(to: encoder)
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(1, forKey: .schema)
-    }
-
-    /// Escapes characters that are legal in JSON but control a terminal. The encoder leaves them alone.
-    func json() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        let text = String(decoding: try encoder.encode(self), as: UTF8.self)
-        return text.unicodeScalars.reduce(into: "") { json, scalar in
-            if scalar == "\n" || scalar.isPrintable { json.unicodeScalars.append(scalar) } else { json += scalar.jsonEscape }
-        }
     }
 }

@@ -58,7 +58,7 @@ struct MoveProof: Encodable {
             side.rows += rows.count
             if table.kind != .view { progress.add(rows.count) }
         }
-        side.sha256 = digest.finalize().map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        side.sha256 = digest.finalize().map(\.hexadecimal).joined()
         if table.remembersGreatestID { side.greatestID = try await store.greatestID(of: table) }
         return side
     }
@@ -71,10 +71,8 @@ extension MoveProof {
         let width = shown.map(\.name.count).max() ?? 0
         let rows = shown.map { $0.source.rows.grouped.count }.max() ?? 0
         var lines = shown.map { table in
-            let name = table.name.padding(to: width)
-            let count = table.source.rows.grouped
-            let gap = String(repeating: " ", count: rows - count.count)
-            return "  \(name)  \(gap)\(count)  \(table.difference ?? String(table.source.sha256.prefix(16)))"
+            let (name, count) = (table.name.padded(to: width), table.source.rows.grouped.padded(to: -rows))
+            return "  \(name)  \(count)  \(table.difference ?? String(table.source.sha256.prefix(16)))"
         }
         let equal = tables.count { $0.isEqual }
         lines.append("  \(equal) of \(tables.count) tables and views are equal, row by row, by SHA-256 of all that is in them.")
@@ -92,8 +90,4 @@ extension MoveProof.Table {
         if source.rows != destination.rows { return "DIFFERENT: \(destination.rows.grouped) rows in the destination" }
         return source.sha256 != destination.sha256 ? "DIFFERENT" : "DIFFERENT: the next ids are not the same"
     }
-}
-
-extension String {
-    fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(width - count, 0)) }
 }

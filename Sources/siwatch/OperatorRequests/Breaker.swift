@@ -29,11 +29,7 @@ extension Breaker {
             let reports = try await options.readConfiguration().withStore { store in
                 BreakerReport.all(try await store.breakers(), of: try await store.apps())
             }
-            try output.print(Report(breakers: reports), reports.map(\.text).joined(separator: "\n"))
-        }
-
-        private struct Report: Encodable {
-            var breakers: [BreakerReport]
+            try output.print(["breakers": reports], reports.map(\.text).joined(separator: "\n"))
         }
     }
 

@@ -27,11 +27,7 @@ extension Revocations {
 
         func run() async throws {
             let brakes = try await options.readConfiguration().withStore { store in try await store.apps().map(BrakeReport.init) }
-            try output.print(Report(brakes: brakes), brakes.map(\.text).joined(separator: "\n"))
-        }
-
-        private struct Report: Encodable {
-            var brakes: [BrakeReport]
+            try output.print(["brakes": brakes], brakes.map(\.text).joined(separator: "\n"))
         }
     }
 

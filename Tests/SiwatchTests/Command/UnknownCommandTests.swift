@@ -16,7 +16,7 @@ struct UnknownCommandTests {
         (["\u{1B}[2J"], #"siwatch has no command "\u{1b}[2J""#),
     ])
     func theNearestCommandIsNamed(_ words: [String], _ sentence: String) {
-        let failure = UnknownCommand(in: words, of: Siwatch.self)?.failure
+        let failure = CommandFailure(unknownCommandIn: words)
         #expect(failure?.messages[0].hasPrefix(sentence + "\n") == true, "\(failure?.messages ?? [])")
         #expect(failure?.code.rawValue == 64)
     }
@@ -25,7 +25,7 @@ struct UnknownCommandTests {
         arguments: [[], ["status"], ["explain", "anybody"], ["--help"], ["help", "statsu"], ["breaker"], ["breaker", "show"]] as [[String]]
     )
     func knownCommandsAreNoMistakes(_ words: [String]) {
-        #expect(UnknownCommand(in: words, of: Siwatch.self) == nil)
+        #expect(CommandFailure(unknownCommandIn: words) == nil)
     }
 
     @Test(
