@@ -1,15 +1,17 @@
 CREATE TABLE notification_queue (
   id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
-                     CONSTRAINT "id is not to be given" CHECK (id > 0),
-  payload     BYTEA  NOT NULL
-                     CONSTRAINT "payload is 1 to 65536 bytes" CHECK (octet_length(payload) BETWEEN 1 AND 65536),
+                      CONSTRAINT "id is not to be given" CHECK (id > 0),
+  payload     BYTEA    NOT NULL
+                      CONSTRAINT "payload is 1 to 65536 bytes" CHECK (octet_length(payload) BETWEEN 1 AND 65536),
   received_at BIGINT NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-                     CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at BETWEEN 1546300800000 AND 4102444800000),
+                      CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at BETWEEN 1546300800000 AND 4102444800000),
   due_at      BIGINT NOT NULL DEFAULT 0,
   attempts    INTEGER NOT NULL DEFAULT 0,
   claimed_by  TEXT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+-- In a file, a row that has just come stands in the table alone.
 CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE received_at > 0;
+
 
 -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
 -- is_ahead: whether a grant that was put off waits for its time.
@@ -18,24 +20,23 @@ CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE rec
 CREATE TABLE grant_queue (
   id                 BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                              CONSTRAINT "id is not to be given" CHECK (id > 0),
-  client_id          TEXT    COLLATE "C" NOT NULL
-                             CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
-                             CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
-  user_id            TEXT    COLLATE "C"
-                             CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
-                             CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
-  refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> '')
-                             CONSTRAINT "refresh_token is at most 65536 bytes" CHECK (octet_length(refresh_token) <= 65536),
-  token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
-  authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> '')
-                             CONSTRAINT "authorization_code is at most 65536 bytes" CHECK (octet_length(authorization_code) <= 65536),
-  redirect_uri       TEXT    CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK (octet_length(redirect_uri) <= 65536),
-  nonce              TEXT    CONSTRAINT "nonce is at most 65536 bytes" CHECK (octet_length(nonce) <= 65536),
-  email              TEXT    CONSTRAINT "email is at most 65536 bytes" CHECK (octet_length(email) <= 65536),
+  client_id          TEXT COLLATE "C"    NOT NULL
+                             CONSTRAINT "client_id is not empty and has no NUL"
+                             CHECK (client_id <> '') CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
+  user_id            TEXT COLLATE "C"    CONSTRAINT "user_id is not empty and has no NUL"
+                             CHECK (user_id <> '') CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
+  refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
+                             CHECK (refresh_token <> '') CONSTRAINT "refresh_token is at most 65536 bytes" CHECK (octet_length(refresh_token) <= 65536),
+  token_sealed       BYTEA    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
+  authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
+                             CHECK (authorization_code <> '') CONSTRAINT "authorization_code is at most 65536 bytes" CHECK (octet_length(authorization_code) <= 65536),
+  redirect_uri       TEXT     CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK (octet_length(redirect_uri) <= 65536),
+  nonce              TEXT     CONSTRAINT "nonce is at most 65536 bytes" CHECK (octet_length(nonce) <= 65536),
+  email              TEXT     CONSTRAINT "email is at most 65536 bytes" CHECK (octet_length(email) <= 65536),
   email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
-  granted_at         BIGINT  NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+  granted_at         BIGINT NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
                              CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
-  due_at             BIGINT  NOT NULL DEFAULT 0,
+  due_at             BIGINT NOT NULL DEFAULT 0,
   attempts           INTEGER NOT NULL DEFAULT 0,
   claimed_by         TEXT,
   waits_since        BIGINT,
@@ -55,19 +56,20 @@ CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_
 -- An event looks here for a newer sign-in of its user.
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
+
 -- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
 CREATE TABLE revocation_queue (
   id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                        CONSTRAINT "id is not to be given" CHECK (id > 0),
-  client_id    TEXT    COLLATE "C" NOT NULL
-                       CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
-                       CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
-  user_id      TEXT    COLLATE "C" NOT NULL
-                       CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
-                       CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
-  requested_at BIGINT  NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+  client_id    TEXT COLLATE "C"    NOT NULL
+                       CONSTRAINT "client_id is not empty and has no NUL"
+                       CHECK (client_id <> '') CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
+  user_id      TEXT COLLATE "C"    NOT NULL
+                       CONSTRAINT "user_id is not empty and has no NUL"
+                       CHECK (user_id <> '') CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
+  requested_at BIGINT NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
                        CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at BETWEEN 1546300800000 AND 4102444800000),
-  due_at       BIGINT  NOT NULL DEFAULT 0,
+  due_at       BIGINT NOT NULL DEFAULT 0,
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT,
   opened_at    BIGINT,
@@ -79,33 +81,35 @@ CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_
 CREATE INDEX revocation_queue_held ON revocation_queue (client_id, id) WHERE held_at IS NOT NULL;
 -- A code that is exchanged late belongs to the request that came before.
 CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
+
 CREATE TABLE notification_log (
   id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  app         TEXT   COLLATE "C" NOT NULL,
-  jti         TEXT   NOT NULL,
-  client_id   TEXT   COLLATE "C" NOT NULL,
-  user_id     TEXT   COLLATE "C" NOT NULL,
-  type        TEXT   COLLATE "C" NOT NULL,
+  app         TEXT COLLATE "C"    NOT NULL,
+  jti         TEXT    NOT NULL,
+  client_id   TEXT COLLATE "C"    NOT NULL,
+  user_id     TEXT COLLATE "C"    NOT NULL,
+  type        TEXT COLLATE "C"    NOT NULL,
   event_time  BIGINT NOT NULL,
   payload     BYTEA,
   received_at BIGINT NOT NULL,
   settled_at  BIGINT NOT NULL,
-  outcome     TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
+  outcome     TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
   CHECK (payload IS NOT NULL OR outcome = 'duplicate')
 );
 -- Time first: what arrives together then stands together, so that a batch touches few pages.
-CREATE UNIQUE INDEX notification_log_event ON notification_log (event_time, user_id, app, type) WHERE outcome <> 'duplicate';
+CREATE UNIQUE INDEX notification_log_event ON notification_log (event_time, user_id, app, type)
+  WHERE outcome <> 'duplicate';
 
 CREATE TABLE notification_quarantine (
   id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  payload     BYTEA  NOT NULL,
+  payload     BYTEA    NOT NULL,
   received_at BIGINT NOT NULL,
   rejected_at BIGINT NOT NULL,
-  reason      TEXT   NOT NULL,
-  detail      TEXT   NOT NULL
+  reason      TEXT    NOT NULL,
+  detail      TEXT    NOT NULL
 );
 -- The ring of rubbish that anybody could have sent, oldest first.
-CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'bad_signature');
+CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE (reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'bad_signature'));
 -- The ring of those whose key may still come, oldest first, and by their key.
 CREATE INDEX notification_quarantine_waiting ON notification_quarantine (id) WHERE reason = 'unknown_key';
 CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
@@ -113,11 +117,11 @@ CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHE
 CREATE TABLE grant_log (
   id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   grant_id   BIGINT NOT NULL,
-  client_id  TEXT   COLLATE "C" NOT NULL,
-  user_id    TEXT   COLLATE "C",
+  client_id  TEXT COLLATE "C"    NOT NULL,
+  user_id    TEXT COLLATE "C",
   granted_at BIGINT NOT NULL,
   settled_at BIGINT NOT NULL,
-  outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'retold', 'in_future', 'rejected')),
+  outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'retold', 'in_future', 'rejected')),
   reason     TEXT,
   detail     TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -129,9 +133,9 @@ CREATE INDEX grant_log_grant ON grant_log (grant_id);
 CREATE TABLE revocation_log (
   id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   request          BIGINT NOT NULL,
-  app              TEXT   COLLATE "C",
-  client_id        TEXT   COLLATE "C" NOT NULL,
-  user_id          TEXT   COLLATE "C" NOT NULL,
+  app              TEXT COLLATE "C",
+  client_id        TEXT COLLATE "C"    NOT NULL,
+  user_id          TEXT COLLATE "C"    NOT NULL,
   requested_at     BIGINT NOT NULL,
   token_granted_at BIGINT,
   key_id           TEXT,
@@ -145,8 +149,8 @@ CREATE TABLE revocation_log (
   after_date       BIGINT,
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
   settled_at       BIGINT NOT NULL,
-  outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token',
-                                                     'rejected')),
+  outcome          TEXT    NOT NULL
+                           CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token', 'rejected')),
   reason           TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
@@ -155,16 +159,16 @@ CREATE INDEX revocation_log_request ON revocation_log (request);
 
 CREATE TABLE credential_change (
   id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  app              TEXT   COLLATE "C" NOT NULL,
-  client_id        TEXT   COLLATE "C" NOT NULL,
-  user_id          TEXT   COLLATE "C" NOT NULL,
-  kind             TEXT   NOT NULL CHECK (kind IN ('state', 'email')),
+  app              TEXT COLLATE "C"    NOT NULL,
+  client_id        TEXT COLLATE "C"    NOT NULL,
+  user_id          TEXT COLLATE "C"    NOT NULL,
+  kind             TEXT    NOT NULL CHECK (kind IN ('state', 'email')),
   from_state       TEXT,
   to_state         TEXT,
   reason           TEXT,
   email            TEXT,
   email_forwarding TEXT,
-  source           TEXT   NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
+  source           TEXT    NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
   notification_jti TEXT,
   occurred_at      BIGINT NOT NULL,
   recorded_at      BIGINT NOT NULL,
@@ -172,7 +176,7 @@ CREATE TABLE credential_change (
 );
 CREATE TABLE app (
   id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name       TEXT   COLLATE "C" NOT NULL UNIQUE,
+  name       TEXT COLLATE "C"    NOT NULL UNIQUE,
   -- Since when an operator has its checks paused.
   paused_at  BIGINT,
   unverified BIGINT NOT NULL DEFAULT 0,
@@ -191,7 +195,7 @@ CREATE TABLE app (
 
 CREATE TABLE client (
   id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  client_id TEXT   COLLATE "C" NOT NULL UNIQUE,
+  client_id TEXT COLLATE "C"    NOT NULL UNIQUE,
   app       BIGINT NOT NULL,
   -- When Apple last accepted a token or a code of it, and when a token that it had accepted before.
   valid_at  BIGINT,
@@ -204,13 +208,12 @@ CREATE TABLE client (
 );
 
 CREATE TABLE credential (
-  user_id           TEXT     COLLATE "C" NOT NULL,
-  client            BIGINT   NOT NULL,
-  app               BIGINT   NOT NULL,
-  state             TEXT     NOT NULL CHECK (state IN ('authorized', 'revoked', 'notFound')),
-  reason            TEXT     NOT NULL CHECK (reason IN ('granted', 'token_rejected', 'consent_revoked',
-                                                        'account_deleted', 'revoked_by_app', 'never_granted')),
-  changed_at        BIGINT   CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
+  user_id           TEXT COLLATE "C"    NOT NULL,
+  client            BIGINT NOT NULL,
+  app               BIGINT NOT NULL,
+  state             TEXT    NOT NULL CHECK (state IN ('authorized', 'revoked', 'notFound')),
+  reason            TEXT    NOT NULL CHECK (reason IN ('granted', 'token_rejected', 'consent_revoked', 'account_deleted', 'revoked_by_app', 'never_granted')),
+  changed_at        BIGINT CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
   granted_at        BIGINT,
   token_granted_at  BIGINT,
   token_fingerprint BYTEA,
@@ -222,19 +225,19 @@ CREATE TABLE credential (
   rejected_at       BIGINT,
   answered_at       BIGINT,
   -- What Apple said of the token then, believed or not.
-  answer            TEXT     CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
+  answer            TEXT CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
   -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
-  pending_since     BIGINT   CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
+  pending_since     BIGINT CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
   pending_asked_at  BIGINT,
   pending_key       TEXT,
-  due_at            BIGINT   CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
-  failures          BIGINT   NOT NULL DEFAULT 0,
+  due_at            BIGINT CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
+  failures          BIGINT NOT NULL DEFAULT 0,
   -- Until the first check has come to anything: 0 of a sign-in that had just happened, 1 of an import. 0 of a recheck, too.
   first_check       SMALLINT CHECK (first_check IN (0, 1)),
-  unverified        BOOLEAN  NOT NULL DEFAULT FALSE,
+  unverified        BOOLEAN NOT NULL DEFAULT FALSE,
   -- Apple rejects the token and has never accepted it.
-  never_accepted    BOOLEAN  NOT NULL DEFAULT FALSE,
-  attempts          INTEGER  NOT NULL DEFAULT 0,
+  never_accepted    BOOLEAN NOT NULL DEFAULT FALSE,
+  attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
   -- The token before; sealed until Apple accepts this one. When Apple had accepted it, and the team that asked then.
   former_granted_at    BIGINT,
@@ -266,19 +269,19 @@ CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at I
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
 
--- A row for each user, with an event or without: whoever settles a fact of a user locks it.
+-- On a server a row for each user, with an event or without: whoever settles a fact of a user locks it.
 CREATE TABLE user_event (
-  user_id            TEXT     COLLATE "C" NOT NULL,
-  app                BIGINT   NOT NULL,
+  user_id            TEXT COLLATE "C"    NOT NULL,
+  app                BIGINT NOT NULL,
   consent_revoked_at BIGINT,
   deleted_at         BIGINT,
   revoked_at         BIGINT,
   email_at           BIGINT,
   email_rank         SMALLINT CHECK (email_rank IN (0, 1)),
   email              TEXT,
-  email_is_private   INTEGER  CHECK (email_is_private IN (0, 1)),
+  email_is_private   INTEGER CHECK (email_is_private IN (0, 1)),
   forwarding_at      BIGINT,
-  forwarding         TEXT     CHECK (forwarding IN ('enabled', 'disabled')),
+  forwarding         TEXT CHECK (forwarding IN ('enabled', 'disabled')),
   PRIMARY KEY (user_id, app)
 );
 -- The tokens that requests are to revoke, and how far the proof of each has come.
@@ -286,13 +289,13 @@ CREATE TABLE revocation (
   request           BIGINT NOT NULL REFERENCES revocation_queue (id),
   client            BIGINT NOT NULL,
   app               BIGINT NOT NULL,
-  user_id           TEXT   COLLATE "C" NOT NULL,
+  user_id           TEXT COLLATE "C"    NOT NULL,
   requested_at      BIGINT NOT NULL,
   token_granted_at  BIGINT NOT NULL,
-  token_fingerprint BYTEA  NOT NULL,
-  sealed_token      BYTEA  NOT NULL,
+  token_fingerprint BYTEA    NOT NULL,
+  sealed_token      BYTEA    NOT NULL,
   -- What is known of the token.
-  standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'accepted_before', 'never_accepted')),
+  standing          TEXT    NOT NULL CHECK (standing IN ('accepted', 'accepted_before', 'never_accepted')),
   verified_team     TEXT,
   key_id            TEXT,
   before_at         BIGINT,
@@ -316,32 +319,32 @@ CREATE INDEX revocation_user ON revocation (user_id);
 
 -- Apple's keys. The proof shows that siwatch wrote the row.
 CREATE TABLE signing_key (
-  kid          TEXT   COLLATE "C" PRIMARY KEY,
-  jwk          TEXT   NOT NULL,
+  kid          TEXT COLLATE "C"    NOT NULL PRIMARY KEY,
+  jwk          TEXT    NOT NULL,
   last_seen_at BIGINT NOT NULL,
-  proof        BYTEA  NOT NULL
+  proof        BYTEA    NOT NULL
 );
 
 -- Random keys of the database's own, sealed.
 CREATE TABLE secret (
-  name   TEXT  COLLATE "C" PRIMARY KEY,
+  name   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   sealed BYTEA NOT NULL
 );
 
 -- Kept by the settling transaction, so that nobody has to count rows.
 CREATE TABLE credential_count (
   app   BIGINT NOT NULL,
-  state TEXT   COLLATE "C" NOT NULL,
+  state TEXT COLLATE "C"    NOT NULL,
   count BIGINT NOT NULL,
   PRIMARY KEY (app, state)
 ) WITH (fillfactor = 10);
 
 CREATE TABLE counter (
-  name  TEXT   COLLATE "C" PRIMARY KEY,
+  name  TEXT COLLATE "C"    NOT NULL PRIMARY KEY,
   value BIGINT NOT NULL
 ) WITH (fillfactor = 10);
 
--- What has judged the rejections of an app so far, as JSON; NULL before it has judged anything.
+-- What has judged the rejections of an app so far, as JSON; NULL on a server before it has judged anything.
 CREATE TABLE breaker (
   app   BIGINT PRIMARY KEY,
   state TEXT
@@ -349,7 +352,7 @@ CREATE TABLE breaker (
 
 -- When each canary was last asked about out of turn.
 CREATE TABLE canary (
-  user_id  TEXT   COLLATE "C" NOT NULL,
+  user_id  TEXT COLLATE "C"    NOT NULL,
   client   BIGINT NOT NULL,
   asked_at BIGINT NOT NULL,
   PRIMARY KEY (user_id, client)
@@ -360,7 +363,7 @@ CREATE TABLE admitted_rejection (
   id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   app         BIGINT NOT NULL,
   client      BIGINT NOT NULL,
-  user_id     TEXT   COLLATE "C" NOT NULL,
+  user_id     TEXT COLLATE "C"    NOT NULL,
   granted_at  BIGINT NOT NULL,
   rejected_at BIGINT NOT NULL,
   admitted_at BIGINT NOT NULL
@@ -370,7 +373,7 @@ CREATE INDEX admitted_rejection_age ON admitted_rejection (admitted_at);
 -- What operators' commands ask of the running daemon, and its answers. Both are JSON.
 CREATE TABLE operator_request (
   id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  request      TEXT   NOT NULL,
+  request      TEXT    NOT NULL,
   requested_at BIGINT NOT NULL,
   answer       TEXT,
   answered_at  BIGINT,
@@ -379,7 +382,7 @@ CREATE TABLE operator_request (
   CHECK ((answer IS NULL) = (answered_at IS NULL)),
   CHECK (position IS NULL OR answer IS NOT NULL)
 );
-CREATE INDEX operator_request_open ON operator_request (id) WHERE (answer IS NULL OR position IS NOT NULL);
+CREATE INDEX operator_request_open ON operator_request (id) WHERE answer IS NULL OR position IS NOT NULL;
 CREATE TABLE replica (
   owner      TEXT   COLLATE "C" PRIMARY KEY,
   started_at BIGINT NOT NULL,

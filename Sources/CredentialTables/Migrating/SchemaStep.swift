@@ -21,28 +21,6 @@ package struct SchemaStep: Sendable {
     }
 }
 
-extension SchemaStep {
-    /// Counts as `UserRecord.Tally` does.
-    package static func fourth(_ integer: String) -> SchemaStep {
-        SchemaStep(
-            version: 4,
-            compatibleFrom: 1,
-            summary: "from when an answered request to revoke counts, how many sign-ins undo what Apple has signed, and doubted rejections",
-            sql: """
-                ALTER TABLE revocation_log ADD COLUMN effective_at \(integer);
-                ALTER TABLE app ADD COLUMN ended \(integer) NOT NULL DEFAULT 0;
-                ALTER TABLE app ADD COLUMN unproven \(integer) NOT NULL DEFAULT 0;
-                UPDATE app SET (ended, unproven) = (
-                  SELECT COUNT(*), COUNT(*) FILTER (WHERE c.state = 'authorized' AND (c.rejected_at > 0 AND c.verified_at IS NULL
-                           OR c.granted_at > COALESCE(c.token_granted_at, 0) AND c.granted_at > COALESCE(c.verified_at, 0)))
-                    FROM credential c JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
-                   WHERE c.app = app.id AND c.granted_at > 0 AND COALESCE(u.consent_revoked_at, u.deleted_at) > 0);
-                CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
-                """
-        )
-    }
-}
-
 /// What a migration would do to a database.
 package struct MigrationPlan: Sendable {
     /// The version of the schema that is there; nil if there is no siwatch.

@@ -24,7 +24,7 @@ extension PostgresStore {
     ) async throws -> [ClaimedNotification] {
         let claim = QueueClaim(
             queue: .notification,
-            lane: Schema.anyNotification,
+            lane: Tables.anyNotification,
             size: "octet_length(payload)",
             returning: "payload, received_at"
         )
@@ -67,7 +67,7 @@ extension PostgresStore {
         let apps = directory.withLockedValue { $0 }.appNames
         let claim = QueueClaim(
             queue: .revocation,
-            lane: Schema.unopened,
+            lane: Tables.unopened,
             returning: "requested_at, client_id, user_id, confirmed_at, effective_at"
         )
         return try await runClaim { [owner] connection in

@@ -72,7 +72,7 @@ extension Connection: TableConnection {
         try send(
             """
             UPDATE notification_queue SET due_at = 0
-             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(Schema.anyNotification) AND due_at > 0 AND claimed_by IS NULL
+             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(Tables.anyNotification) AND due_at > 0 AND claimed_by IS NULL
                                     ORDER BY id FOR UPDATE SKIP LOCKED))
             """
         )

@@ -39,7 +39,7 @@ extension PostgresStore {
     package func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int] {
         try await reader.run { connection in
             let lanes = [
-                (Queue.notification, Schema.anyNotification), (.grant, "authorization_code IS NULL"),
+                (Queue.notification, Tables.anyNotification), (.grant, "authorization_code IS NULL"),
                 (.grant, "authorization_code IS NOT NULL"),
             ]
             let answers = try lanes.map { queue, lane in

@@ -54,7 +54,7 @@ struct QuarantineRing {
               SELECT (SELECT value FROM counter WHERE name = $1) - \(UnsignedRing.mostRows) AS rows,
                      (SELECT value FROM counter WHERE name = $2) - \(UnsignedRing.mostBytes) AS bytes),
             oldest AS (
-              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.members(of: ring))
+              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
                ORDER BY id LIMIT (SELECT CASE WHEN bytes > 0 THEN NULL ELSE GREATEST(rows, 0) END FROM ring)),
             numbered AS (SELECT id, size, row_number() OVER w AS place, sum(size) OVER w - size AS before FROM oldest WINDOW w AS (ORDER BY id)),
             evicted AS (

@@ -38,7 +38,7 @@ extension SQLiteStore {
         lease: Duration
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
-        return try await claim(from: .revocation, where: Schema.unopened, upTo: limit, at: now) { [owner] db, ids in
+        return try await claim(from: .revocation, where: Tables.unopened, upTo: limit, at: now) { [owner] db, ids in
             let take = try PreparedStatement(
                 """
                 UPDATE revocation_queue

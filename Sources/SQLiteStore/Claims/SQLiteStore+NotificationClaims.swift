@@ -62,8 +62,8 @@ extension SQLiteStore {
             return try PreparedStatement(
                 """
                 SELECT EXISTS (SELECT 1 FROM notification_queue WHERE due_at = 0 AND id > \(NotificationRows.mark))
-                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at <= ?1)
-                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at > ?2)
+                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Tables.setAside) AND due_at <= ?1)
+                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Tables.setAside) AND due_at > ?2)
                     OR EXISTS (SELECT 1 FROM notification_queue WHERE due_at = 0 AND id BETWEEN ?3 AND ?4)
                 """,
                 in: db
@@ -124,7 +124,7 @@ struct NotificationRows {
         try PreparedStatement(
             """
             SELECT id, CAST(payload AS BLOB), received_at FROM notification_queue
-             WHERE due_at = 0 AND id > \(Self.mark) AND NOT EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at < 0)
+             WHERE due_at = 0 AND id > \(Self.mark) AND NOT EXISTS (SELECT 1 FROM notification_queue WHERE \(Tables.setAside) AND due_at < 0)
              ORDER BY id LIMIT ?
             """,
             in: db
@@ -243,7 +243,7 @@ struct NotificationRows {
     func due(at now: Timestamp, upTo limit: Int) throws -> [Due] {
         var rows: [Due] = []
         try PreparedStatement(
-            "SELECT id, attempts, due_at FROM notification_queue WHERE \(Schema.setAside) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
+            "SELECT id, attempts, due_at FROM notification_queue WHERE \(Tables.setAside) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
             in: db
         ).forEachRow(now, limit) { row in
             rows.append(Due(id: row.integer(at: 0), attempts: Int(row.integer(at: 1)), isLeftBehind: row.integer(at: 2) < 0))
@@ -273,7 +273,7 @@ struct NotificationRows {
 
     /// Makes rows due that were postponed by a clock that has since been set back.
     func bringBack(from furthest: Timestamp, to now: Timestamp) throws {
-        try PreparedStatement("UPDATE notification_queue SET due_at = ? WHERE \(Schema.setAside) AND due_at > ?", in: db).run(now, furthest)
+        try PreparedStatement("UPDATE notification_queue SET due_at = ? WHERE \(Tables.setAside) AND due_at > ?", in: db).run(now, furthest)
     }
 
     /// Makes every claimed row due at once, because its process is gone.
@@ -281,7 +281,7 @@ struct NotificationRows {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
         if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: nil) }
         try PreparedStatement(
-            "UPDATE notification_queue SET due_at = ?, claimed_by = NULL WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NOT NULL",
+            "UPDATE notification_queue SET due_at = ?, claimed_by = NULL WHERE \(Tables.setAside) AND due_at > 0 AND claimed_by IS NOT NULL",
             in: db
         ).run(Self.leftBehind)
     }

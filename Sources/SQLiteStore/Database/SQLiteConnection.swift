@@ -77,7 +77,7 @@ package struct SQLiteConnection: TableConnection {
 
     package func releaseNotifications() throws {
         try execute(
-            "UPDATE notification_queue SET due_at = $1 WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NULL",
+            "UPDATE notification_queue SET due_at = $1 WHERE \(Tables.setAside) AND due_at > 0 AND claimed_by IS NULL",
             NotificationRows.leftBehind
         )
     }

@@ -39,7 +39,7 @@ extension SQLiteStore {
         let ended = runs.withLockedValue { $0.ended(at: now, furthest: now.advanced(by: Queue.notification.longestDelay)) }
         let lanes: [(queue: Queue, condition: String)] = [
             (.notification, "due_at = 0 AND id > \(NotificationRows.mark)"),
-            (.notification, Schema.setAside),
+            (.notification, Tables.setAside),
             (.notification, "due_at = 0 AND id BETWEEN \(ended?.lowerBound ?? 1) AND \(ended?.upperBound ?? 0)"),
             (.grant, "authorization_code IS NULL"),
             (.grant, "authorization_code IS NOT NULL AND granted_at > 0"),

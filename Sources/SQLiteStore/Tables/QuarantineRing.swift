@@ -46,7 +46,7 @@ struct QuarantineRing {
                 let row = try connection.fetchOne(
                     """
                     DELETE FROM notification_quarantine
-                     WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(Schema.members(of: ring)))
+                     WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring)))
                     RETURNING length(CAST(payload AS BLOB))
                     """
                 )
@@ -65,10 +65,10 @@ struct QuarantineRing {
             try connection.execute(
                 """
                 INSERT INTO counter (name, value)
-                SELECT '\(ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.members(of: ring))
+                SELECT '\(ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
                  UNION ALL
                 SELECT '\(ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
-                  FROM notification_quarantine WHERE \(Schema.members(of: ring))
+                  FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
                 """
             )

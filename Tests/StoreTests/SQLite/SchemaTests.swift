@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 import Testing
 
@@ -48,7 +49,7 @@ import Testing
     /// The index of each ring and the code agree on the rejections that any sender could cause.
     @Test(arguments: RejectionReason.allCases)
     func theRingKnowsTheReasons(_ reason: RejectionReason) {
-        let rings = UnsignedRing.allCases.filter { Schema.members(of: $0).contains("'\(reason.rawValue)'") }
+        let rings = UnsignedRing.allCases.filter { Schema.tables.members(of: $0).contains("'\(reason.rawValue)'") }
         #expect(rings == (reason.ring.map { [$0] } ?? []))
     }
 

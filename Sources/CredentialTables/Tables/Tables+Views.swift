@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-extension Schema {
-    /// The views that backends read. A view runs with the rights of its owner, so backends need no rights on the tables behind it.
-    static let views = """
+extension Tables {
+    /// The views that backends read. On a server a view runs with the rights of its owner, so backends need no rights on the tables
+    /// behind it.
+    package var views: String {
+        """
         CREATE VIEW app_client AS
           SELECT app.name         AS app,
                  client.client_id AS client_id
@@ -41,31 +43,41 @@ extension Schema {
                                 AND (\(rank("o"))) < (\(rank("c"))));
 
         CREATE VIEW grant_outcome AS
-          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM grant_queue
+          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, \(noTime) AS settled_at FROM grant_queue
            UNION ALL
           SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
 
         CREATE VIEW revocation_outcome AS
           SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
-                 NULL AS reason, NULL::bigint AS settled_at
+                 NULL AS reason, \(noTime) AS settled_at
             FROM revocation_queue
            UNION ALL
           SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
 
         CREATE VIEW heartbeat AS
-          SELECT MAX(seen_at) AS alive_at FROM replica;
+          SELECT \(heartbeat);
 
         """
+    }
 
     /// The view shows nothing older than the deletion of the account. The table keeps no older address.
-    private static let shownEmail = """
+    private var shownEmail: String {
+        """
         u.email                                                                          AS email,
                  u.email_is_private                                                                 AS email_is_private,
                  CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
         """
+    }
+
+    private var heartbeat: String {
+        words(
+            sqlite: "(SELECT value FROM counter WHERE name = 'alive_at') AS alive_at",
+            postgres: "MAX(seen_at) AS alive_at FROM replica"
+        )
+    }
 
     /// Orders credentials: `authorized` first, else the latest change, then the order of reasons. The client breaks ties.
-    private static func rank(_ c: String) -> String {
+    private func rank(_ c: String) -> String {
         """
         \(c).state <> 'authorized', \(c).changed_at IS NULL, -COALESCE(\(c).changed_at, 0),
         CASE \(c).reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'consent_revoked' THEN 2
