@@ -12,9 +12,25 @@ extension PendingRejection {
 }
 
 extension TableConnection {
-    /// The pending rejections of an app that a rule admits, longest pending first. Leaves out claimed credentials, and users who have
-    /// signed in again.
+    /// The pending rejections of an app that some rules admit, rule by rule and longest pending first. Leaves out claimed
+    /// credentials, and users who have signed in again.
     package func pendingRejections(
+        of app: Int64,
+        admittedBy admissions: [AdmissionRule],
+        _ directory: ClientDirectory,
+        upTo limit: Int,
+        at now: Timestamp
+    ) throws -> [ClaimableCredential] {
+        guard try fetchInt("SELECT pending FROM app WHERE id = $1", app) > 0 else { return [] }
+        let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == app } ?? true }
+        let breaker = try BreakerRow.load(app, on: self)?.breaker(at: now) ?? RejectionBreaker()
+        return try breaker.admissible(rules).reduce(into: []) { admitted, rule in
+            guard admitted.count < limit else { return }
+            admitted += try pendingRejections(of: app, admittedBy: rule, directory, upTo: limit - admitted.count, at: now)
+        }
+    }
+
+    private func pendingRejections(
         of app: Int64,
         admittedBy rule: AdmissionRule,
         _ directory: ClientDirectory,

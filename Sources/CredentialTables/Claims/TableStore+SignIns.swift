@@ -67,6 +67,26 @@ extension TableConnection {
 }
 
 extension WaitingGrant {
+    /// SQL: the columns of the row `g` of `grant_queue` for `init`.
+    package static func columns(at now: String) -> String {
+        """
+        g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > \(now),
+        NOT \(comesSoon("g", at: now))
+        """
+    }
+
+    /// - Parameter row: `columns`, from the given index on.
+    package init(_ row: some TableRow, from start: Int) {
+        self.init(
+            id: row.integer(at: start),
+            clientID: row.text(at: start + 1) ?? "",
+            grantedAt: Timestamp(milliseconds: row.integer(at: start + 2)),
+            bringsCode: row.bool(at: start + 3),
+            isOnItsWay: row.bool(at: start + 4),
+            isAhead: row.bool(at: start + 5)
+        )
+    }
+
     /// SQL: whether a row of `grant_queue` comes soon, or waits for its time.
     package static func mayCome(_ grant: String, at now: String) -> String {
         "(\(comesSoon(grant, at: now)) OR \(grant).is_ahead <> 0)"

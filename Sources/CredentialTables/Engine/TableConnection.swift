@@ -123,6 +123,37 @@ extension TableConnection {
         )
     }
 
+    /// Adds to the counts of each app. The caller holds the lock on the tail.
+    package func add(_ tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws {
+        for (app, change) in tallies {
+            try execute(
+                """
+                UPDATE app SET unverified = unverified + $2, pending = pending + $3, never_accepted = never_accepted + $4,
+                               foreign_tokens = foreign_tokens + $5, ended = ended + $6, unproven = unproven + $7
+                 WHERE id = $1
+                """,
+                directory.app(app).id,
+                change.unverified,
+                change.pending,
+                change.neverAccepted,
+                change.foreign,
+                change.ended,
+                change.unproven
+            )
+        }
+    }
+
+    /// Counts checks, and when the last were. The caller holds the lock on the tail.
+    package func add(_ checks: (answered: Int, failed: Int), at now: Timestamp) throws {
+        let counters = [
+            (checks.answered, CheckCounter.answered, CheckCounter.answeredAt), (checks.failed, CheckCounter.failed, CheckCounter.failedAt),
+        ]
+        for (count, counter, time) in counters where count > 0 {
+            try add(count, to: counter)
+            try set(time, to: now.milliseconds)
+        }
+    }
+
     /// Sets a counter. The caller holds the lock on the tail.
     package func set(_ counter: String, to value: Int64) throws {
         try execute(

@@ -25,16 +25,7 @@ extension PostgresStore {
                 return (client: client, app: app, answer: answer)
             }
             let waiting = try answers.flatMap { client, app, answer in
-                try connection.rows(of: answer).map { row in
-                    WaitingCode(
-                        id: row.integer(at: 0),
-                        attempts: row.int(at: 1),
-                        client: client,
-                        app: app,
-                        grantedAt: row.integer(at: 2),
-                        livesSince: row.integer(at: 3)
-                    )
-                }
+                try connection.rows(of: answer).map { WaitingCode($0, client: client, app: app) }
             }
             let chosen = WaitingCode.choose(waiting, upTo: limit, permits: permits, quotas: quotas, at: now)
             let ids = Claim.claimable(chosen, suspects: suspects)
@@ -57,20 +48,7 @@ extension PostgresStore {
                 now.advanced(by: lease),
                 owner
             )
-            let codes = rows.map { row in
-                let content = ClaimedCode.Content(row, from: 7)
-                return ClaimedCode(
-                    id: row.integer(at: 0),
-                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    app: content.flatMap { apps[$0.clientID] },
-                    grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    firstClaimedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    failures: row.count(at: 4),
-                    isAnswerLost: row.bool(at: 5),
-                    detail: row.text(at: 6),
-                    content: content
-                )
-            }
+            let codes = rows.map { ClaimedCode($0, from: 1, id: $0.integer(at: 0), owner: owner, apps: apps) }
             let places = Dictionary(uniqueKeysWithValues: ids.enumerated().map { ($1, $0) })
             return codes.sorted { places[$0.id]! < places[$1.id]! }
         }

@@ -21,7 +21,7 @@ extension PostgresStore {
         let quotas = directory.numbered(quotas)
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
         return try await runClaim { [owner] connection in
-            guard try !Self.isPaused(appID, on: connection) else { return [] }
+            guard try !connection.isPaused(appID) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, quotas: quotas, on: connection)
             if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, from: connection) }
@@ -59,14 +59,8 @@ extension PostgresStore {
     ) async throws -> [DueCredential] {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
-        let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
         return try await runClaim { [owner] connection in
-            guard try connection.rows("SELECT 1 FROM app WHERE id = $1 AND pending > 0", appID).count > 0 else { return [] }
-            let breaker = try BreakerRow.load(appID, on: connection)?.breaker(at: now) ?? RejectionBreaker()
-            var admitted: [ClaimableCredential] = []
-            for rule in breaker.admissible(rules) where admitted.count < limit {
-                admitted += try connection.pendingRejections(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now)
-            }
+            let admitted = try connection.pendingRejections(of: appID, admittedBy: admissions, directory, upTo: limit, at: now)
             return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, on: connection)
         }
     }
@@ -77,11 +71,10 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         return try await claims.transaction { connection in
-            guard try !Self.isPaused(appID, on: connection) else { return [] }
+            guard try !connection.isPaused(appID) else { return [] }
             let rows = try connection.rows(
                 """
-                SELECT c.client, c.user_id, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.verified_at IS NOT NULL,
-                       c.verified_team
+                SELECT c.client, c.user_id, \(DueCredential.columns)
                   FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
                  WHERE c.user_id = ANY($1) AND c.app = $2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
                    AND (a.asked_at IS NULL OR a.asked_at <= $3 OR a.asked_at > $4)
@@ -95,29 +88,11 @@ extension PostgresStore {
             let due = rows.compactMap { row -> DueCredential? in
                 guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return nil }
                 guard !excluded.contains(client.clientID) else { return nil }
-                return DueCredential(
-                    id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
-                    app: client.app.name,
-                    purpose: .canary,
-                    claim: Claim(owner: "", attempts: 0),
-                    token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
-                    sealed: SealedToken(bytes: row.bytes(at: 4)),
-                    wasAccepted: row.bool(at: 5),
-                    verifiedTeam: row.text(at: 6)
-                )
+                let claim = Claim(owner: "", attempts: 0)
+                return DueCredential(row, from: 2, of: row.text(at: 1) ?? "", at: client, for: .canary, claim)
             }
             let taken = Array(due.prefix(limit))
-            for canary in taken {
-                try connection.send(
-                    """
-                    INSERT INTO canary (user_id, client, asked_at) VALUES ($1, $2, $3)
-                        ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at
-                    """,
-                    canary.id.userID,
-                    directory.clients[canary.id.clientID]?.id,
-                    now
-                )
-            }
+            for canary in taken { try connection.note(canary, directory, at: now) }
             return taken
         }
     }
@@ -153,8 +128,7 @@ extension PostgresStore {
               UPDATE credential c SET due_at = free.lease_end, attempts = LEAST(GREATEST(c.attempts, 0), 1000) + 1, claimed_by = $5
                 FROM free WHERE c.user_id = free.user_id AND c.client = free.client
               RETURNING free.place, c.*)
-            SELECT client, user_id, token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key,
-                   verified_at IS NOT NULL, verified_team
+            SELECT client, user_id, attempts, pending_since, pending_asked_at, pending_key, \(DueCredential.columns)
               FROM claimed ORDER BY place
             """,
             chosen.parameters + [owner.parameter]
@@ -163,24 +137,11 @@ extension PostgresStore {
             guard let client = directory.clientsByID[row.integer(at: 0)] else { return nil }
             var purpose = DueCredential.Purpose.check
             if onlyPending {
-                guard let rejection = PendingRejection(row, from: 6) else { return nil }
+                guard let rejection = PendingRejection(row, from: 3) else { return nil }
                 purpose = .admission(rejection)
             }
-            return DueCredential(
-                id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
-                app: client.app.name,
-                purpose: purpose,
-                claim: Claim(owner: owner, attempts: row.int(at: 5)),
-                token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
-                sealed: SealedToken(bytes: row.bytes(at: 4)),
-                wasAccepted: row.bool(at: 9),
-                verifiedTeam: row.text(at: 10)
-            )
+            let claim = Claim(owner: owner, attempts: row.int(at: 2))
+            return DueCredential(row, from: 6, of: row.text(at: 1) ?? "", at: client, for: purpose, claim)
         }
-    }
-
-    /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
-    static func isPaused(_ app: Int64, on connection: Connection) throws -> Bool {
-        try connection.rows("SELECT paused_at IS NOT NULL FROM app WHERE id = $1", app).isTrue
     }
 }

@@ -56,7 +56,7 @@ extension PostgresStore {
         return try await runClaim { [owner] connection in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name] else { return [] }
-                let isPaused = try Self.isPaused(app.id, on: connection)
+                let isPaused = try connection.isPaused(app.id)
                 let answers = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).compactMap { client in
                     try Self.sendDue(
                         of: client.id,
@@ -137,26 +137,13 @@ extension PostgresStore {
               UPDATE revocation r SET due_at = free.lease_end, attempts = LEAST(GREATEST(r.attempts, 0), 1000) + 1, claimed_by = $6
                 FROM free WHERE r.request = free.request AND r.client = free.client AND r.token_fingerprint = free.token_fingerprint
               RETURNING free.place, r.*)
-            SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing,
-                   verified_team, \(RevocationProof.columns)
-              FROM claimed ORDER BY place
+            SELECT request, client, \(DueRevocation.columns) FROM claimed ORDER BY place
             """,
             chosen.parameters + [owner.parameter]
         )
         return try connection.rows(of: answer).compactMap { row -> DueRevocation? in
             guard let client = directory.clientsByID[row.integer(at: 1)] else { return nil }
-            return DueRevocation(
-                request: row.integer(at: 0),
-                requestedAt: Timestamp(milliseconds: row.integer(at: 4)),
-                id: CredentialID(clientID: client.clientID, userID: row.text(at: 3) ?? ""),
-                app: app.name,
-                claim: Claim(owner: owner, attempts: row.int(at: 2)),
-                token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 5)), fingerprint: row.bytes(at: 6)),
-                sealed: SealedToken(bytes: row.bytes(at: 7)),
-                standing: row.text(at: 8).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
-                proof: RevocationProof(row, from: 10),
-                verifiedTeam: row.text(at: 9)
-            )
+            return DueRevocation(row, from: 2, of: row.integer(at: 0), at: client, owner: owner)
         }.map { work in
             var work = work
             work.newerSignIn = try connection.newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)

@@ -40,7 +40,7 @@ extension Connection: TableConnection {
         let table = UserTable(connection: self, directory: directory)
         try table.sendSave(users)
         try lockSettlements()
-        try table.sendAdd(tallies)
+        try add(tallies, in: directory)
     }
 
     package func bringForward(_ slots: [RecheckSlot], of app: Int64) throws {

@@ -161,8 +161,7 @@ extension SettlementTransaction {
         guard !users.isEmpty else { return nil }
         return try connection.send(
             """
-            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > $2,
-                   NOT \(WaitingGrant.comesSoon("g", at: "$2"))
+            SELECT g.user_id, \(WaitingGrant.columns(at: "$2"))
               FROM grant_queue g
              WHERE g.user_id = ANY($1) AND \(WaitingGrant.mayCome("g", at: "$2"))
             """,
@@ -174,15 +173,8 @@ extension SettlementTransaction {
     private func read(waiting: Connection.Answer?, into basis: inout SettlementBasis) throws {
         guard let waiting else { return }
         try connection.rows(of: waiting).forEach { row in
-            guard let clientID = row.text(at: 2), let app = directory.appNames[clientID] else { return }
-            let grant = WaitingGrant(
-                id: row.integer(at: 1),
-                clientID: clientID,
-                grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                bringsCode: row.bool(at: 4),
-                isOnItsWay: row.bool(at: 5),
-                isAhead: row.bool(at: 6)
-            )
+            let grant = WaitingGrant(row, from: 1)
+            guard let app = directory.appNames[grant.clientID] else { return }
             basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
         }
     }

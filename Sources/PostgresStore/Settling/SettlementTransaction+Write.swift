@@ -26,7 +26,7 @@ extension SettlementTransaction {
         try send(changes.admitted)
         for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
         try sendFeed(changes.announcements)
-        try users.sendAdd(changes.tallies)
+        try connection.add(changes.tallies, in: directory)
         try sendCounts(changes)
         for (queue, count) in queues.removed { try connection.add(count, to: queue.removedCounter) }
         for (app, brake) in changes.brakes { try BrakeRow.save(brake, of: directory.app(app).id, on: connection) }
@@ -47,20 +47,17 @@ extension SettlementTransaction {
     private func sendFeed(_ announcements: [Announcement]) throws {
         guard !announcements.isEmpty else { return try connection.lockSettlements() }
         var rows = RowArrays()
-        for entry in announcements { entry.append(to: &rows) }
+        for entry in announcements { rows.append(entry.values(at: now)) }
         try connection.send(
             """
             WITH tail AS MATERIALIZED (\(SettlementLock.lock))
-            INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, occurred_at, kind,
-                                           from_state, to_state, reason, email, email_forwarding, recorded_at)
-            SELECT n.app, n.client_id, n.user_id, n.source, n.jti, n.at, n.kind,
-                   n.from_state, n.to_state, n.reason, n.email, n.forwarding, $13
-              FROM tail CROSS JOIN unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) WITH ORDINALITY
-                   AS n (app, client_id, user_id, source, jti, at, kind, from_state, to_state, reason, email, forwarding, place)
+            INSERT INTO credential_change (\(Announcement.columns))
+            SELECT \(Announcement.columns)
+              FROM tail CROSS JOIN unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) WITH ORDINALITY
+                   AS n (\(Announcement.columns), place)
              ORDER BY n.place
             """,
-            rows,
-            [now.parameter]
+            rows
         )
     }
 
@@ -115,26 +112,18 @@ extension SettlementTransaction {
             """,
             counts
         )
-        var valid = RowArrays()
-        for (client, time) in changes.validAt { valid.append(client, time) }
-        try connection.send(
-            """
-            UPDATE client SET valid_at = n.at FROM unnest($1, $2) AS n (client_id, at)
-             WHERE client.client_id = n.client_id AND (client.valid_at IS NULL OR client.valid_at < n.at OR client.valid_at > $3)
-            """,
-            valid,
-            [now.parameter]
-        )
-        var proved = RowArrays()
-        for (client, time) in changes.provedAt { proved.append(client, time) }
-        try connection.send(
-            """
-            UPDATE client SET proved_at = n.at FROM unnest($1, $2) AS n (client_id, at)
-             WHERE client.client_id = n.client_id AND (client.proved_at IS NULL OR client.proved_at < n.at OR client.proved_at > $3)
-            """,
-            proved,
-            [now.parameter]
-        )
+        for (column, times) in [("valid_at", changes.validAt), ("proved_at", changes.provedAt)] {
+            var rows = RowArrays()
+            for (client, time) in times { rows.append(client, time) }
+            try connection.send(
+                """
+                UPDATE client SET \(column) = n.at FROM unnest($1, $2) AS n (client_id, at)
+                 WHERE client.client_id = n.client_id AND (client.\(column) IS NULL OR client.\(column) < n.at OR client.\(column) > $3)
+                """,
+                rows,
+                [now.parameter]
+            )
+        }
         var refusals = RowArrays()
         for (client, refusal) in changes.refusals { refusals.append(client, refusal?.since, refusal?.at, refusal?.word) }
         try connection.send(
@@ -144,47 +133,6 @@ extension SettlementTransaction {
             """,
             refusals
         )
-        try send(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
-        try send(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
-    }
-
-    private func send(_ checks: Int, _ counter: String, _ time: String) throws {
-        guard checks > 0 else { return }
-        try connection.add(checks, to: counter)
-        try connection.set(time, to: now.milliseconds)
-    }
-}
-
-extension Announcement {
-    /// - Parameter rows: one for each entry of the feed.
-    fileprivate func append(to rows: inout RowArrays) {
-        func append(
-            _ kind: String,
-            at time: Timestamp,
-            from: CredentialState? = nil,
-            to: CredentialState? = nil,
-            _ reason: StateReason? = nil,
-            _ address: EmailAddress? = nil,
-            _ forwarding: Forwarding.Status? = nil
-        ) {
-            rows.append(
-                app,
-                credential.clientID,
-                credential.userID,
-                source.rawValue,
-                tokenID,
-                time,
-                kind,
-                from?.rawValue,
-                to?.rawValue,
-                reason?.rawValue,
-                address?.text,
-                forwarding?.rawValue
-            )
-        }
-        switch change {
-        case .state(let from, let to, let reason, let time): append("state", at: time, from: from, to: to, reason)
-        case .email(let address, let forwarding, let time): append("email", at: time, nil, address, forwarding)
-        }
+        try connection.add(changes.checks, at: now)
     }
 }

@@ -112,23 +112,4 @@ struct UserTable {
             keys
         )
     }
-
-    /// Adds to the counts of each app, under the lock on the tail.
-    func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
-        var rows = RowArrays()
-        for (app, change) in tallies {
-            let id = directory.app(app).id
-            rows.append(id, change.unverified, change.pending, change.neverAccepted, change.foreign, change.ended, change.unproven)
-        }
-        try connection.send(
-            """
-            UPDATE app SET unverified = app.unverified + n.unverified, pending = app.pending + n.pending,
-                           never_accepted = app.never_accepted + n.never_accepted, foreign_tokens = app.foreign_tokens + n.foreign_tokens,
-                           ended = app.ended + n.ended, unproven = app.unproven + n.unproven
-              FROM unnest($1, $2, $3, $4, $5, $6, $7) AS n (id, unverified, pending, never_accepted, foreign_tokens, ended, unproven)
-             WHERE app.id = n.id
-            """,
-            rows
-        )
-    }
 }

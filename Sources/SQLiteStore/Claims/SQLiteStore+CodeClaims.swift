@@ -43,20 +43,7 @@ extension SQLiteStore {
                 in: db
             )
             return try rows.compactMap { id in
-                try take.first(now.advanced(by: lease), owner, now, id) { row in
-                    let content = ClaimedCode.Content(row, from: 6)
-                    return ClaimedCode(
-                        id: id,
-                        claim: Claim(owner: owner, attempts: row.int(at: 0)),
-                        app: content.flatMap { apps[$0.clientID] },
-                        grantedAt: Timestamp(milliseconds: row.integer(at: 1)),
-                        firstClaimedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                        failures: row.count(at: 3),
-                        isAnswerLost: row.bool(at: 4),
-                        detail: row.text(at: 5, upTo: Longest.token),
-                        content: content
-                    )
-                }
+                try take.first(now.advanced(by: lease), owner, now, id) { ClaimedCode($0, from: 0, id: id, owner: owner, apps: apps) }
             }
         }
     }
@@ -114,17 +101,8 @@ extension WaitingCode {
                               WHERE \(of) AND due_at > ?3 AND \(isWanted) ORDER BY due_at LIMIT ?5))
             """,
             in: db
-        ).forEachRow(name, now, furthest(at: now), onlyLate ? latest(at: now) : Int64.max, limit) { row in
-            codes.append(
-                WaitingCode(
-                    id: row.integer(at: 0),
-                    attempts: Int(row.integer(at: 1)),
-                    client: client,
-                    app: app,
-                    grantedAt: row.integer(at: 2),
-                    livesSince: row.integer(at: 3)
-                )
-            )
+        ).forEachRow(name, now, furthest(at: now), onlyLate ? latest(at: now) : Int64.max, limit) {
+            codes.append(WaitingCode($0, client: client, app: app))
         }
         return codes
     }

@@ -16,7 +16,7 @@ extension SQLiteStore {
             guard try connection.exists("SELECT 1 FROM revocation") else { return [:] }
             var due: [String: Int] = [:]
             for app in directory.apps.values {
-                let isPaused = try Self.isPaused(app.id, in: connection.db)
+                let isPaused = try connection.isPaused(app.id)
                 let count = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).reduce(0) { count, client in
                     let most = min(limit, quotas[client.clientID] ?? limit)
                     let found = try connection.fetchInt(
@@ -54,7 +54,7 @@ extension SQLiteStore {
         return try await write { [owner] db in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name] else { return [] }
-                let isPaused = try Self.isPaused(app.id, in: db)
+                let isPaused = try SQLiteConnection(db).isPaused(app.id)
                 let due = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).flatMap { client in
                     try Self.due(
                         of: client.id,
@@ -71,8 +71,7 @@ extension SQLiteStore {
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
                      WHERE request = ?3 AND client = ?4 AND token_fingerprint = ?5
-                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing, verified_team,
-                              \(RevocationProof.columns)
+                    RETURNING \(DueRevocation.columns)
                     """,
                     in: db
                 )
@@ -80,18 +79,7 @@ extension SQLiteStore {
                     guard let client = directory.clientsByID[due.client] else { return nil }
                     let leaseEnd = now.advanced(by: policy.lease(attempts: due.attempts))
                     let claimed = try take.first(leaseEnd, owner, due.request, client.id, due.fingerprint) { row in
-                        DueRevocation(
-                            request: due.request,
-                            requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                            id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
-                            app: name,
-                            claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
-                            token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 3)), fingerprint: row.bytes(at: 4)),
-                            sealed: SealedToken(bytes: row.bytes(at: 5)),
-                            standing: row.text(at: 6).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
-                            proof: RevocationProof(row, from: 8),
-                            verifiedTeam: row.text(at: 7)
-                        )
+                        DueRevocation(row, from: 0, of: due.request, at: client, owner: owner)
                     }
                     guard var work = claimed else { return nil }
                     work.newerSignIn = try SQLiteConnection(db).newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)

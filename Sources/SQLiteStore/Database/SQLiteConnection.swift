@@ -49,9 +49,8 @@ package struct SQLiteConnection: TableConnection {
     }
 
     package func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws {
-        let table = UserTable(db: db, directory: directory)
-        _ = try table.save(users)
-        try table.add(tallies)
+        _ = try UserTable(db: db, directory: directory).save(users)
+        try add(tallies, in: directory)
     }
 
     package func bringForward(_ slots: [RecheckSlot], of app: Int64) throws {

@@ -101,8 +101,7 @@ extension SettlementTransaction {
         guard !users.isEmpty, try connection.fetchInt("SELECT MAX(id) IS NOT NULL FROM grant_queue") != 0 else { return }
         let waiting = try PreparedStatement(
             """
-            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2,
-                   NOT \(WaitingGrant.comesSoon("g", at: "?2"))
+            SELECT \(WaitingGrant.columns(at: "?2"))
               FROM grant_queue g
              WHERE user_id = ?1 AND \(WaitingGrant.mayCome("g", at: "?2"))
             """,
@@ -110,16 +109,8 @@ extension SettlementTransaction {
         )
         for id in users {
             try waiting.forEachRow(id.userID, now) { row in
-                guard let clientID = row.text(at: 1), directory.appNames[clientID] == id.app else { return }
-                let grant = WaitingGrant(
-                    id: row.integer(at: 0),
-                    clientID: clientID,
-                    grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    bringsCode: row.bool(at: 3),
-                    isOnItsWay: row.bool(at: 4),
-                    isAhead: row.bool(at: 5)
-                )
-                basis.waitingGrants[id, default: []].append(grant)
+                let grant = WaitingGrant(row, from: 0)
+                if directory.appNames[grant.clientID] == id.app { basis.waitingGrants[id, default: []].append(grant) }
             }
         }
     }

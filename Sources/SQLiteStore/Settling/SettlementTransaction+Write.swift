@@ -19,9 +19,8 @@ extension SettlementTransaction {
         // Clear before saving the batch's own rows over it, because a rejection that came after the opening may be pending again.
         let openedApps = changes.openedApps.map { directory.app($0).id }
         for app in openedApps { try clearPending(of: app) }
-        let users = UserTable(db: db, directory: directory)
-        if try users.save(changes.users) { hasErased = true }
-        try users.add(changes.tallies)
+        if try UserTable(db: db, directory: directory).save(changes.users) { hasErased = true }
+        try connection.add(changes.tallies, in: directory)
         try writeCounts(changes)
         for rejection in changes.admitted { try write(rejection) }
         for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
@@ -32,46 +31,8 @@ extension SettlementTransaction {
 
     private func write(_ announcements: [Announcement]) throws {
         guard !announcements.isEmpty else { return }
-        let insert = try PreparedStatement(
-            """
-            INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at, occurred_at, kind,
-                                           from_state, to_state, reason, email, email_forwarding)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?)
-            """,
-            in: db
-        )
-        for entry in announcements {
-            let credential = entry.credential
-            func run(
-                _ kind: String,
-                at time: Timestamp,
-                from: CredentialState? = nil,
-                to: CredentialState? = nil,
-                _ reason: StateReason? = nil,
-                _ address: EmailAddress? = nil,
-                _ forwarding: Forwarding.Status? = nil
-            ) throws {
-                try insert.run(
-                    entry.app,
-                    credential.clientID,
-                    credential.userID,
-                    entry.source.rawValue,
-                    entry.tokenID,
-                    now,
-                    time,
-                    kind,
-                    from?.rawValue,
-                    to?.rawValue,
-                    reason?.rawValue,
-                    address?.text,
-                    forwarding?.rawValue
-                )
-            }
-            switch entry.change {
-            case .state(let from, let to, let reason, let time): try run("state", at: time, from: from, to: to, reason)
-            case .email(let address, let forwarding, let time): try run("email", at: time, nil, address, forwarding)
-            }
-        }
+        let insert = try PreparedStatement(Announcement.insert, in: db)
+        for entry in announcements { try insert.run(entry.values(at: now)) }
     }
 
     /// Does `CredentialRecord.forgetRejection` for all pending rejections of an app.
@@ -117,21 +78,15 @@ extension SettlementTransaction {
                 change
             )
         }
-        for (client, time) in changes.validAt {
-            try connection.execute(
-                "UPDATE client SET valid_at = $1 WHERE client_id = $2 AND (valid_at IS NULL OR valid_at < $1 OR valid_at > $3)",
-                time,
-                client,
-                now
-            )
-        }
-        for (client, time) in changes.provedAt {
-            try connection.execute(
-                "UPDATE client SET proved_at = $1 WHERE client_id = $2 AND (proved_at IS NULL OR proved_at < $1 OR proved_at > $3)",
-                time,
-                client,
-                now
-            )
+        for (column, times) in [("valid_at", changes.validAt), ("proved_at", changes.provedAt)] {
+            for (client, time) in times {
+                try connection.execute(
+                    "UPDATE client SET \(column) = $1 WHERE client_id = $2 AND (\(column) IS NULL OR \(column) < $1 OR \(column) > $3)",
+                    time,
+                    client,
+                    now
+                )
+            }
         }
         for (client, refusal) in changes.refusals {
             try connection.execute(
@@ -142,13 +97,6 @@ extension SettlementTransaction {
                 client
             )
         }
-        try save(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
-        try save(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
-    }
-
-    private func save(_ checks: Int, _ counter: String, _ time: String) throws {
-        guard checks > 0 else { return }
-        try connection.add(checks, to: counter)
-        try connection.set(time, to: now.milliseconds)
+        try connection.add(changes.checks, at: now)
     }
 }

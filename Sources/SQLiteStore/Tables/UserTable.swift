@@ -70,25 +70,4 @@ struct UserTable {
         }
         return hasErased
     }
-
-    /// Adds to the counts of each app.
-    func add(_ tallies: [String: UserRecord.Tally]) throws {
-        for (app, change) in tallies {
-            try SQLiteConnection(db).execute(
-                """
-                UPDATE app
-                   SET unverified = unverified + $1, pending = pending + $2, never_accepted = never_accepted + $3,
-                       foreign_tokens = foreign_tokens + $4, ended = ended + $6, unproven = unproven + $7
-                 WHERE id = $5
-                """,
-                change.unverified,
-                change.pending,
-                change.neverAccepted,
-                change.foreign,
-                directory.app(app).id,
-                change.ended,
-                change.unproven
-            )
-        }
-    }
 }

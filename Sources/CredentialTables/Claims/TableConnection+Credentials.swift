@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableConnection {
+    /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
+    package func isPaused(_ app: Int64) throws -> Bool {
+        try fetchOne("SELECT paused_at IS NOT NULL FROM app WHERE id = $1", app)?.bool(at: 0) ?? false
+    }
+
+    /// Remembers when a canary was asked about out of turn.
+    package func note(_ canary: DueCredential, _ directory: ClientDirectory, at now: Timestamp) throws {
+        try execute(
+            """
+            INSERT INTO canary (user_id, client, asked_at) VALUES ($1, $2, $3)
+                ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at
+            """,
+            canary.id.userID,
+            directory.clients[canary.id.clientID]?.id,
+            now
+        )
+    }
+}
