@@ -21,11 +21,4 @@ package struct AppleRequest: Sendable {
     package var form: FormBody?
     /// Whether the form may still be sent. The thread that writes the form asks at the last moment. Nil if it may always be sent.
     package var mayBeSent: (@Sendable () -> Bool)?
-
-    package init(_ endpoint: AppleEndpoint, url: String, form: FormBody? = nil, mayBeSent: (@Sendable () -> Bool)? = nil) {
-        self.endpoint = endpoint
-        self.url = url
-        self.form = form
-        self.mayBeSent = mayBeSent
-    }
 }

@@ -18,7 +18,7 @@ package struct SigningKeySet: Sendable {
     ///
     /// - Throws: `TransportFailure`, or `UnusableKeySet`.
     package init(from url: String, over transport: any AppleTransport) async throws {
-        let response = try await transport.send(AppleRequest(.keys, url: url))
+        let response = try await transport.send(AppleRequest(endpoint: .keys, url: url))
         guard response.status == 200 else { throw UnusableKeySet("status \(response.status)") }
         guard let body = response.body else { throw UnusableKeySet("larger than 64 KiB") }
         try self.init(body)

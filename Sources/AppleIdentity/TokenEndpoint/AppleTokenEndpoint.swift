@@ -84,7 +84,8 @@ package struct AppleTokenEndpoint: TokenEndpoint {
         let client: FormBody = ["client_id": Secret(clientID), "client_secret": clientSecret]
         let form = FormBody(client.fields + parameters.fields)
         do throws(TransportFailure) {
-            let request = AppleRequest(endpoint, url: endpoint == .revoke ? revocationURL : url, form: form, mayBeSent: mayAsk)
+            let url = endpoint == .revoke ? revocationURL : url
+            let request = AppleRequest(endpoint: endpoint, url: url, form: form, mayBeSent: mayAsk)
             let response = TokenResponse(
                 response: try await transport.send(request),
                 secrets: sent + [clientSecret],

@@ -185,7 +185,7 @@ package struct RevocationHandler: WorkHandler {
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
             if case .unavailable = response.answer, !app.budget.isOurs { return nil }
-            asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
+            asked.clientAnswer = follow(response, on: work, by: pace, sentAt: sentAt)
             telemetry.answered(work.app, work.id, response.answer)
             return verdict(on: response, sentAt: sentAt)
         }
@@ -197,7 +197,7 @@ package struct RevocationHandler: WorkHandler {
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
-        asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
+        asked.clientAnswer = follow(response, on: work, by: pace, sentAt: sentAt)
         telemetry.refreshAnswered(work.app, work.id, response.answer)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
@@ -206,13 +206,12 @@ package struct RevocationHandler: WorkHandler {
     ///
     /// - Returns: what the answer says of the client.
     private func follow<News>(
-        _ signal: PaceSignal,
         _ response: EndpointResponse<News>,
         on work: DueRevocation,
         by pace: Pace,
         sentAt: Timestamp
     ) -> ClientAnswer? {
-        let answeredAt = clock.now
+        let (signal, answeredAt) = (PaceSignal(response), clock.now)
         pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         return signal.clientAnswer(requestedAt: requestedAt)

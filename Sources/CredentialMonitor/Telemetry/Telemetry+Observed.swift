@@ -141,7 +141,6 @@ extension Telemetry {
         }
     }
 
-    /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
     /// Notes an answer to a backend or to Apple.
     ///
     /// - Parameters:
@@ -173,6 +172,7 @@ extension Telemetry {
 
     package func doorRecovered(_ use: String) { logger.log(.doorRecovered, ["use": "\(use)"]) }
 
+    /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
     package func createSeries(apps: [String]) {
         func create(_ metric: Metric, _ labels: [String: String]) {
             switch metric.kind {

@@ -66,7 +66,7 @@ extension PostgresStore {
                         on: connection
                     )
                 }
-                let due = try answers.flatMap { try connection.rows(of: $0).map { $0 } }.sorted { one, other in
+                let due = try answers.flatMap { try connection.rows(of: $0) }.sorted { one, other in
                     (one.integer(at: 3), one.integer(at: 0)) < (other.integer(at: 3), other.integer(at: 0))
                 }
                 return try Self.claim(due.prefix(permits), of: app, directory, owner: owner, at: now, policy: policy, on: connection)

@@ -8,7 +8,7 @@ extension Connection: TableConnection {
     package var dialect: Dialect { .postgres }
 
     package func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [PostgresRow] {
-        try rows(of: send(sql, values.map { Parameter($0) })).map { $0 }
+        try Array(rows(of: send(sql, values.map { Parameter($0) })))
     }
 
     package func change(_ sql: String, _ values: [ColumnValue]) throws -> Int {

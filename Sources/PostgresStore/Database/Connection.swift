@@ -178,7 +178,7 @@ package final class Connection {
         }
     }
 
-    private func check(_ result: Int32) throws {
+    func check(_ result: Int32) throws {
         if result != 1 { throw PostgresError(connection: lastMessage) }
     }
 
@@ -244,44 +244,5 @@ package final class Connection {
         let milliseconds = longestSilence.map { Int32($0 / .milliseconds(1)) } ?? -1
         if poll(&socket, 1, milliseconds) == 0 { throw PostgresError(connection: "the server said nothing for \(milliseconds / 1000) s") }
         return socket.revents
-    }
-}
-
-extension Connection {
-    /// Rolls back a failed transaction, so that the connection can be used again.
-    func rollBack() throws {
-        try flush()
-        if isInTransaction { try run("ROLLBACK") }
-    }
-
-    /// Whether no pooler stands between. A pooler gives its clients process numbers of its own.
-    func speaksWithTheServerItself() throws -> Bool {
-        try rows("SELECT pg_backend_pid()").integer == Int(PQbackendPID(handle))
-    }
-
-    /// The descriptor, for callers that wait for several.
-    var descriptor: Int32 { PQsocket(handle) }
-
-    /// The channels of notifications since the last look.
-    func notifications() throws -> [String] {
-        try check(PQconsumeInput(handle))
-        var channels: [String] = []
-        while let notification = PQnotifies(handle) {
-            channels.append(String(cString: notification.pointee.relname))
-            PQfreemem(notification)
-        }
-        return channels
-    }
-
-    /// Runs a script of siwatch's own.
-    func runScript(_ sql: String) throws {
-        guard PQexitPipelineMode(handle) == 1, PQsetnonblocking(handle, 0) == 0 else { throw PostgresError(connection: lastMessage) }
-        defer {
-            PQsetnonblocking(handle, 1)
-            PQenterPipelineMode(handle)
-        }
-        let result = PQexec(handle, sql)
-        defer { PQclear(result) }
-        guard [PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY].contains(PQresultStatus(result)) else { throw PostgresError(result) }
     }
 }

@@ -5,7 +5,7 @@ import CLibpq
 import CredentialTables
 
 /// The rows of an answer, in binary.
-final class PostgresRows {
+final class PostgresRows: RandomAccessCollection {
     let result: OpaquePointer
 
     /// - Parameter result: a `PGresult`, which this object owns from now on.
@@ -17,23 +17,13 @@ final class PostgresRows {
         PQclear(result)
     }
 
-    var count: Int { Int(PQntuples(result)) }
-
     var changed: Int { PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0 }
 
-    var first: PostgresRow? { count > 0 ? PostgresRow(rows: self, index: 0) : nil }
+    var startIndex: Int { 0 }
 
-    func map<Value>(_ transform: (PostgresRow) throws -> Value) rethrows -> [Value] {
-        try (0..<PQntuples(result)).map { try transform(PostgresRow(rows: self, index: $0)) }
-    }
+    var endIndex: Int { Int(PQntuples(result)) }
 
-    func compactMap<Value>(_ transform: (PostgresRow) throws -> Value?) rethrows -> [Value] {
-        try (0..<PQntuples(result)).compactMap { try transform(PostgresRow(rows: self, index: $0)) }
-    }
-
-    func forEach(_ body: (PostgresRow) throws -> Void) rethrows {
-        for index in 0..<PQntuples(result) { try body(PostgresRow(rows: self, index: index)) }
-    }
+    subscript(index: Int) -> PostgresRow { PostgresRow(rows: self, index: Int32(index)) }
 
     /// The first column of the first row; 0 if there is no row.
     var integer: Int { first.map { Int($0.integer(at: 0)) } ?? 0 }

@@ -122,7 +122,7 @@ extension PostgresStore: Fleet {
         try await reader.run { connection in
             let replicas = try connection.send("SELECT owner, replica, started_at, seen_at FROM replica ORDER BY started_at, owner")
             let lanes = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now) ORDER BY app")
-            let owned = Dictionary(grouping: try connection.rows(of: lanes).map { $0 }) { $0.text(at: 1) ?? "" }
+            let owned = Dictionary(grouping: try connection.rows(of: lanes)) { $0.text(at: 1) ?? "" }
             return try connection.rows(of: replicas).compactMap { row in
                 guard let name = row.text(at: 0), let replica = JSONText.decode(row.text(at: 1) ?? "", as: Replica.self) else { return nil }
                 let lanes = owned[name, default: []].map { FleetLane($0.text(at: 0) ?? "") }

@@ -55,7 +55,7 @@ extension SettlementTransaction {
         for (id, claim) in scope.revocationRequests where held.2[id]?.claim == claim { basis.heldRevocationRequests[id] = claim }
         try read(revocations, of: scope, into: &basis)
         try read(tokens: tokens, into: &basis)
-        if let demands { basis.requests = try KnownRequests.read(connection.rows(of: demands).map { $0 }) }
+        if let demands { basis.requests = try KnownRequests.read(Array(connection.rows(of: demands))) }
         try read(waiting: waiting, into: &basis)
         try connection.rows(of: clients).forEach { row in
             let clientID = row.text(at: 0) ?? ""

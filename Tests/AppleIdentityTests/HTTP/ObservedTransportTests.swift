@@ -68,7 +68,9 @@ import Testing
     }
 
     @Test func postsAForm() async throws {
-        let response = try await send { AppleRequest(.token, url: $0 + "/auth/token", form: ["a": Secret("1&2"), "b": Secret("")]) }.get()
+        let response = try await send {
+            AppleRequest(endpoint: .token, url: $0 + "/auth/token", form: ["a": Secret("1&2"), "b": Secret("")])
+        }.get()
         #expect(response.status == 400)
         #expect(response.body == Array("{}".utf8))
         let headers = ["siwatch/1.2.3", "application/json", "application/x-www-form-urlencoded"]
@@ -77,13 +79,15 @@ import Testing
     }
 
     @Test func getsWithoutAForm() async throws {
-        _ = try await send { AppleRequest(.keys, url: $0 + "/auth/keys") }
+        _ = try await send { AppleRequest(endpoint: .keys, url: $0 + "/auth/keys") }
         #expect(arrivals.withLockedValue { $0 } == [Arrival(method: "GET", headers: ["siwatch/1.2.3", "application/json", nil], body: "")])
         #expect(observed.withLockedValue { $0 } == ["keys 400 true"])
     }
 
     @Test func reportsAFailure() async throws {
-        let result = try await send { AppleRequest(.revoke, url: $0 + "/auth/revoke", form: ["a": Secret("1")], mayBeSent: { false }) }
+        let result = try await send {
+            AppleRequest(endpoint: .revoke, url: $0 + "/auth/revoke", form: ["a": Secret("1")], mayBeSent: { false })
+        }
         #expect(result == .failure(.withheld))
         #expect(arrivals.withLockedValue { $0 } == [])
         #expect(observed.withLockedValue { $0 } == ["revoke withheld false"])
