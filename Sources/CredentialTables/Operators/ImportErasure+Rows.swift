@@ -110,22 +110,13 @@ extension ImportErasure {
             else { continue }
             for holding in left {
                 guard let standing = holding.standing, let source = standing.reason.source, let since = standing.since else { continue }
-                try connection.execute(
-                    """
-                    INSERT INTO credential_change
-                           (app, client_id, user_id, kind, from_state, to_state, reason, source, occurred_at, recorded_at)
-                    VALUES ($1, $2, $3, 'state', $4, $5, $6, $7, $8, $9)
-                    """,
-                    id.app,
-                    holding.clientID,
-                    id.userID,
-                    standing.state.rawValue,
-                    standing.state.rawValue,
-                    standing.reason.rawValue,
-                    source.rawValue,
-                    since,
-                    now
+                let announcement = Announcement(
+                    app: id.app,
+                    credential: CredentialID(clientID: holding.clientID, userID: id.userID),
+                    change: .state(from: standing.state, to: standing.state, reason: standing.reason, occurredAt: since),
+                    source: source
                 )
+                try connection.execute(Announcement.insert, announcement.values(at: now))
             }
         }
     }
