@@ -24,8 +24,7 @@ struct Doctor: AsyncParsableCommand {
     var backend: String?
 
     func run() async throws {
-        let symptoms = await symptoms()
-        try Symptom.conclude(symptoms)
+        try Symptom.conclude(await symptoms())
     }
 
     private func symptoms() async -> [Symptom] {
@@ -58,7 +57,7 @@ struct Doctor: AsyncParsableCommand {
             }
             symptoms.append(Symptom(.ok, "\(configuration.source) and the keys that it names are good"))
         } catch {
-            symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }
+            symptoms += Symptom.all(of: error)
         }
         do {
             let database = try configuration.namedDatabase()
@@ -70,7 +69,7 @@ struct Doctor: AsyncParsableCommand {
             let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile) + server.obstacles
             symptoms += obstacles.map { Symptom(.wrong, $0) }
         } catch {
-            symptoms += CommandFailure(database: error).messages.map { Symptom(.wrong, $0) }
+            symptoms += Symptom.all(of: error)
         }
         return symptoms
     }
@@ -93,8 +92,7 @@ struct Doctor: AsyncParsableCommand {
             }
             return troubles.isEmpty ? [Symptom(.ok, "siwatch works, backends can insert, Apple answers, and nothing is late")] : troubles
         } catch {
-            let failure = error as? CommandFailure ?? CommandFailure(database: error)
-            return failure.messages.map { Symptom(.wrong, $0) }
+            return Symptom.all(of: error)
         }
     }
 
@@ -108,8 +106,7 @@ struct Doctor: AsyncParsableCommand {
             let unbelieved = explanation.unbelieved.map { [Symptom(.warning, $0.sentence, $0.remedy)] } ?? []
             return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")] + unbelieved
         } catch {
-            let failure = error as? CommandFailure ?? CommandFailure(database: error)
-            return failure.messages.map { Symptom(.wrong, $0) }
+            return Symptom.all(of: error)
         }
     }
 }

@@ -5,10 +5,8 @@ import ArgumentParser
 
 /// One line of a command that looks for what is wrong.
 struct Symptom {
-    enum Verdict: Int, Comparable {
+    enum Verdict: Comparable {
         case ok, warning, wrong
-
-        static func < (left: Verdict, right: Verdict) -> Bool { left.rawValue < right.rawValue }
     }
 
     var verdict: Verdict
@@ -21,6 +19,8 @@ struct Symptom {
         self.remedy = remedy
     }
 
+    static func all(of error: any Error) -> [Symptom] { CommandFailure(database: error).messages.map { Symptom(.wrong, $0) } }
+
     var text: String {
         "\("\(verdict)".padded(to: 9))\(sentence)" + (remedy.map { "\n\("".padded(to: 9))\($0)" } ?? "")
     }
@@ -31,8 +31,8 @@ struct Symptom {
     static func conclude(_ symptoms: [Symptom]) throws {
         try printOutput(symptoms.map(\.text).joined(separator: "\n"))
         switch symptoms.map(\.verdict).max() {
-        case .wrong: throw ExitCode(Health.down.exitCode)
-        case .warning: throw ExitCode(Health.degraded.exitCode)
+        case .wrong: throw ExitCode(Finding.Severity.down.exitCode)
+        case .warning: throw ExitCode(Finding.Severity.degraded.exitCode)
         case .ok, nil: break
         }
     }

@@ -13,7 +13,7 @@ struct HTMLPage {
         let names = sections.named.map { section -> HTML in
             "<li><a id=\"to-\(section.id)\" href=\"#\(section.id)\">\(section.title)</a></li>"
         }
-        let content = ([sections.verdict, sections.facts] + sections.named.map(\.content)).joined(separator: "\n")
+        let content = ([sections.verdict, sections.facts] + sections.named.map(\.section)).joined(separator: "\n")
         let page: HTML = """
             <!DOCTYPE html>
             <html lang="en">

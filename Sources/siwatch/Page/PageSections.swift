@@ -9,7 +9,6 @@ import Foundation
 struct PageSections {
     let report: StatusReport
     let findings: [Finding]
-    private var health: Health { Health(findings) }
     var now: Timestamp { report.at }
     var daemon: DaemonReport? { report.daemon }
 
@@ -17,6 +16,8 @@ struct PageSections {
         var id: String
         var title: String
         var content: HTML
+
+        var section: HTML { .section(id, title, content) }
     }
 
     init(_ report: StatusReport) {
@@ -26,49 +27,46 @@ struct PageSections {
 
     var named: [Named] {
         [
-            named("backends", "Backends", backends),
-            named("apple", "Apple", apple),
-            named("queues", "Queues", queues),
-            named("users", "Users", users),
-            named("notifications", "Notifications", notifications),
-            named("proofs", "Proofs, clock, keys, backup", proofs),
-            named("process", "Process", process),
-            named("warnings", "Warnings", warnings),
+            Named(id: "backends", title: "Backends", content: backends),
+            Named(id: "apple", title: "Apple", content: apple),
+            Named(id: "queues", title: "Queues", content: queues),
+            Named(id: "users", title: "Users", content: users),
+            Named(id: "notifications", title: "Notifications", content: notifications),
+            Named(id: "proofs", title: "Proofs, clock, keys, backup", content: proofs),
+            Named(id: "process", title: "Process", content: process),
+            Named(id: "warnings", title: "Warnings", content: warnings),
         ]
-    }
-
-    private func named(_ id: String, _ title: String, _ content: HTML) -> Named {
-        Named(id: id, title: title, content: .section(id, title, content))
     }
 
     // MARK: The verdict
 
     var title: String {
         let host = daemon?.host ?? ""
-        guard let worst, worst.severity > .note else { return "All is well – siwatch on \(host)" }
+        guard let worst else { return "All is well – siwatch on \(host)" }
         return "\(worst.severity): \(worst.sentence.prefix(80)) – siwatch on \(host)"
     }
 
-    private var worst: Finding? { findings.first }
+    /// Nil if there is no trouble.
+    private var worst: Finding? { findings.first { $0.severity > .note } }
 
     var verdict: HTML {
-        let (tone, icon) = Self.look(of: health)
+        let severity = worst?.severity ?? .note
         let asOf: HTML = """
             <p class="asof">As of <time id="at" datetime="\(now.text)">\(now.text.dropFirst(11).prefix(8).description)</time> UTC on \
             \(now.text.prefix(10).description). All times on this page are UTC.</p>
             """
         let body: HTML
-        if let worst, worst.severity > .note {
+        if let worst {
             let remedy = worst.remedy.map { "<p>\($0)</p>\n" as HTML } ?? ""
             body = "<h1 id=\"verdict\">\(worst.sentence)</h1>\n\(remedy)\(runbook(of: worst))"
         } else {
             body = "<h1 id=\"verdict\">All is well.</h1>\n<p>Backends can insert, siwatch works, and nothing is late.</p>"
         }
-        let word: HTML = health == .healthy ? "" : "<span>\(health.rawValue)</span>"
+        let word: HTML = worst == nil ? "" : "<span>\(severity.rawValue)</span>"
         return """
-            <section class="verdict \(tone)" aria-labelledby="verdict">
+            <section class="verdict \(severity.tone)" aria-labelledby="verdict">
             <p><svg width="24" height="24" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2" aria-hidden="true">\
-            \(icon)</svg>\(word)</p>
+            \(Self.icon(of: severity))</svg>\(word)</p>
             <div>
             \(body)
             \(asOf)
@@ -77,17 +75,17 @@ struct PageSections {
             """
     }
 
-    private static func look(of health: Health) -> (tone: String, icon: HTML) {
-        switch health {
-        case .healthy: ("well", "<circle cx=\"12\" cy=\"12\" r=\"10\"/><path d=\"M7.5 12.5l3 3 6-7\"/>")
-        case .degraded: ("warning", "<path d=\"M12 2.5L22.5 21h-21z\"/><path d=\"M12 9.5v5.5M12 17.5v.6\"/>")
-        case .down: ("wrong", "<path d=\"M7.9 2h8.2L22 7.9v8.2L16.1 22H7.9L2 16.1V7.9z\"/><path d=\"M12 7v6.5M12 16.5v.6\"/>")
+    private static func icon(of severity: Finding.Severity) -> HTML {
+        switch severity {
+        case .note: "<circle cx=\"12\" cy=\"12\" r=\"10\"/><path d=\"M7.5 12.5l3 3 6-7\"/>"
+        case .degraded: "<path d=\"M12 2.5L22.5 21h-21z\"/><path d=\"M12 9.5v5.5M12 17.5v.6\"/>"
+        case .down: "<path d=\"M7.9 2h8.2L22 7.9v8.2L16.1 22H7.9L2 16.1V7.9z\"/><path d=\"M12 7v6.5M12 16.5v.6\"/>"
         }
     }
 
     /// All findings but the one in the verdict.
     var facts: HTML {
-        let others = health == .healthy ? findings[...] : findings.dropFirst()
+        let others = findings.dropFirst(worst == nil ? 0 : 1)
         guard !others.isEmpty else { return "" }
         let items = others.map { finding -> HTML in
             let remedy = finding.remedy.map { "<p>\($0)</p>" as HTML } ?? ""

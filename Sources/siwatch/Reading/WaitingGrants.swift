@@ -49,47 +49,34 @@ struct WaitingGrants: Encodable {
             .sorted { ($1.count, $0.clientID) < ($0.count, $1.clientID) }
     }
 
-    /// Why some of them wait.
-    struct Reason {
-        var text: String
-        /// Whether they wait until somebody does something.
-        var isTrouble = false
-        var runbook: String?
-    }
-
     /// One for each reason to wait.
-    func reasons(at now: Timestamp) -> [Reason] {
-        let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
-        let more = putOff < Self.mostCounted ? "" : " or more"
-        func waiting(_ count: Int) -> String { "\(count)\(more) \(count == 1 ? "sign-in waits" : "sign-ins wait")" }
-        var reasons: [Reason] = []
-        if !unknownClients.isEmpty {
+    @FindingList func findings(at now: Timestamp) -> [Finding] {
+        let runbook = "siwatchqueueheadstuck"
+        let unknown = unknownClients.reduce(0) { $0 + $1.count }
+        let isCut = unknown + forStart + forTime >= Self.mostCounted
+        if unknown > 0 {
             let names = unknownClients.prefix(3).map { "\($0.clientID.printable) \($0.count)" }.joined(separator: ", ")
             let others = unknownClients.count > 3 ? " and \(unknownClients.count - 3) others" : ""
-            let count = unknownClients.reduce(0) { $0 + $1.count }
-            let text = "\(waiting(count)) a week for an app of the configuration to name their client: \(names)\(others)"
-            reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
+            let waiting = "\(Self.waiting(unknown, isCut)) a week for an app of the configuration to name their client"
+            Finding(.degraded, "\(waiting): \(names)\(others)", runbook: runbook)
         }
         if forStart > 0 {
-            let text = "\(waiting(forStart)) for siwatch's next start, which takes their clients in"
-            reasons.append(Reason(text: text, isTrouble: true, runbook: "siwatchqueueheadstuck"))
+            let sentence = "\(Self.waiting(forStart, isCut)) for siwatch's next start, which takes their clients in"
+            Finding(.degraded, sentence, runbook: runbook)
         }
         if forTime > 0 {
-            let text = "\(waiting(forTime)) for their time, dated ahead of the clock"
+            let sentence = "\(Self.waiting(forTime, isCut)) for their time, dated ahead of the clock"
             // A clock that is off by seconds is no trouble.
             let isOld = forTimeSince.map { $0 < now.advanced(by: .hours(-1)) } ?? false
-            reasons.append(Reason(text: text, isTrouble: isOld, runbook: "siwatchqueueheadstuck"))
+            Finding(isOld ? .degraded : .note, sentence, runbook: runbook)
         }
         if withCode > 0 {
-            let more = withCode < Self.mostCounted ? "" : " or more"
             let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""
-            reasons.append(
-                Reason(
-                    text:
-                        "\(withCode)\(more) \(withCode == 1 ? "sign-in waits" : "sign-ins wait") for Apple to exchange their code\(oldest)"
-                )
-            )
+            Finding(.note, "\(Self.waiting(withCode, withCode >= Self.mostCounted)) for Apple to exchange their code\(oldest)")
         }
-        return reasons
+    }
+
+    private static func waiting(_ count: Int, _ isCut: Bool) -> String {
+        "\(count)\(isCut ? " or more" : "") \(count == 1 ? "sign-in waits" : "sign-ins wait")"
     }
 }

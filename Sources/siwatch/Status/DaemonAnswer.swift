@@ -19,7 +19,6 @@ struct DaemonAnswer {
     struct Head: Decodable {
         var database: String
         var version: String
-        var health: String
         var findings: [Finding]
     }
 

@@ -33,11 +33,9 @@ struct DaemonReport: Encodable {
     var keyTrials: [KeyTrial]
     var answers: [LaneAnswer]
     var absences: [AppAbsence]
-    /// What became of the latest checks.
     var checks: [AppChecks]
     /// Why what Apple posts does not arrive here; nil if it does, or if no URL is configured.
     var intakeObstacle: String?
-    /// What the HTTP door refuses.
     var refusals: [RefusedRequests]
     /// The webhooks that this process delivers.
     var deliveries: [DeliveryState]

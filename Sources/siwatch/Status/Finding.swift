@@ -38,7 +38,7 @@ struct Finding: Codable, Equatable {
         self.runbook = runbook
     }
 
-    enum Severity: String, Codable, Comparable, CaseIterable {
+    enum Severity: String, Codable, Comparable {
         /// Worth knowing, no trouble.
         case note
         /// Something is wrong that can wait for the morning, as a ticket.
@@ -46,13 +46,25 @@ struct Finding: Codable, Equatable {
         /// Users lose something now, or siwatch does not work: somebody is needed, as for a page.
         case down
 
-        static func < (left: Severity, right: Severity) -> Bool { left.rank < right.rank }
+        static func < (left: Severity, right: Severity) -> Bool { left.exitCode < right.exitCode }
 
-        private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+        /// Of `status`, `health` and `doctor`, as Nagios's plugins exit.
+        var exitCode: Int32 {
+            switch self {
+            case .note: 0
+            case .degraded: 1
+            case .down: 2
+            }
+        }
+
+        /// What siwatch is if no finding is worse.
+        var health: String { self == .note ? "healthy" : rawValue }
     }
 }
 
 extension [Finding] {
+    var worst: Finding.Severity { map(\.severity).max() ?? .note }
+
     /// A server that is away is the cause of several findings. The first names it.
     var sayingCauseOnce: [Finding] {
         let cause = first?.sentence.split(separator: ": ", maxSplits: 1).last ?? ""
@@ -64,26 +76,25 @@ extension [Finding] {
     }
 }
 
-/// Whether siwatch does its work, as the worst finding says.
-enum Health: String, Encodable, Comparable {
-    case healthy, degraded, down
+/// Lists findings one below the other, with conditions and loops around them.
+@resultBuilder
+enum FindingList {
+    static func buildExpression(_ finding: Finding?) -> [Finding] { finding.map { [$0] } ?? [] }
+    static func buildExpression(_ findings: [Finding]) -> [Finding] { findings }
+    static func buildBlock(_ parts: [Finding]...) -> [Finding] { parts.flatMap(\.self) }
+    static func buildOptional(_ part: [Finding]?) -> [Finding] { part ?? [] }
+    static func buildEither(first part: [Finding]) -> [Finding] { part }
+    static func buildEither(second part: [Finding]) -> [Finding] { part }
+    static func buildArray(_ parts: [[Finding]]) -> [Finding] { parts.flatMap(\.self) }
+}
 
-    static func < (left: Health, right: Health) -> Bool { left.exitCode < right.exitCode }
+/// What a document says in sum.
+struct Verdict: Encodable {
+    let health: String
+    let findings: [Finding]
 
     init(_ findings: [Finding]) {
-        switch findings.map(\.severity).max() {
-        case nil, .note: self = .healthy
-        case .degraded: self = .degraded
-        case .down: self = .down
-        }
-    }
-
-    /// Of `status` and `health`, as Nagios's plugins exit.
-    var exitCode: Int32 {
-        switch self {
-        case .healthy: 0
-        case .degraded: 1
-        case .down: 2
-        }
+        health = findings.worst.health
+        self.findings = findings
     }
 }

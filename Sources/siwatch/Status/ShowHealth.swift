@@ -23,10 +23,11 @@ struct ShowHealth: AsyncParsableCommand {
                 throw ExitCode(3)
             }
             try printOutput("down: no siwatch answers, and \(failure)")
-            throw ExitCode(Health.down.exitCode)
+            throw ExitCode(Finding.Severity.down.exitCode)
         }
-        let worst = said.findings.first { $0.severity > .note }?.sentence
-        try printOutput([said.health.rawValue, worst].compactMap(\.self).joined(separator: ": "))
-        if said.health != .healthy { throw ExitCode(said.health.exitCode) }
+        let worst = said.findings.worst
+        let sentence = said.findings.first { $0.severity > .note }?.sentence
+        try printOutput([worst.health, sentence].compactMap(\.self).joined(separator: ": "))
+        if worst > .note { throw ExitCode(worst.exitCode) }
     }
 }

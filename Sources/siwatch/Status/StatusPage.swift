@@ -8,7 +8,6 @@ import CredentialMonitor
 struct StatusPage {
     private let report: StatusReport
     private let rates: StatusRates?
-    private var now: Timestamp { report.at }
 
     init(_ report: StatusReport, rates: StatusRates? = nil) {
         self.report = report
@@ -17,9 +16,9 @@ struct StatusPage {
 
     var lines: [String] {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
-        if rates != nil { lines[0] += "  \(now.text)" }
+        if rates != nil { lines[0] += "  \(report.at.text)" }
         let findings = report.findings
-        lines += ["health: \(Health(findings).rawValue)"] + findings.flatMap(\.lines) + [""] + process
+        lines += ["health: \(findings.worst.health)"] + findings.flatMap(\.lines) + [""] + process
         lines += report.sqlite.map { ["SQLite \($0)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
         return lines + replicas + [""] + queues + [""] + apps + [""] + apple + quarantine
@@ -58,7 +57,7 @@ struct StatusPage {
         let head = "queue           waiting  the oldest for" + (rates == nil ? "" : "   settled/s")
         return [head]
             + report.queues.map { queue in
-                let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(age(queue.oldest).padded(to: 14))"
+                let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
                 return rates.map { line + $0.column(queue.queue) } ?? line
             }
     }
@@ -102,11 +101,6 @@ struct StatusPage {
         guard !report.quarantined.isEmpty else { return [] }
         let reasons = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         return ["", "in quarantine: " + reasons.map { "\($0.key.printable) \($0.value)" }.joined(separator: ", ")]
-    }
-
-    private func age(_ milliseconds: Int64?) -> String {
-        guard let time = milliseconds.map(Timestamp.init(milliseconds:)) else { return "–" }
-        return time > now ? "dated ahead" : time.duration(to: now).text
     }
 
     private func ago(_ time: Timestamp?) -> String { report.ago(time) }

@@ -8,11 +8,13 @@ import SQLiteStore
 
 /// What keeps backends from telling and hearing.
 extension StatusReport {
-    var ofBackends: [Finding] {
-        let bug = "backends that open the file have to set PRAGMA wal_autocheckpoint=0: SQLite \(sqlite ?? "") has the WAL-reset bug"
-        return (insertObstacle.map { [finding(ofInsertObstacle: $0)] } ?? [])
-            + (insertWeakness.map { [Finding(.degraded, $0, runbook: "siwatchbackendslockedout")] } ?? [])
-            + (hasWALResetBug ? [Finding(.note, bug)] : [])
+    @FindingList var ofBackends: [Finding] {
+        insertObstacle.map(finding(ofInsertObstacle:))
+        insertWeakness.map { Finding(.degraded, $0, runbook: "siwatchbackendslockedout") }
+        if hasWALResetBug {
+            let version = "SQLite \(sqlite ?? "")"
+            Finding(.note, "backends that open the file have to set PRAGMA wal_autocheckpoint=0: \(version) has the WAL-reset bug")
+        }
     }
 
     private func finding(ofInsertObstacle obstacle: String) -> Finding {
@@ -29,64 +31,48 @@ extension StatusReport {
     }
 
     /// Requests and sign-ins of a backend that errs, and may swallow what it is told.
-    var ofRefusals: [Finding] {
-        let requests = (daemon?.refusals ?? []).map { requests in
-            let (isUseless, share) = (requests.isDoorUseless, "\(requests.refused) of \(requests.asked) requests")
-            let client =
-                (requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)")
-                + (requests.operation.map { " (\($0))" } ?? " for paths that are none")
-            if requests.isAnswered {
-                let sentence = "the HTTP door answered \(share) \(client) within ten minutes that were hardly meant: \(requests.words)"
-                return Finding(.note, sentence)
-            }
-            let more = isUseless ? ", and has served none since its start" : ""
-            let last = "the last \(ago(requests.at)): \(requests.words)"
-            let sentence = "the HTTP door refused \(share) \(client) within ten minutes\(more), \(last)"
-            let runbook = isUseless ? "siwatchdooruseless" : "siwatchrequestsrefused"
-            return Finding(isUseless ? .down : .degraded, sentence, runbook: runbook)
+    @FindingList var ofRefusals: [Finding] {
+        (daemon?.refusals ?? []).map(finding(of:))
+        rejectedSignIns.map { signIns in
+            let words = GrantRejection(rawValue: signIns.reason).map { ": \($0.words)" } ?? ""
+            let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
+            let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
+            let isLost = signIns.reason == GrantRejection.answerLost.rawValue
+            return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchanswerslost" : "siwatchcodesrefused")
         }
-        return requests
-            + rejectedSignIns.map { signIns in
-                let words = GrantRejection(rawValue: signIns.reason).map { ": \($0.words)" } ?? ""
-                let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
-                let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
-                let isLost = signIns.reason == GrantRejection.answerLost.rawValue
-                return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchanswerslost" : "siwatchcodesrefused")
-            }
     }
 
-    var ofQueues: [Finding] {
-        var findings: [Finding] = []
+    private func finding(of requests: RefusedRequests) -> Finding {
+        let client = requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)"
+        let operation = requests.operation.map { "(\($0))" } ?? "for paths that are none"
+        let share = "\(requests.refused) of \(requests.asked) requests \(client) \(operation) within ten minutes"
+        if requests.isAnswered {
+            return Finding(.note, "the HTTP door answered \(share) that were hardly meant: \(requests.words)")
+        }
+        let last = "the last \(ago(requests.at)): \(requests.words)"
+        guard requests.isDoorUseless else {
+            return Finding(.degraded, "the HTTP door refused \(share), \(last)", runbook: "siwatchrequestsrefused")
+        }
+        let sentence = "the HTTP door refused \(share), and has served none since its start, \(last)"
+        return Finding(.down, sentence, runbook: "siwatchdooruseless")
+    }
+
+    @FindingList var ofQueues: [Finding] {
         if waitingGrants.codesEnding > 0 {
             let sentence = "\(waitingGrants.codesEnding.counted("code ends", "codes end")) within a minute, so people cannot sign in"
-            findings.append(Finding(.down, sentence, runbook: "siwatchcodesexpired"))
+            Finding(.down, sentence, runbook: "siwatchcodesexpired")
         }
-        let oldest = queues.first { $0.queue == "notification" }?.oldest.map(Timestamp.init(milliseconds:))
-        if let oldest, oldest < at.advanced(by: .minutes(-15)) {
-            findings.append(
-                Finding(.down, "the oldest notification waits for \(oldest.duration(to: at).text)", runbook: "siwatchnotificationswaiting")
-            )
+        if let oldest = queues.first(where: { $0.queue == "notification" })?.oldest.map(Timestamp.init(milliseconds:)),
+            oldest < at.advanced(by: .minutes(-15))
+        {
+            let sentence = "the oldest notification waits for \(oldest.duration(to: at).text)"
+            Finding(.down, sentence, runbook: "siwatchnotificationswaiting")
         }
-        findings += apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
-        findings += waitingGrants.reasons(at: at).map { Finding($0.isTrouble ? .degraded : .note, $0.text, runbook: $0.runbook) }
-        if let quarantine = signedInQuarantine {
-            findings.append(Finding(.note, quarantine, runbook: "siwatchsignednotificationsrejected"))
-        }
-        return findings + (foreignIDs.finding.map { [$0] } ?? []) + ofRevocations
-    }
-
-    /// That the way of Apple's notifications is closed, or that none has come for ten times as long as was usual.
-    var ofSilence: [Finding] {
-        let runbook = "siwatchnotificationssilent"
-        if let obstacle = daemon?.intakeObstacle {
-            let sentence = "what Apple posts does not arrive: \(obstacle)"
-            return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
-        }
-        guard let newest = newestNotification, let oldest = notifications.last, notifications.count > 9 else { return [] }
-        let usual = oldest.duration(to: newest) / (notifications.count - 1)
-        guard newest.duration(to: at) > max(.hours(24), usual * 10) else { return [] }
-        let sentence = "Apple's last notification came \(ago(newest)), where one each \(usual.text) was usual"
-        return [Finding(.degraded, sentence, runbook: runbook)]
+        apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
+        waitingGrants.findings(at: at)
+        signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchsignednotificationsrejected") }
+        foreignIDs.finding
+        ofRevocations
     }
 
     /// Notifications that Apple signed, and that siwatch did not believe for another reason.
@@ -121,54 +107,54 @@ extension StatusReport {
     }
 
     var ofDeliveries: [Finding] {
-        (daemon?.deliveries ?? []).flatMap { delivery -> [Finding] in
-            let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
-            var findings: [Finding] = []
-            if let outage = delivery.outage {
-                // A receiver that is restarted is no trouble.
-                let isLong = outage.since < at.advanced(by: .minutes(-15))
-                let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
-                let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
-                let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
-                findings.append(Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind"))
-            }
-            if let since = delivery.position?.stoppedAt {
-                let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
-                findings.append(Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind"))
-            }
-            if let waiting = delivery.position?.waiting, waiting > 0 {
-                let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
-                let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-                let runbook = isOld ? "siwatchdeliverywaiting" : nil
-                findings.append(Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: runbook))
-            }
-            if let dead = delivery.position?.dead, dead > 0 {
-                let sentence = "\(name) has not taken \(dead.counted("webhook")) for days, and gets them no more"
-                findings.append(Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead"))
-            }
-            return findings
+        (daemon?.deliveries ?? []).flatMap(findings(of:))
+    }
+
+    @FindingList private func findings(of delivery: DeliveryState) -> [Finding] {
+        let (name, replay) = (delivery.name.printable, "siwatch delivery replay \(delivery.name.shellQuoted.printable)")
+        if let outage = delivery.outage {
+            // A receiver that is restarted is no trouble.
+            let isLong = outage.since < at.advanced(by: .minutes(-15))
+            let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
+            let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
+            let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
+            Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind")
+        }
+        if let since = delivery.position?.stoppedAt {
+            let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
+            Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind")
+        }
+        if let waiting = delivery.position?.waiting, waiting > 0 {
+            let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
+            let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-1)) } ?? false
+            Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: isOld ? "siwatchdeliverywaiting" : nil)
+        }
+        if let dead = delivery.position?.dead, dead > 0 {
+            let sentence = "\(name) has not taken \(dead.counted("webhook")) for days, and gets them no more"
+            Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead")
         }
     }
 
-    private var ofRevocations: [Finding] {
+    @FindingList private var ofRevocations: [Finding] {
         let waiting = waitingRevocations
-        let share = "\(waiting.newestWithoutToken) of the last \(waiting.newest) requests to revoke"
-        let isVain = waiting.newestWithoutToken >= 5 && waiting.newestWithoutToken * 5 >= waiting.newest * 4
-        let vain = isVain ? [Finding(.note, "\(share) found no token: a request names the user by Apple's sub")] : []
-        guard waiting.requests > 0 else { return vain }
-        let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
-        var line = "\(requests), with \(waiting.tokens.counted("token")) at work"
-        if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: at).text)" }
-        let isOld = waiting.oldest.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-        var findings = [Finding(isOld ? .degraded : .note, line, runbook: isOld ? "siwatchrevocationsunproved" : nil)]
-        if waiting.stillAccepted > 0 {
-            let sentence = "Apple still accepts \(waiting.stillAccepted.counted("token")) that it was asked to revoke"
-            findings.append(Finding(.note, sentence, runbook: "siwatchrevocationsunproved"))
+        if waiting.requests > 0 {
+            let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
+            let oldest = waiting.oldest.map { ", the oldest for \($0.duration(to: at).text)" } ?? ""
+            let sentence = "\(requests), with \(waiting.tokens.counted("token")) at work\(oldest)"
+            let isOld = waiting.oldest.map { $0 < at.advanced(by: .hours(-1)) } ?? false
+            Finding(isOld ? .degraded : .note, sentence, runbook: isOld ? "siwatchrevocationsunproved" : nil)
+            if waiting.stillAccepted > 0 {
+                let sentence = "Apple still accepts \(waiting.stillAccepted.counted("token")) that it was asked to revoke"
+                Finding(.note, sentence, runbook: "siwatchrevocationsunproved")
+            }
+            if waiting.unbelieved > 0 {
+                let tokens = waiting.unbelieved.counted("token")
+                Finding(.note, "Apple rejected \(tokens) before the revocation, which is not believed yet")
+            }
         }
-        if waiting.unbelieved > 0 {
-            let sentence = "Apple rejected \(waiting.unbelieved.counted("token")) before the revocation, which is not believed yet"
-            findings.append(Finding(.note, sentence))
+        if waiting.newestWithoutToken >= 5, waiting.newestWithoutToken * 5 >= waiting.newest * 4 {
+            let share = "\(waiting.newestWithoutToken) of the last \(waiting.newest) requests to revoke"
+            Finding(.note, "\(share) found no token: a request names the user by Apple's sub")
         }
-        return findings + vain
     }
 }

@@ -5,12 +5,9 @@ import CredentialCore
 
 /// What `status` and `health` say: the daemon's own words, else the tables'.
 struct StatusSaid {
-    var health: Health
     /// The worst first.
     var findings: [Finding]
-    /// For people.
     var text: String
-    /// For programs.
     var json: String
 
     /// - Throws: `CommandFailure` if nobody can be asked.
@@ -24,7 +21,6 @@ struct StatusSaid {
                 throw error
             }
             self.init(answer)
-            health = max(health, .degraded)
             findings += error.messages.map { Finding(.degraded, $0) }
             text += "\nthe configuration file cannot be used as it stands now:" + error.messages.map { "\n    \($0)" }.joined()
             return
@@ -70,7 +66,6 @@ struct StatusSaid {
     }
 
     private init(_ answer: DaemonAnswer) {
-        health = Health(rawValue: answer.head.health) ?? .down
         findings = answer.head.findings
         (text, json) = (answer.text, answer.json)
         while text.hasSuffix("\n") { text.removeLast() }
@@ -83,20 +78,13 @@ struct StatusSaid {
         // siwatch cannot start before the database answers.
         findings = sentences.map { Finding(.down, $0, runbook: "siwatchstoreerrors") }
         findings.append(silence ?? Finding(.down, "no siwatch answers on this host", runbook: "siwatchdown"))
-        health = .down
-        text = (["health: \(health.rawValue)"] + findings.flatMap(\.lines)).joined(separator: "\n")
-        json = try siwatch.json(of: Unanswered(health: health, findings: findings))
+        text = (["health: \(findings.worst.health)"] + findings.flatMap(\.lines)).joined(separator: "\n")
+        json = try siwatch.json(of: Verdict(findings))
     }
 
     private init(_ report: StatusReport) throws {
         findings = report.findings
-        health = Health(findings)
         text = StatusPage(report).lines.joined(separator: "\n")
         json = try siwatch.json(of: StatusDocument(report: report))
-    }
-
-    private struct Unanswered: Encodable {
-        var health: Health
-        var findings: [Finding]
     }
 }

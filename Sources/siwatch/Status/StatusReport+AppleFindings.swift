@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+/// What Apple refuses, and what nobody hears of it.
+extension StatusReport {
+    @FindingList var ofApple: [Finding] {
+        ofClock
+        refusedClients.map { client in
+            Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
+        }
+        ofTrials
+        // People wait at the sign-in page for these codes.
+        let isWaitedFor = waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
+        (daemon?.absences ?? []).map { absence in
+            let kinds = absence.kinds.map(\.printable).joined(separator: ", ")
+            let sentence = "\(absence.app.printable): Apple gives no usable answer since \(absence.since.text)"
+            let requests = absence.failures.counted("request")
+            return Finding(isWaitedFor ? .down : .degraded, "\(sentence): \(kinds), \(requests)", runbook: "siwatchappleerrors")
+        }
+        apps.compactMap { app in
+            app.pausedAt.map { at in
+                let remedy = "siwatch resume \(app.app.shellQuoted.printable)"
+                let sentence = "\(app.app.printable): an operator has paused it since \(at.text)"
+                return Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchapppaused")
+            }
+        }
+        unprovenClients.map { client in
+            let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
+            let tokens = "no token of \(client.clientID.printable) within an interval (\(last))"
+            let severity = client.validAt == nil ? Finding.Severity.note : .degraded
+            return Finding(severity, "Apple has accepted \(tokens): its rejections wait", runbook: "siwatchnothingaccepted")
+        }
+        ofSigningKeys
+        ofSilence
+        ofChecks
+    }
+
+    @FindingList private var ofClock: [Finding] {
+        if let skew = daemon?.appleClockSkew, abs(skew) > 30_000 {
+            Finding(.degraded, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew")
+        } else if daemon?.isClockHeld == true {
+            Finding(.note, "nothing is deleted by age, because Apple has not confirmed the clock", runbook: "siwatchclockskew")
+        }
+    }
+
+    /// - Parameter skew: how far Apple's clock is ahead, in milliseconds.
+    static func sentence(skew: Int64) -> String {
+        let seconds = Double(abs(skew) / 100) / 10
+        return "the clock that siwatch goes by is \(seconds) s \(skew > 0 ? "behind" : "ahead of") Apple's"
+    }
+
+    /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
+    private var ofTrials: [Finding] {
+        (daemon?.keyTrials ?? []).filter { $0.verdict == .refused }.compactMap { trial in
+            guard !refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
+            // The question is new after each start, and each client is checked once a day.
+            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since.advanced(by: .hours(-25))
+            let more = isContradicted ? ", and has accepted a token of it within a day" : ""
+            let severity = isContradicted ? Finding.Severity.note : .degraded
+            return Finding(severity, trial.sentence + more, remedy: KeyTrial.remedy, runbook: "siwatchapppaused")
+        }
+    }
+
+    @FindingList private var ofSigningKeys: [Finding] {
+        // Those of the tables may be older than what the process has fetched since its start.
+        let isNew = daemon.map { daemon in daemon.tablesReadAt.map { $0 < daemon.startedAt.advanced(by: .seconds(10)) } ?? true } ?? false
+        if signingKeys == 0, isRunning, !isNew {
+            let sentence = "siwatch knows none of Apple's keys, so notifications and codes wait"
+            Finding(.down, sentence, runbook: "siwatchsigningkeysmissing")
+        } else if let fetchedAt = signingKeysFetchedAt, isRunning, fetchedAt < at.advanced(by: .hours(-6)) {
+            Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: "siwatchsigningkeysstale")
+        }
+        if let last = daemon?.keysDisbelievedAt, last > at.advanced(by: .days(-1)) {
+            let sentence = "somebody wrote signing keys into the database, which siwatch did not believe and deleted, the last \(ago(last))"
+            Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted")
+        }
+    }
+
+    /// That the way of Apple's notifications is closed, or that none has come for ten times as long as was usual.
+    private var ofSilence: [Finding] {
+        let runbook = "siwatchnotificationssilent"
+        if let obstacle = daemon?.intakeObstacle {
+            let sentence = "what Apple posts does not arrive: \(obstacle)"
+            return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
+        }
+        guard let newest = newestNotification, let oldest = notifications.last, notifications.count > 9 else { return [] }
+        let usual = oldest.duration(to: newest) / (notifications.count - 1)
+        guard newest.duration(to: at) > max(.hours(24), usual * 10) else { return [] }
+        let sentence = "Apple's last notification came \(ago(newest)), where one each \(usual.text) was usual"
+        return [Finding(.degraded, sentence, runbook: runbook)]
+    }
+
+    private var ofChecks: [Finding] {
+        (daemon?.checks ?? []).flatMap(findings(of:))
+    }
+
+    @FindingList private func findings(of checks: AppChecks) -> [Finding] {
+        let app = checks.app.printable
+        let isKnown = breakers.contains { $0.app == checks.app && ($0.isOpen || isGreater($0.mutedUntil, than: at)) }
+        if checks.isMassRejection, !isKnown {
+            let sentence = "\(app): Apple rejected \(checks.rejected) of \(checks.answered) tokens within an hour"
+            let remedy = "siwatch pause \(checks.app.shellQuoted.printable), unless an import explains it"
+            Finding(.down, sentence, remedy: remedy, runbook: "siwatchmassrejection")
+        }
+        if checks.isThrottled {
+            let sentence = "\(app): Apple answered 429 to \(checks.throttled) of \(checks.asked) checks within three hours"
+            Finding(.degraded, sentence, runbook: "siwatchthrottled")
+        }
+    }
+
+    @FindingList var ofRejections: [Finding] {
+        breakers.filter(\.isOpen).map { Finding(.degraded, "breaker \($0.text)", runbook: "siwatchbreakeropen") }
+        apps.flatMap(rejections(of:))
+    }
+
+    @FindingList private func rejections(of app: AppStatus) -> [Finding] {
+        let name = app.app.printable
+        let list = "siwatch unverified --app \(app.app.shellQuoted.printable) lists them"
+        if let pending = app.rejections?.pending, pending > 0 {
+            let sentence = "\(name): \(pending.counted("rejection waits", "rejections wait")) to be believed"
+            Finding(.note, sentence, runbook: "siwatchrejectionspending")
+        }
+        if let rejections = app.rejections, rejections.withoutNotification > 0 {
+            let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
+            let share = "\(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %)"
+            let sentence = "\(name): \(share) came without a notification; is the endpoint registered at Apple?"
+            Finding(.note, sentence, runbook: "siwatchnotificationsmissed")
+        }
+        if app.neverAccepted > 0 {
+            let sentence = "\(name): Apple rejects \(app.neverAccepted.counted("token")) that it has never accepted; \(list)"
+            Finding(.note, sentence, runbook: "siwatchtokensneveraccepted")
+        }
+        if app.foreignTokens > 0 {
+            let tokens = app.foreignTokens.counted("token as that of another user", "tokens as those of other users")
+            Finding(.note, "\(name): Apple accepts \(tokens); \(list)")
+        }
+        if app.unproven > 0 {
+            // Few users come back, and an app without tokens proves none of them.
+            let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && provingApps.contains(app.app)
+            let percent = app.unproven * 100 / max(app.ended, 1)
+            let back = "\(app.unproven) (\(percent) %) signed in again, and no token proves it"
+            let sentence = "\(name): Apple has ended the sign-ins of \(app.ended.counted("user")); \(back)"
+            let remedy = "look who may tell sign-ins, and let backends tell each with its code or token"
+            Finding(isMuch ? .degraded : .note, sentence, remedy: remedy)
+        }
+        let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
+        if let unverified = unverified[app.app], unverified > 4, unverified > authorized / 20 {
+            let sentence = "\(name): Apple has given no good answer about \(unverified) credentials for three intervals"
+            Finding(.degraded, sentence, runbook: "siwatchcredentialsunverified")
+        }
+        if let overdue = overdue[app.app], overdue > 0, app.pausedAt == nil {
+            let more = overdue == mostOverdueCounted ? " or more" : ""
+            let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
+            // A moment's backlog of a small app is no trouble.
+            let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)
+            Finding(isMuch ? .degraded : .note, sentence, runbook: "siwatchvalidationoverdue")
+        }
+    }
+}
