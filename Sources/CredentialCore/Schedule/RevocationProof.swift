@@ -6,9 +6,9 @@
 /// Apple answers 200 to nearly any revocation, so that answer proves nothing. The proof needs three answers to one team under one key:
 /// Apple accepts the token, is asked to revoke it, and no longer accepts it. Each answer is stored, so that after a crash the next question
 /// follows from the stored ones.
-package struct RevocationProof: Sendable, Equatable {
-    package struct Answer: Sendable, Equatable {
-        package enum Word: String, Sendable, CaseIterable {
+package struct RevocationProof: Sendable, Equatable, Encodable {
+    package struct Answer: Sendable, Equatable, Encodable {
+        package enum Word: String, Sendable, CaseIterable, Encodable {
             /// A 200 to a refresh.
             case accepted
             /// A 200 to a revocation.
@@ -24,6 +24,8 @@ package struct RevocationProof: Sendable, Equatable {
         package var askedAt: Timestamp
         /// Apple's clock in the answer, cut off to the second.
         package var date: Timestamp?
+
+        private enum CodingKeys: String, CodingKey { case word = "answer", askedAt, date }
 
         package init(_ word: Word, askedAt: Timestamp, date: Timestamp?) {
             self.word = word
@@ -43,6 +45,8 @@ package struct RevocationProof: Sendable, Equatable {
     package var rounds = 0
     /// How often in a row Apple did not answer.
     package var failures = 0
+
+    private enum CodingKeys: CodingKey { case before, revocation, after }
 
     package init() {}
 

@@ -44,13 +44,12 @@ extension Breaker {
 
         func run() async throws {
             let tokens = try await options.readConfiguration().withStore { store in
-                let apps = try await store.apps().map(\.app)
-                guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .confirmRejections(app: app)) }
+                try await store.demand(app)
                 return try await Unverified.pages {
                     try await store.doubtedTokens(of: app, after: $0?.credential, upTo: Unverified.pageLength)
                 }
             }
-            let table = Unverified.table("rejected", tokens.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
+            let table = Unverified.table("rejected", tokens)
             try output.print(Report(app: app, tokens: tokens), tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table)
         }
 

@@ -47,7 +47,7 @@ struct Explain: AsyncParsableCommand {
         if let client { history = history.limited(toClient: client) }
         guard !history.isEmpty else { return nil }
         if !withMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
-        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), under: configuration, at: now)
+        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), watching: configuration.clientIDs, at: now)
     }
 
     /// The user's name in logs. Nil if the sealing key cannot be read.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import BackendAPI
 import CredentialCore
 
 /// The report of `siwatch explain` on a user.
@@ -21,15 +20,15 @@ struct Explanation: Encodable {
     /// The newest rows of each log and queue that are shown; of revocations all are. A backend can insert millions for one user.
     static let mostRows = 1_000
 
-    init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
+    init(of userID: String, _ history: UserHistory, pseudonym: String?, watching clients: Set<String>, at now: Timestamp) {
         self.userID = userID
         self.history = history
         self.now = now
         user = pseudonym
-        waiting = history.waiting.map { WaitingRow($0, under: configuration, history.refusals, at: now) }
-        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, history.refusals, at: now) }
-        watched = configuration.clientIDs
-        conclusions = history.conclusions(watching: watched, at: now)
+        watched = clients
+        waiting = history.waiting.map { WaitingRow($0, watching: clients, history.refusals, at: now) }
+        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, watching: clients, history.refusals, at: now) }
+        conclusions = history.conclusions(watching: clients, at: now)
         if let unbelieved { conclusions.append("\(unbelieved.sentence): \(unbelieved.remedy)") }
     }
 
@@ -59,13 +58,13 @@ struct Explanation: Encodable {
         try container.encode(history.credentials, forKey: .credentials)
         try container.encode(history.grants, forKey: .grants)
         try container.encode(history.notifications, forKey: .notifications)
-        try container.encode(history.revocations.map(RevocationReport.Receipt.init), forKey: .revocations)
+        try container.encode(history.revocations, forKey: .revocations)
         try container.encode(history.changes, forKey: .changes)
         try container.encode(waiting, forKey: .waiting)
         try container.encode(tokens, forKey: .tokensBeingRevoked)
         try container.encode(history.quarantined.map { QuarantineReport($0) }, forKey: .quarantined)
         // Refusals of the user's clients, by client.
-        let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.clientID))
+        let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.token.clientID))
         try container.encode(history.refusals.filter { clients.contains($0.key) }, forKey: .refusals)
     }
 
@@ -79,10 +78,12 @@ struct Explanation: Encodable {
         }
         lines.append("")
         if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue; of revocations all") }
-        lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
+        lines += history.lines(waiting)
         lines.append("")
         lines += history.credentials.map { $0.text(history.refusals[$0.clientID], isWatched: watched.contains($0.clientID), at: now) }
-        lines += tokens.map { "the token of \($0.tokenGrantedAt.text) at \($0.clientID.printable) is being revoked: \($0.words)" }
+        lines += tokens.map {
+            "the token of \($0.token.tokenGrantedAt.text) at \($0.token.clientID.printable) is being revoked: \($0.words)"
+        }
         for user in history.users {
             guard let pausedAt = user.pausedAt else { continue }
             lines.append("the checks and revocations of \(user.app.printable) are paused since \(pausedAt.text)")
@@ -93,25 +94,7 @@ struct Explanation: Encodable {
     }
 }
 
-/// One line of a history.
-private struct Entry {
-    /// When it became true at Apple.
-    var at: Timestamp
-    /// Orders entries of the same time, so that a cause comes before its effect.
-    var rank: Int
-    var kind: String
-    var text: String
-}
-
 extension UserHistory {
-    fileprivate func entries(_ waiting: [WaitingRow]) -> [Entry] {
-        let all =
-            grants.map(\.entry) + waiting.map(\.entry) + notifications.map(\.entry) + revocations.map(\.entry) + changes.map(\.entry)
-            + credentials.flatMap(\.answers)
-        return all.enumerated().sorted { ($0.element.at, $0.element.rank, $0.offset) < ($1.element.at, $1.element.rank, $1.offset) }
-            .map(\.element)
-    }
-
     fileprivate func conclusions(watching clients: Set<String>, at now: Timestamp) -> [String] {
         if users.isEmpty {
             return waiting.isEmpty
@@ -167,74 +150,7 @@ extension UserHistory {
     }
 }
 
-extension UserHistory.LoggedGrant {
-    fileprivate var entry: Entry {
-        let more = detail.map { ": \($0.printable)" } ?? ""
-        let words = reason.flatMap(GrantRejection.init).map { ", \($0.words)" } ?? ""
-        let why = reason.map { " (\($0.printable)\(words)\(more))" } ?? ""
-        return Entry(
-            at: grantedAt,
-            rank: 0,
-            kind: "sign-in",
-            text: "\(clientID.printable): \(outcome.printable)\(why), settled \(settledAt.text)"
-        )
-    }
-}
-
-extension WaitingRow {
-    fileprivate var entry: Entry {
-        Entry(at: row.at, rank: 0, kind: row.queue == "grant" ? "sign-in" : "revocation", text: "\(row.clientID.printable): \(text)")
-    }
-}
-
-extension UserHistory.LoggedNotification {
-    fileprivate var entry: Entry {
-        var text = "\(type.printable), jti \(jti.printable), \(clientID.printable): \(outcome.printable), "
-        text += "received \(receivedAt.text), settled \(settledAt.text)"
-        if let payload { text += "\n    \(payload.printable)" }
-        return Entry(at: occurredAt, rank: 1, kind: "notification", text: text)
-    }
-}
-
-extension RevocationReceipt {
-    fileprivate var entry: Entry {
-        let why = reason.map { " (\($0.printable))" } ?? ""
-        return Entry(
-            at: requestedAt,
-            rank: 1,
-            kind: "revocation",
-            text: "\(clientID.printable): \(outcome.printable)\(why), \(words), settled \(settledAt.text)"
-        )
-    }
-}
-
-extension UserHistory.LoggedChange {
-    fileprivate var entry: Entry {
-        let what: String
-        if let toState {
-            what = "\(fromState?.printable ?? "nothing") → \(toState.printable) (\(reason?.printable ?? ""))"
-        } else {
-            what = "e-mail \(email?.printable ?? "none")" + (emailForwarding.map { ", forwarding \($0.printable)" } ?? "")
-        }
-        let source = source.printable + (notificationJTI.map { " \($0.printable)" } ?? "")
-        return Entry(
-            at: occurredAt,
-            rank: 3,
-            kind: "change",
-            text: "\(clientID.printable): \(what), by \(source), recorded \(recordedAt.text)"
-        )
-    }
-}
-
 extension UserHistory.HeldCredential {
-    /// What Apple last said of the token.
-    fileprivate var answers: [Entry] {
-        let answers = [(verifiedAt, "the token is good"), (rejectedAt, "the token is rejected (invalid_grant)")]
-        return answers.compactMap { at, what in
-            at.map { Entry(at: $0, rank: 2, kind: "answer", text: "\(clientID.printable): \(what)") }
-        }
-    }
-
     /// What follows from Apple's last answer.
     private var meaning: String? {
         switch answer.flatMap(TokenAnswer.init) {

@@ -28,7 +28,8 @@ struct Export: AsyncParsableCommand {
             let place = app.map { " in \($0.printable)" } ?? ""
             throw CommandFailure.failed("nothing is known of the user \(user.printable)\(place)")
         }
-        try printJSON(PersonalReport(user: user, app: app, exportedAt: now.text, tables: data))
+        let tables = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.rows) })
+        try printJSON(PersonalReport(user: user, app: app, exportedAt: now.text, tables: tables))
     }
 }
 
@@ -37,8 +38,7 @@ extension CredentialReader {
     func personalData(of user: String, in app: String?) async throws -> PersonalData {
         var clientIDs: [String]?
         if let app {
-            let apps = try await apps().map(\.app)
-            guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
+            try await demand(app)
             clientIDs = try await clients().filter { $0.app == app }.map(\.clientID)
         }
         let mention = UserMention(of: user, at: clientIDs)
@@ -51,28 +51,19 @@ private struct PersonalReport: Encodable {
     var user: String
     var app: String?
     var exportedAt: String
-    var tables: [String: [[String: Cell]]]
+    var tables: [String: [[String: PersonalData.Value]]]
+}
 
-    init(user: String, app: String?, exportedAt: String, tables data: PersonalData) {
-        self.user = user
-        self.app = app
-        self.exportedAt = exportedAt
-        tables = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.rows.map { $0.mapValues(Cell.init) }) })
-    }
-
-    struct Cell: Encodable {
-        let value: PersonalData.Value
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch value {
-            case .absent: try container.encodeNil()
-            case .integer(let number): try container.encode(number)
-            case .flag(let flag): try container.encode(flag)
-            case .text(let text): try container.encode(text)
-            case .time(let time): try container.encode(time.text)
-            case .held: try container.encode("held")
-            }
+extension PersonalData.Value: Encodable {
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .absent: try container.encodeNil()
+        case .integer(let number): try container.encode(number)
+        case .flag(let flag): try container.encode(flag)
+        case .text(let text): try container.encode(text)
+        case .time(let time): try container.encode(time.text)
+        case .held: try container.encode("held")
         }
     }
 }

@@ -24,10 +24,7 @@ struct Receipt: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         var (revocations, now) = try await configuration.withStore { store in
-            if let app {
-                let apps = try await store.apps().map(\.app)
-                guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
-            }
+            if let app { try await store.demand(app) }
             var revocations = try await store.revocations(of: user)
             // The receipts of a forgotten user stand under a pseudonym, which takes the sealing key.
             if let pseudonym = try? configuration.sealer(of: store).pseudonym(of: user) {
@@ -44,7 +41,7 @@ struct Receipt: AsyncParsableCommand {
             let place = app.map { " in \($0.printable)" } ?? ""
             throw CommandFailure.failed("no request to revoke is known of the user \(user.printable)\(place)")
         }
-        let report = RevocationReport(of: user, revocations, under: configuration, at: now)
+        let report = RevocationReport(of: user, revocations, watching: configuration.clientIDs, at: now)
         try output.print(report, report.text)
     }
 }

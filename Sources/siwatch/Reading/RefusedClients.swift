@@ -3,14 +3,6 @@
 
 import CredentialCore
 
-extension CredentialReader {
-    /// The configured clients that Apple refuses. siwatch no longer asks for other clients.
-    func refusedClients(of configuration: Configuration, at now: Timestamp) async throws -> [RefusedClient] {
-        let configured = configuration.clientIDs
-        return try await refusedClients(at: now, upTo: RefusedClient.mostCounted).filter { configured.contains($0.clientID) }
-    }
-}
-
 extension RefusedClient {
     /// The limit for each kind of work.
     static let mostCounted = 10_000

@@ -6,143 +6,101 @@ import CredentialCore
 /// The report of `siwatch receipt` on a user. It holds no token.
 struct RevocationReport: Encodable {
     var userID: String
-    var receipts: [Receipt]
+    var receipts: [RevocationReceipt]
     /// Requests that are still in their queue.
     var waiting: [Request]
 
-    init(of userID: String, _ revocations: UserRevocations, under configuration: Configuration, at now: Timestamp) {
+    init(of userID: String, _ revocations: UserRevocations, watching clients: Set<String>, at now: Timestamp) {
         self.userID = userID
-        receipts = revocations.receipts.map(Receipt.init)
+        receipts = revocations.receipts
         waiting = revocations.waiting.map { row in
             let tokens = revocations.tokens.filter { $0.request == row.id }
             return Request(
-                WaitingRow(row, under: configuration, revocations.refusals, at: now),
-                tokens.map { TokenAtWork($0, under: configuration, revocations.refusals, at: now) }
+                waiting: WaitingRow(row, watching: clients, revocations.refusals, at: now),
+                tokens: tokens.map { TokenAtWork($0, watching: clients, revocations.refusals, at: now) }
             )
         }
     }
 
+    struct Request: Encodable {
+        var waiting: WaitingRow
+        var tokens: [TokenAtWork]
+
+        private enum CodingKeys: CodingKey {
+            case request, app, clientID, requestedAt, openedAt, reason, words, tokens
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(waiting.row.id, forKey: .request)
+            try container.encodeIfPresent(waiting.row.app, forKey: .app)
+            try container.encode(waiting.row.clientID, forKey: .clientID)
+            try container.encode(waiting.row.at, forKey: .requestedAt)
+            try container.encodeIfPresent(waiting.row.openedAt, forKey: .openedAt)
+            try container.encode(waiting.reason, forKey: .reason)
+            try container.encode(waiting.text, forKey: .words)
+            try container.encode(tokens, forKey: .tokens)
+        }
+    }
+
     var text: String {
+        func head(_ request: Int64, _ requestedAt: Timestamp, _ app: String?) -> [String] {
+            ["", "request \(request), made at \(requestedAt.text)" + (app.map { ", in \($0.printable)" } ?? "")]
+        }
         var lines = ["user \(userID.printable)"]
         for (number, receipt) in receipts.enumerated() {
             if number == 0 || receipts[number - 1].request != receipt.request {
-                lines += ["", "request \(receipt.request), made at \(receipt.requestedAt.text)" + inApp(receipt.app)]
+                lines += head(receipt.request, receipt.requestedAt, receipt.app)
             }
             lines += receipt.lines
         }
         for request in waiting {
-            if !receipts.contains(where: { $0.request == request.request }) {
-                lines += ["", "request \(request.request), made at \(request.requestedAt.text)" + inApp(request.app)]
+            let row = request.waiting.row
+            if !receipts.contains(where: { $0.request == row.id }) { lines += head(row.id, row.at, row.app) }
+            lines.append("  \(row.clientID.printable): \(request.waiting.text)")
+            lines += request.tokens.map { work in
+                "  \(work.token.clientID.printable): the token of the sign-in of \(work.token.tokenGrantedAt.text): \(work.words)"
             }
-            lines.append("  \(request.clientID.printable): \(request.words)")
-            lines += request.tokens.map { "  \($0.clientID.printable): the token of the sign-in of \($0.tokenGrantedAt.text): \($0.words)" }
         }
         return lines.joined(separator: "\n")
     }
-
-    private func inApp(_ app: String?) -> String { app.map { ", in \($0.printable)" } ?? "" }
 }
 
-extension RevocationReport {
-    /// The proof for one token, or the end of a request without tokens.
-    struct Receipt: Encodable {
-        var id: Int64
-        var request: Int64
-        var app: String?
-        var clientID: String
-        var requestedAt: Timestamp
-        var tokenGrantedAt: Timestamp?
-        var keyID: String?
-        /// Apple's answer to the first refresh.
-        var before: Answer?
-        var revocation: Answer?
-        /// Apple's answer to the last refresh.
-        var after: Answer?
-        var settledAt: Timestamp
-        var outcome: String
-        var reason: String?
-        /// The outcome, for people.
-        var words: String
-
-        init(_ receipt: RevocationReceipt) {
-            id = receipt.id
-            request = receipt.request
-            app = receipt.app
-            clientID = receipt.clientID
-            requestedAt = receipt.requestedAt
-            tokenGrantedAt = receipt.tokenGrantedAt
-            keyID = receipt.proof.keyID
-            before = receipt.proof.before.map(Answer.init)
-            revocation = receipt.proof.revocation.map(Answer.init)
-            after = receipt.proof.after.map(Answer.init)
-            settledAt = receipt.settledAt
-            outcome = receipt.outcome
-            reason = receipt.reason
-            words = receipt.words
-        }
-
-        fileprivate var lines: [String] {
-            let token = tokenGrantedAt.map { ", the token of the sign-in of \($0.text)" } ?? ""
-            var lines = ["  \(clientID.printable)\(token)", "    \(outcome.printable): \(words)"]
-            if let keyID { lines.append("    signed for with the key \(keyID.printable)") }
-            let answers = [("is it accepted?", before), ("revoke it", revocation), ("is it accepted still?", after)]
-            for case (let question, let answer?) in answers {
-                let date = answer.date.map { ", dated \($0.text) by Apple" } ?? ""
-                lines.append("    \(answer.askedAt.text)  \(question.padded(to: 22)) \(answer.words)\(date)")
-            }
-            return lines + ["    \(settledAt.text)  settled"]
-        }
+extension RevocationReceipt: Encodable {
+    private enum CodingKeys: CodingKey {
+        case id, request, app, clientID, requestedAt, tokenGrantedAt, keyID, settledAt, outcome, reason, words
     }
 
-    struct Answer: Encodable {
-        /// When Apple was asked, by siwatch's clock.
-        var askedAt: Timestamp
-        /// Apple's clock in the answer, to the second.
-        var date: Timestamp?
-        var answer: String
-
-        init(_ answer: RevocationProof.Answer) {
-            askedAt = answer.askedAt
-            date = answer.date
-            self.answer = answer.word.rawValue
-        }
-
-        fileprivate var words: String {
-            switch RevocationProof.Answer.Word(rawValue: answer) {
-            case .accepted: "200, accepted"
-            case .revoked: "200"
-            case .unheard: "no answer came"
-            case .rejected, nil: answer
-            }
-        }
+    /// The answers stand beside the rest.
+    package func encode(to encoder: any Encoder) throws {
+        try proof.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(id, forKey: .id)
+        try container.encode(request, forKey: .request)
+        try container.encodeIfPresent(app, forKey: .app)
+        try container.encode(clientID, forKey: .clientID)
+        try container.encode(requestedAt, forKey: .requestedAt)
+        try container.encodeIfPresent(tokenGrantedAt, forKey: .tokenGrantedAt)
+        try container.encodeIfPresent(proof.keyID, forKey: .keyID)
+        try container.encode(settledAt, forKey: .settledAt)
+        try container.encode(outcome, forKey: .outcome)
+        try container.encodeIfPresent(reason, forKey: .reason)
+        try container.encode(words, forKey: .words)
     }
 
-    struct Request: Encodable {
-        var request: Int64
-        var app: String?
-        var clientID: String
-        var requestedAt: Timestamp
-        /// When work on its tokens began.
-        var openedAt: Timestamp?
-        var reason: WaitingRow.Reason
-        /// What the request waits for, for people.
-        var words: String
-        var tokens: [TokenAtWork]
-
-        init(_ waiting: WaitingRow, _ tokens: [TokenAtWork]) {
-            request = waiting.row.id
-            app = waiting.row.app
-            clientID = waiting.row.clientID
-            requestedAt = waiting.row.at
-            openedAt = waiting.row.openedAt
-            reason = waiting.reason
-            words = waiting.text
-            self.tokens = tokens
+    fileprivate var lines: [String] {
+        let token = tokenGrantedAt.map { ", the token of the sign-in of \($0.text)" } ?? ""
+        var lines = ["  \(clientID.printable)\(token)", "    \(outcome.printable): \(words)"]
+        if let keyID = proof.keyID { lines.append("    signed for with the key \(keyID.printable)") }
+        let answers = [("is it accepted?", proof.before), ("revoke it", proof.revocation), ("is it accepted still?", proof.after)]
+        for case (let question, let answer?) in answers {
+            let date = answer.date.map { ", dated \($0.text) by Apple" } ?? ""
+            lines.append("    \(answer.askedAt.text)  \(question.padded(to: 22)) \(answer.words)\(date)")
         }
+        return lines + ["    \(settledAt.text)  settled"]
     }
-}
 
-extension RevocationReceipt {
+    /// The outcome, for people.
     var words: String {
         switch RevocationOutcome(rawValue: outcome) {
         case .proved where proof.revocation?.word == .unheard:
@@ -173,6 +131,17 @@ extension RevocationReceipt {
         case .otherTeam:
             "Apple had accepted the token from another team and rejects it to this one, so whether it is dead could not be found out"
         case nil: reason?.printable ?? ""
+        }
+    }
+}
+
+extension RevocationProof.Answer {
+    fileprivate var words: String {
+        switch word {
+        case .accepted: "200, accepted"
+        case .revoked: "200"
+        case .unheard: "no answer came"
+        case .rejected: word.rawValue
         }
     }
 }

@@ -5,40 +5,37 @@ import CredentialCore
 
 /// A token that is being revoked: how far its proof is, and what it waits for.
 struct TokenAtWork: Encodable {
-    var clientID: String
-    var tokenGrantedAt: Timestamp
-    var before: RevocationReport.Answer?
-    var revocation: RevocationReport.Answer?
-    var after: RevocationReport.Answer?
-    /// How often Apple was asked to revoke the token and still accepted it.
-    var rounds: Int
-    /// Questions in a row without an answer.
-    var failures: Int
-    var dueAt: Timestamp
+    var token: TokenBeingRevoked
     /// Set if Apple refuses the client of the token.
     var refusal: ClientRefusal?
     /// How far the proof is, for people.
     var words: String
 
-    /// - Parameter refusals: the refusals of all clients that Apple refuses.
-    init(
-        _ token: TokenBeingRevoked,
-        under configuration: Configuration,
-        _ refusals: [String: ClientRefusal],
-        at now: Timestamp
-    ) {
-        clientID = token.clientID
-        tokenGrantedAt = token.tokenGrantedAt
-        before = token.proof.before.map(RevocationReport.Answer.init)
-        revocation = token.proof.revocation.map(RevocationReport.Answer.init)
-        after = token.proof.after.map(RevocationReport.Answer.init)
-        rounds = token.proof.rounds
-        failures = token.proof.failures
-        dueAt = token.dueAt
+    /// - Parameters:
+    ///   - clients: those of the configuration.
+    ///   - refusals: the refusals of all clients that Apple refuses.
+    init(_ token: TokenBeingRevoked, watching clients: Set<String>, _ refusals: [String: ClientRefusal], at now: Timestamp) {
+        self.token = token
         refusal = refusals[token.clientID]
-        let isConfigured = configuration.apps.contains { $0.clientIDs.contains(token.clientID) }
+        let isConfigured = clients.contains(token.clientID)
         let next = isConfigured ? token.next(refusal, at: now) : "which waits for an app of the configuration to name its client"
         words = "\(token.proof.words); \(next)"
+    }
+
+    private enum CodingKeys: CodingKey {
+        case clientID, tokenGrantedAt, rounds, failures, dueAt, refusal, words
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try token.proof.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(token.clientID, forKey: .clientID)
+        try container.encode(token.tokenGrantedAt, forKey: .tokenGrantedAt)
+        try container.encode(token.proof.rounds, forKey: .rounds)
+        try container.encode(token.proof.failures, forKey: .failures)
+        try container.encode(token.dueAt, forKey: .dueAt)
+        try container.encodeIfPresent(refusal, forKey: .refusal)
+        try container.encode(words, forKey: .words)
     }
 }
 

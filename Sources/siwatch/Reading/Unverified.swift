@@ -21,16 +21,13 @@ struct Unverified: AsyncParsableCommand {
 
     func run() async throws {
         let (found, foreign) = try await options.readConfiguration().withStore { store in
-            let apps = try await store.apps().map(\.app)
-            guard apps.contains(app) else {
-                throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app))
-            }
+            try await store.demand(app)
             return (
                 try await Self.pages { try await store.neverAcceptedTokens(of: app, after: $0?.credential, upTo: Self.pageLength) },
                 try await Self.pages { try await store.foreignTokens(of: app, after: $0?.credential, upTo: Self.pageLength) }
             )
         }
-        try output.print(Report(app: app, tokens: found, foreignTokens: foreign), text(found) + text(foreign))
+        try output.print(Report(app: app, tokens: found, foreignTokens: foreign), text(found, foreign))
     }
 
     static let pageLength = 1000
@@ -51,42 +48,31 @@ struct Unverified: AsyncParsableCommand {
         var foreignTokens: [AnsweredToken]
     }
 
-    /// Two tables, split as in `status`: tokens with a repeated rejection, and tokens with a rejection that still waits.
-    private func text(_ found: [NeverAcceptedToken]) -> String {
-        func table(_ found: [NeverAcceptedToken]) -> String {
-            Self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
+    /// A table for each kind: tokens with a repeated rejection, tokens with a rejection that still waits, and those of other users.
+    private func text(_ found: [NeverAcceptedToken], _ foreign: [AnsweredToken]) -> String {
+        func rejected(_ isRepeated: Bool) -> [AnsweredToken] {
+            found.filter { $0.isRepeated == isRepeated }.map {
+                AnsweredToken(clientID: $0.clientID, userID: $0.userID, tokenGrantedAt: $0.tokenGrantedAt, answeredAt: $0.rejectedAt)
+            }
         }
-        let (repeated, waiting) = (found.filter(\.isRepeated), found.filter { !$0.isRepeated })
-        var parts: [String] = []
-        if !repeated.isEmpty {
-            parts.append(
-                "Apple rejects \(repeated.count.counted("token")) of \(app.printable) that it has never accepted:\n\n" + table(repeated)
-            )
+        func part(_ answer: String, _ tokens: [AnsweredToken], _ sentence: (_ tokens: String) -> String) -> String? {
+            guard !tokens.isEmpty else { return nil }
+            return "\(sentence("\(tokens.count.counted("token")) of \(app.printable)")):\n\n\(Self.table(answer, tokens))"
         }
-        if !waiting.isEmpty {
-            parts.append(
-                "Of \(waiting.count.counted("token")) of \(app.printable) that Apple has never accepted the rejection waits to be believed:\n\n"
-                    + table(waiting)
-            )
-        }
-        guard !parts.isEmpty else { return "Apple rejects no token of \(app.printable) that it has never accepted." }
-        return parts.joined(separator: "\n\n")
+        let others = foreign.count == 1 ? "that of another user" : "those of other users"
+        return [
+            found.isEmpty ? "Apple rejects no token of \(app.printable) that it has never accepted." : nil,
+            part("rejected", rejected(true)) { "Apple rejects \($0) that it has never accepted" },
+            part("rejected", rejected(false)) { "Of \($0) that Apple has never accepted the rejection waits to be believed" },
+            part("answered", foreign) { "Apple accepts \($0) as \(others)" },
+        ].compactMap(\.self).joined(separator: "\n\n")
     }
 
-    private func text(_ foreign: [AnsweredToken]) -> String {
-        guard !foreign.isEmpty else { return "" }
-        return
-            "\n\nApple accepts \(foreign.count.counted("token")) of \(app.printable) as \(foreign.count == 1 ? "that of another user" : "those of other users"):\n\n"
-            + Self.table("answered", foreign.map { ($0.userID, $0.tokenGrantedAt, $0.answeredAt, $0.clientID) })
-    }
-
-    static func table(_ answer: String, _ tokens: [(userID: String, grantedAt: Timestamp, answeredAt: Timestamp, clientID: String)])
-        -> String
-    {
+    static func table(_ answer: String, _ tokens: [AnsweredToken]) -> String {
         let width = max(tokens.map(\.userID.printable.count).max() ?? 0, 4)
         let head = "\("user".padded(to: width))  \("token of the sign-in".padded(to: 24))  \(answer.padded(to: 24))  client"
         let rows = tokens.map { token in
-            "\(token.userID.printable.padded(to: width))  \(token.grantedAt.text.padded(to: 24))  "
+            "\(token.userID.printable.padded(to: width))  \(token.tokenGrantedAt.text.padded(to: 24))  "
                 + "\(token.answeredAt.text.padded(to: 24))  \(token.clientID.printable)"
         }
         return ([head] + rows).joined(separator: "\n")

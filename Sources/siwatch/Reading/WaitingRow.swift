@@ -9,8 +9,8 @@ struct WaitingRow {
     var reason: Reason
     /// When the wait ends, or when siwatch gives the row up, whichever comes first. Nil if nobody knows.
     var until: Timestamp?
-    /// Whether siwatch gives the row up at that time.
-    var isGivenUp = false
+    /// Whether siwatch gives the row up before the time of its date.
+    private var isGivenUp = false
     /// Set if Apple refuses the client of the row.
     private var refusal: ClientRefusal?
 
@@ -41,17 +41,14 @@ struct WaitingRow {
         case brake
     }
 
-    /// - Parameter refusals: the refusals of all clients that Apple refuses.
-    init(
-        _ row: UserHistory.Waiting,
-        under configuration: Configuration,
-        _ refusals: [String: ClientRefusal],
-        at now: Timestamp
-    ) {
+    /// - Parameters:
+    ///   - clients: those of the configuration.
+    ///   - refusals: the refusals of all clients that Apple refuses.
+    init(_ row: UserHistory.Waiting, watching clients: Set<String>, _ refusals: [String: ClientRefusal], at now: Timestamp) {
         let refusal = refusals[row.clientID]
         self.row = row
         self.refusal = refusal
-        let isConfigured = configuration.apps.contains { $0.clientIDs.contains(row.clientID) }
+        let isConfigured = clients.contains(row.clientID)
         if row.queue == "revocation" {
             reason = Self.reason(ofRequest: row, at: now)
             return
@@ -60,7 +57,6 @@ struct WaitingRow {
             let deadline = min(row.at, row.waitsSince ?? now).advanced(by: AuthorizationCode.life)
             reason = Self.reason(ofCode: row, until: deadline, isConfigured: isConfigured, isRefused: refusal != nil, at: now)
             until = deadline
-            isGivenUp = true
             return
         }
         let isPutOff = row.dueAt > now && !row.isClaimed
@@ -71,7 +67,6 @@ struct WaitingRow {
         if !isConfigured {
             reason = .client
             until = givenUpAt
-            isGivenUp = true
         } else if takenAt > now, row.isAhead || !isPutOff {
             reason = .time
             until = givenUpAt.map { min($0, takenAt) } ?? takenAt
@@ -103,10 +98,12 @@ struct WaitingRow {
         return row.dueAt > now && !row.isClaimed ? .earlier : .turn
     }
 
-    var text: String { row.bringsCode ? codeText : rowText }
-
-    private var rowText: String {
+    var text: String {
+        let end = until.map { "until \($0.text)" } ?? "for five minutes"
+        let lost = row.isAnswerLost ? "; Apple may have taken it already, with nobody to hear the answer" : ""
         switch reason {
+        case .client where row.bringsCode:
+            return "brings a code, which waits \(end) for an app of the configuration to name this client, and is then rejected"
         case .client:
             let end =
                 until.map { "until \($0.text), and is then rejected" }
@@ -116,21 +113,7 @@ struct WaitingRow {
         case .time:
             return "is dated ahead of the clock and waits until \(until?.text ?? "then")"
                 + (isGivenUp ? ", and is then given up as in_future" : "")
-        case .turn, .answer, .retry, .expiry, .refusal: return "waits for its turn"
-        case .earlier:
-            return "waits for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
-        case .tokens: return "its tokens are being revoked"
-        case .pause: return "its tokens wait for siwatch resume \(row.app?.printable ?? "")"
-        case .brake:
-            return "too many requests to revoke came, so it waits for an operator: see siwatch revocations"
-        }
-    }
-
-    private var codeText: String {
-        let end = until.map { "until \($0.text)" } ?? "for five minutes"
-        let lost = row.isAnswerLost ? "; Apple may have taken it already, with nobody to hear the answer" : ""
-        switch reason {
-        case .client: return "brings a code, which waits \(end) for an app of the configuration to name this client, and is then rejected"
+        case .turn: return row.bringsCode ? "brings a code, which waits for its turn \(end)\(lost)" : "waits for its turn"
         case .answer: return "brings a code, and Apple is being asked to exchange it\(lost)"
         case .expiry:
             return "brings a code whose five minutes were over at \(until?.text ?? "then"); siwatch rejects it when it runs\(lost)"
@@ -140,7 +123,12 @@ struct WaitingRow {
             let word = row.detail.map { " (\($0.printable))" } ?? ""
             return "brings a code; \(tries)\(word), and it is tried again \(end)\(lost)"
         case .refusal: return "brings a code, which waits \(end): \(refusal?.words ?? "Apple refuses the client")\(lost)"
-        case .start, .time, .turn, .earlier, .tokens, .pause, .brake: return "brings a code, which waits for its turn \(end)\(lost)"
+        case .earlier:
+            return "waits for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
+        case .tokens: return "its tokens are being revoked"
+        case .pause: return "its tokens wait for siwatch resume \(row.app?.printable ?? "")"
+        case .brake:
+            return "too many requests to revoke came, so it waits for an operator: see siwatch revocations"
         }
     }
 }
