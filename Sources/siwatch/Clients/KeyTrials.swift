@@ -72,33 +72,29 @@ final class KeyTrials: Sendable {
         let answer = response.answer.verdict
         if case .throttled = response.answer { rests.withLockedValue { $0[app.atWork.name] = .now + Self.patience } }
         let identity = response.identity
-        let (verdict, words, isNews) = known.withLockedValue { known in
-            let earlier = known[clientID].flatMap { $0.identity == identity ? $0.trial : nil }
-            // Without an answer, the last one stands.
-            let (verdict, words) =
-                if let earlier, answer.verdict == .unanswered { (earlier.verdict, earlier.words) } else { (answer.verdict, answer.words) }
-            let isNews = earlier?.verdict != verdict
-            let trial = KeyTrial(
-                app: app.atWork.name,
-                clientID: clientID,
-                teamID: identity.teamID ?? "",
-                keyID: identity.plainKeyID,
-                verdict: verdict,
-                words: words,
-                since: isNews ? start : earlier?.since ?? start,
-                askedAt: start
-            )
-            known[clientID] = Known(identity: identity, trial: trial, askedAt: .now)
-            return (verdict, words, isNews)
-        }
-        if isNews { log(verdict, words, clientID, of: app) }
+        let earlier = known.withLockedValue { $0[clientID] }.flatMap { $0.identity == identity ? $0.trial : nil }
+        // Without an answer, the last one stands.
+        let (verdict, words) =
+            if let earlier, answer.verdict == .unanswered { (earlier.verdict, earlier.words) } else { (answer.verdict, answer.words) }
+        let trial = KeyTrial(
+            app: app.atWork.name,
+            clientID: clientID,
+            teamID: identity.teamID ?? "",
+            keyID: identity.plainKeyID,
+            verdict: verdict,
+            words: words,
+            since: earlier?.verdict == verdict ? earlier?.since ?? start : start,
+            askedAt: start
+        )
+        known.withLockedValue { $0[clientID] = Known(identity: identity, trial: trial, askedAt: .now) }
+        if earlier?.verdict != verdict { log(trial) }
     }
 
-    private func log(_ verdict: KeyTrial.Verdict, _ words: String?, _ clientID: String, of app: WatchedApp) {
-        let metadata: Logger.Metadata = ["app": "\(app.atWork.name)", "client_id": "\(clientID)"]
-        switch verdict {
+    private func log(_ trial: KeyTrial) {
+        let metadata: Logger.Metadata = ["app": "\(trial.app)", "client_id": "\(trial.clientID)"]
+        switch trial.verdict {
         case .accepted: logger.log(.clientAccepted, metadata)
-        case .refused: logger.log(.clientRefused, metadata.merging(["error": "\(words ?? "")"]) { $1 })
+        case .refused: logger.log(.clientRefused, metadata.merging(["error": "\(trial.words ?? "")"]) { $1 })
         // Checks and sign-ins tell of an Apple that does not answer.
         case .unanswered: break
         }

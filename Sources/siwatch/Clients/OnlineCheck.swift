@@ -101,15 +101,11 @@ struct OnlineCheck {
 
     /// Asks about every client, one after the other, with the key that signs.
     private mutating func prove(_ keys: Keys) async {
-        var verdicts: [(app: Configuration.App, answers: [(clientID: String, answer: EndpointAnswer<ClientNews>)])] = []
         for app in configuration.apps {
             var answers: [(clientID: String, answer: EndpointAnswer<ClientNews>)] = []
             for clientID in app.clientIDs {
                 answers.append((clientID, await ask(clientID, of: app.teamID, with: keys.clientSecretKeys[app.name]![0])))
             }
-            verdicts.append((app, answers))
-        }
-        for (app, answers) in verdicts {
             let accepted = answers.first { $0.answer.verdict.verdict == .accepted }?.clientID
             for (clientID, answer) in answers {
                 let (verdict, words) = answer.verdict

@@ -102,7 +102,7 @@ extension Daemon {
         return ServedPages(
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
-                telemetry.dropped(context.output.takeDropped())
+                telemetry.dropped(context.output.writer.takeDropped())
                 telemetry.observe(isReady: health.readiness.condition == .good)
                 telemetry.observe(lanes: context.membership.ownership)
                 await tables.run { await observeTables() }

@@ -26,7 +26,7 @@ struct Run: AsyncParsableCommand {
         let keys = try Keys(configuration)
         if !once { Reload.ignoreEarlySignals() }
         let output = LogOutput(configuration.log)
-        defer { output.drain(within: .seconds(1)) }
+        defer { output.writer.drain(within: .seconds(1)) }
         LoggingSystem.bootstrap { label in LogLines(label: label, output: output) }
 
         let database = try await OpenedDatabase(configuration, keys)

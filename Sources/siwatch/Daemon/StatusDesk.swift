@@ -127,7 +127,7 @@ actor StatusDesk {
             mostOpenFiles: process.mostOpenFiles.flatMap { Int(exactly: $0) },
             course: course,
             warnings: context.output.warnings.map(DaemonReport.Warning.init),
-            lostLines: context.output.lostLines
+            lostLines: context.output.writer.lostLines
         )
         // The beat of this process is a commit, so an old one tells that nothing can be written.
         (report.at, report.isRunning) = (context.clock.now, true)

@@ -19,7 +19,7 @@ struct LogLine {
     func text(hasTime: Bool = true) -> String {
         let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
         let head = hasTime ? "\(stamp) \(level)" : level
-        return fields.reduce("\(head) \(message.spaced) event=\(name)") { line, field in
+        return fields.reduce("\(head) \(message.escaped { $0.isPrintable ? nil : " " }) event=\(name)") { line, field in
             "\(line) \(field.key)=\(field.value.isPlainWord ? field.value : field.value.jsonString)"
         }
     }
@@ -48,29 +48,22 @@ extension Logger.Level {
 }
 
 extension String {
-    /// The text with a space for every character that is invisible or that a terminal would obey.
-    fileprivate var spaced: String {
-        String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
-    }
-
     fileprivate var isPlainWord: Bool {
         !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && $0.isPrintable }
     }
 
     /// Quoted and escaped as RFC 8259 asks. All other characters that are invisible or that a terminal would obey are escaped too.
     fileprivate var jsonString: String {
-        var escaped = "\""
-        for scalar in unicodeScalars {
+        let text = escaped { scalar in
             switch scalar {
-            case "\"": escaped += "\\\""
-            case "\\": escaped += "\\\\"
-            case "\n": escaped += "\\n"
-            case "\r": escaped += "\\r"
-            case "\t": escaped += "\\t"
-            case _ where !scalar.isPrintable: escaped += scalar.jsonEscape
-            default: escaped.unicodeScalars.append(scalar)
+            case "\"": "\\\""
+            case "\\": "\\\\"
+            case "\n": "\\n"
+            case "\r": "\\r"
+            case "\t": "\\t"
+            default: scalar.isPrintable ? nil : scalar.jsonEscape
             }
         }
-        return escaped + "\""
+        return "\"\(text)\""
     }
 }

@@ -8,28 +8,17 @@ import NIOConcurrencyHelpers
 
 /// Where all lines go, and how many lines of each event pass.
 final class LogOutput: Sendable {
-    private let form: Form
-    private let writer: LogWriter
+    let writer: LogWriter
+    private let text: @Sendable (LogLine) -> String
     private let state: NIOLockedValueBox<State>
 
     private struct State {
         var level: Logger.Level
         var rateLimit = LogRateLimit()
-        /// The last warnings and errors, oldest first.
         var warnings: [LogLine] = []
     }
 
     private static let mostWarnings = 20
-
-    private struct Form {
-        var isJSON: Bool
-        var isJournal: Bool
-
-        func text(_ line: LogLine) -> String {
-            let text = isJSON ? line.json : line.text(hasTime: !isJournal)
-            return isJournal ? "<\(line.level.priority)>\(text)" : text
-        }
-    }
 
     init(_ log: Configuration.Log, descriptor: Int32 = Invocation.current.console.error) {
         let isJournal = Self.isJournal(descriptor)
@@ -39,11 +28,14 @@ final class LogOutput: Sendable {
             case .text: false
             case .json: true
             }
-        let form = Form(isJSON: isJSON, isJournal: isJournal)
-        self.form = form
+        let text: @Sendable (LogLine) -> String = { line in
+            let text = isJSON ? line.json : line.text(hasTime: !isJournal)
+            return isJournal ? "<\(line.level.priority)>\(text)" : text
+        }
+        self.text = text
         writer = LogWriter(to: descriptor) { dropped in
             let event = LoggedEvent.logLinesDropped
-            return form.text(
+            return text(
                 LogLine(
                     time: .now,
                     level: event.level,
@@ -67,15 +59,6 @@ final class LogOutput: Sendable {
         state.withLockedValue { $0.rateLimit.takeSuppressed() }
     }
 
-    /// The lines that could not be written since the start; nil if all were.
-    var lostLines: LostLines? { writer.lostLines }
-
-    /// How many lines were dropped since the last call, because nobody read the lines before them, or the system refused them.
-    func takeDropped() -> Int { writer.takeDropped() }
-
-    /// Waits until all lines are written, at most for the limit. For the end of the process.
-    func drain(within limit: Duration) { writer.drain(within: limit) }
-
     func admit(_ name: String) -> Int? {
         state.withLockedValue { $0.rateLimit.admit(name, at: .now) }
     }
@@ -85,7 +68,7 @@ final class LogOutput: Sendable {
 
     func write(_ line: LogLine) {
         if line.level >= .warning { state.withLockedValue { $0.warnings = ($0.warnings + [line]).suffix(Self.mostWarnings) } }
-        writer.write(form.text(line))
+        writer.write(text(line))
     }
 
     /// Whether a descriptor is the socket that systemd connected to the journal. systemd.exec(5) describes this test.

@@ -72,7 +72,8 @@ final class LogWriter: Sendable {
         if isAwaited { isFilled.signal() }
     }
 
-    /// How many lines were dropped since the last call. If the log has not said so yet, it tries again.
+    /// How many lines were dropped since the last call, because nobody read the lines before them, or the system refused them. If the log
+    /// has not said so yet, it tries again.
     func takeDropped() -> Int {
         let (untold, isAwaited) = state.withLockedValue { state in
             defer {
@@ -85,6 +86,7 @@ final class LogWriter: Sendable {
         return untold
     }
 
+    /// Waits until all lines are written, at most for the limit. For the end of the process.
     func drain(within limit: Duration) {
         let end = ContinuousClock.now + limit
         while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isNoteDue && !$0.isWriting }), .now < end { usleep(1000) }

@@ -45,7 +45,11 @@ struct ServedPages: Sendable {
         switch path {
         case "/":
             let isBrowser = accept?.contains("text/html") == true
-            return { isBrowser ? Response(HTMLPage(try await status())) : Response(.ok, try await text()) }
+            return {
+                let report = try await status()
+                return isBrowser
+                    ? Response(HTMLPage(report)) : Response(.ok, StatusPage(report).lines.map { $0.printable + "\n" }.joined())
+            }
         case "/status.json":
             return { Response(.ok, try json(of: StatusDocument(report: try await status())) + "\n", type: "application/json") }
         case "/metrics": return { Response(.ok, await metrics(format).withoutHidden, type: format.contentType) }
@@ -56,17 +60,13 @@ struct ServedPages: Sendable {
             return { Response(await readiness(member)) }
         }
     }
-
-    private func text() async throws -> String {
-        StatusPage(try await status()).lines.map { $0.printable + "\n" }.joined()
-    }
 }
 
 extension String {
     /// The text with a replacement character for each that a terminal would obey. In a label, only three characters have an escape.
     fileprivate var withoutHidden: String {
         guard !unicodeScalars.allSatisfy({ $0.isPrintable || $0 == "\n" }) else { return self }
-        return String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable || $0 == "\n" ? $0 : "\u{fffd}" }))
+        return escaped { $0.isPrintable || $0 == "\n" ? nil : "\u{fffd}" }
     }
 }
 

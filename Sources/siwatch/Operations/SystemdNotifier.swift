@@ -18,6 +18,20 @@ struct SystemdNotifier: Sendable {
         case watchdog
         /// One line for `systemctl status`.
         case status(String)
+
+        fileprivate var assignment: String {
+            switch self {
+            case .ready: "READY=1"
+            case .reloading: "RELOADING=1\nMONOTONIC_USEC=\(Self.monotonicMicroseconds)"
+            case .stopping: "STOPPING=1"
+            case .watchdog: "WATCHDOG=1"
+            // A line break would begin another assignment.
+            case .status(let text): "STATUS=" + text.split(whereSeparator: \.isNewline).joined(separator: " ")
+            }
+        }
+
+        /// By CLOCK_MONOTONIC. systemd compares this time, so that it knows that READY answers this reload.
+        private static var monotonicMicroseconds: UInt64 { DispatchTime.now().uptimeNanoseconds / 1000 }
     }
 
     /// A path, or an abstract name that begins with `@`.
@@ -59,10 +73,7 @@ struct SystemdNotifier: Sendable {
     ///   log line.
     func notify(_ messages: Message...) throws(SystemdNotifierError) {
         guard let address else { return }
-        try Self.send(messages.map(\.assignment).joined(separator: "\n"), to: address)
-    }
-
-    private static func send(_ text: String, to address: String) throws(SystemdNotifierError) {
+        let text = messages.map(\.assignment).joined(separator: "\n")
         guard var target = sockaddr_un(socketAddress: address) else { throw SystemdNotifierError(code: EAFNOSUPPORT) }
         // An abstract name ends with the address, not with a NUL.
         let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + address.utf8.count)
@@ -85,20 +96,4 @@ struct SystemdNotifierError: Error, Equatable, CustomStringConvertible {
     var code: Int32
 
     var description: String { "systemd cannot be told: \(systemError(code))" }
-}
-
-extension SystemdNotifier.Message {
-    fileprivate var assignment: String {
-        switch self {
-        case .ready: "READY=1"
-        case .reloading: "RELOADING=1\nMONOTONIC_USEC=\(Self.monotonicMicroseconds)"
-        case .stopping: "STOPPING=1"
-        case .watchdog: "WATCHDOG=1"
-        // A line break would begin another assignment.
-        case .status(let text): "STATUS=" + text.split(whereSeparator: \.isNewline).joined(separator: " ")
-        }
-    }
-
-    /// By CLOCK_MONOTONIC. systemd compares this time, so that it knows that READY answers this reload.
-    private static var monotonicMicroseconds: UInt64 { DispatchTime.now().uptimeNanoseconds / 1000 }
 }

@@ -5,17 +5,7 @@
 extension HTML {
     /// A word of machines. It may break after a separator.
     static func code(_ text: String, class name: String? = nil) -> HTML {
-        var pieces: [HTML] = []
-        var piece = ""
-        for character in text {
-            piece.append(character)
-            if "_.@/:=".contains(character) {
-                pieces.append("\(piece)")
-                piece = ""
-            }
-        }
-        pieces.append("\(piece)")
-        let body = pieces.joined(separator: "<wbr>")
+        let body = text.map { character -> HTML in "\(String(character))" + ("_.@/:=".contains(character) ? "<wbr>" : "") }.joined()
         return name.map { "<code class=\"\($0)\">\(body)</code>" } ?? "<code>\(body)</code>"
     }
 
@@ -24,12 +14,12 @@ extension HTML {
         severity == .note ? "" : "<strong class=\"severity \(severity.tone)\">\(severity.rawValue)</strong> "
     }
 
-    static func section(_ id: String, _ title: String, _ parts: HTML...) -> HTML {
+    static func section(_ id: String, _ title: String, _ content: HTML) -> HTML {
         """
         <section id="\(id)" aria-labelledby="\(id)-title">
         <h2 id="\(id)-title">\(title)</h2>
         <div>
-        \(parts.joined(separator: "\n"))
+        \(content)
         </div>
         </section>
         """
@@ -40,39 +30,35 @@ extension HTML {
         return "<dl class=\"pairs\">\n\(body.joined(separator: "\n"))\n</dl>"
     }
 
-    struct Column {
-        var name: String
-        var style = ""
-    }
-
     /// Rows under a common name, or under none.
     struct Group {
         var name: String?
         var rows: [[HTML]]
     }
 
+    /// - Parameter columns: the name of each, and its class.
     /// - Parameter style: `stack` lets narrow screens put the cells of a row below each other, each after its column's name.
-    static func table(_ caption: String, _ columns: [Column], _ groups: [Group], style: String = "") -> HTML {
+    static func table(_ caption: String, _ columns: KeyValuePairs<String, String>, _ groups: [Group], style: String = "") -> HTML {
         // Cells that are no table cells for the eye stay such for a screen reader.
         let isStack = style.hasPrefix("stack")
         func role(_ name: HTML) -> HTML { isStack ? " role=\"\(name)\"" : "" }
-        func kind(of column: Column) -> HTML { column.style.isEmpty ? "" : " class=\"\(column.style)\"" }
-        let head = columns.map { column -> HTML in "<th\(kind(of: column)) scope=\"col\"\(role("columnheader"))>\(column.name)</th>" }
+        func kind(_ style: String) -> HTML { style.isEmpty ? "" : " class=\"\(style)\"" }
+        let head = columns.map { name, style -> HTML in "<th\(kind(style)) scope=\"col\"\(role("columnheader"))>\(name)</th>" }
         let bodies = groups.map { group -> HTML in
             let width = columns.count
             let name = group.name.map { name -> HTML in "<tr><th scope=\"rowgroup\" colspan=\"\(width)\">\(name)</th></tr>\n" } ?? ""
             let rows = group.rows.map { row -> HTML in
                 let cells = zip(row, columns).enumerated().map { index, cell -> HTML in
                     let (value, column) = cell
-                    if index == 0 { return "<th\(kind(of: column)) scope=\"row\"\(role("rowheader"))>\(value)</th>" }
-                    let label: HTML = isStack ? " data-label=\"\(column.name)\"" : ""
-                    return "<td\(kind(of: column))\(role("cell"))\(label)>\(value)</td>"
+                    if index == 0 { return "<th\(kind(column.value)) scope=\"row\"\(role("rowheader"))>\(value)</th>" }
+                    let label: HTML = isStack ? " data-label=\"\(column.key)\"" : ""
+                    return "<td\(kind(column.value))\(role("cell"))\(label)>\(value)</td>"
                 }
                 return "<tr\(role("row"))>\(cells.joined())</tr>"
             }
             return "<tbody\(role("rowgroup"))>\n\(name)\(rows.joined(separator: "\n"))\n</tbody>"
         }
-        let attributes: HTML = (style.isEmpty ? "" : " class=\"\(style)\"") + role("table")
+        let attributes = kind(style) + role("table")
         return """
             <table\(attributes)>
             <caption>\(caption)</caption>

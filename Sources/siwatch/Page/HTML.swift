@@ -35,14 +35,14 @@ extension HTML: ExpressibleByStringInterpolation {
         }
 
         mutating func appendInterpolation(_ text: String) {
-            for scalar in text.printable.unicodeScalars {
+            markup += text.printable.escaped { scalar in
                 switch scalar {
-                case "&": markup += "&amp;"
-                case "<": markup += "&lt;"
-                case ">": markup += "&gt;"
-                case "\"": markup += "&quot;"
-                case "'": markup += "&#39;"
-                default: markup.unicodeScalars.append(scalar)
+                case "&": "&amp;"
+                case "<": "&lt;"
+                case ">": "&gt;"
+                case "\"": "&quot;"
+                case "'": "&#39;"
+                default: nil
                 }
             }
         }

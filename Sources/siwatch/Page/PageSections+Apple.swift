@@ -25,13 +25,14 @@ extension PageSections {
         return report.apps.map(apple).joined(separator: "\n")
     }
 
+    private static let columns: KeyValuePairs = ["Asked for": "", "Last answer": "answer", "Time": ""]
+
     private func apple(_ app: AppStatus) -> HTML {
         let id = "app-\(app.app)"
         let lanes = AskingLane.allCases.map { lane -> [HTML] in
             let answer = daemon?.answers.first { $0.app == app.app && $0.lane == lane }
             return ["\(lane.rawValue)", answer.map { .code($0.kind) } ?? "none yet", answer.map { ago($0.at) } ?? "–"]
         }
-        let columns = [HTML.Column(name: "Asked for"), HTML.Column(name: "Last answer", style: "answer"), HTML.Column(name: "Time")]
         let refused = report.refusedClients.filter { $0.app == app.app }.map { client -> HTML in
             "\(HTML.mark(.down))Apple refuses \(HTML.code(client.clientID)) with \(HTML.code(client.refusal.word)) since \(time(client.refusal.since))."
         }
@@ -46,7 +47,7 @@ extension PageSections {
         return """
             <article aria-labelledby="\(id)">
             <h3 id="\(id)">\(app.app)</h3>
-            \(HTML.table("Apple’s last answers to \(app.app)", columns, [HTML.Group(rows: lanes)]))
+            \(HTML.table("Apple’s last answers to \(app.app)", Self.columns, [HTML.Group(rows: lanes)]))
             \(HTML.pairs([
                 ("clients", refused.isEmpty ? "Apple refuses no client." : refused.joined(separator: "<br>")),
                 ("key", trials.isEmpty ? "Apple has not been asked about the key yet." : trials.joined(separator: "<br>")),

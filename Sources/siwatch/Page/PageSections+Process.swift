@@ -66,10 +66,8 @@ extension PageSections {
                 "\(lanes.isEmpty ? "none" : lanes.joined(separator: ", "))", "\(replica.clockSkew.milliseconds) ms off",
             ]
         }
-        let columns = [
-            HTML.Column(name: "Host", style: "host"), HTML.Column(name: "Process"), HTML.Column(name: "Version"),
-            HTML.Column(name: "Seen", style: "seen"), HTML.Column(name: "At work on", style: "lanes"),
-            HTML.Column(name: "Clock", style: "clock"),
+        let columns: KeyValuePairs = [
+            "Host": "host", "Process": "", "Version": "", "Seen": "seen", "At work on": "lanes", "Clock": "clock",
         ]
         return .table("siwatch processes that this database saw within an hour", columns, [HTML.Group(rows: rows)], style: "stack replicas")
     }
@@ -84,10 +82,7 @@ extension PageSections {
                 "\(line.message)\(fields.isEmpty ? "" : HTML.code(fields, class: "fields"))",
             ]
         }
-        let columns = [
-            HTML.Column(name: "Time"), HTML.Column(name: "Level", style: "level"), HTML.Column(name: "Event", style: "event"),
-            HTML.Column(name: "Message and fields"),
-        ]
+        let columns: KeyValuePairs = ["Time": "", "Level": "level", "Event": "event", "Message and fields": ""]
         let caption = "The last \(lines.count) lines of the log with the level warning or higher, newest first"
         return .table(caption, columns, [HTML.Group(rows: rows)], style: "stack warnings")
     }

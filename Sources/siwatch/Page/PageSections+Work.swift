@@ -7,16 +7,12 @@ import CredentialCore
 extension PageSections {
     var queues: HTML {
         let rows = report.queues.map { queue -> [HTML] in
-            let oldest = queue.oldest.map(Timestamp.init(milliseconds:))
-            let age = oldest.map { $0 > now ? "dated ahead" : $0.duration(to: now).text } ?? "–"
-            return ["\(queue.queue)", "\(queue.depth.grouped)", "\(age)"]
+            ["\(queue.queue)", "\(queue.depth.grouped)", "\(report.age(of: queue))"]
         }
         let ending = report.waitingGrants.codesEnding
         let codes: HTML =
             ending == 0 ? "No waiting code ends within a minute." : "\(HTML.mark(.down))\(ending) waiting codes end within a minute."
-        let columns = [
-            HTML.Column(name: "Queue"), HTML.Column(name: "Waiting", style: "number"), HTML.Column(name: "The oldest waits for"),
-        ]
+        let columns: KeyValuePairs = ["Queue": "", "Waiting": "number", "The oldest waits for": ""]
         return .table("Rows that wait, by queue", columns, [HTML.Group(rows: rows)]) + "\n" + .pairs([("codes", codes)])
     }
 
@@ -30,7 +26,7 @@ extension PageSections {
             }
             return HTML.Group(name: app.app, rows: rows)
         }
-        let columns = [HTML.Column(name: "State"), HTML.Column(name: "Users now", style: "number"), HTML.Column(name: "Trend")]
+        let columns: KeyValuePairs = ["State": "", "Users now": "number", "Trend": ""]
         let since = daemon?.course.first.map { " since \($0.at.text.prefix(16))" } ?? ""
         return .table("Users by app and state, and their trend\(since)", columns, groups)
     }
@@ -40,11 +36,8 @@ extension PageSections {
         let rows = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { reason, count -> [HTML] in
             [.code(reason), "\(count.grouped)"]
         }
-        let table = HTML.table(
-            "Notifications in quarantine, by reason",
-            [HTML.Column(name: "Reason"), HTML.Column(name: "Rows", style: "number")],
-            [HTML.Group(rows: rows)]
-        )
+        let columns: KeyValuePairs = ["Reason": "", "Rows": "number"]
+        let table = HTML.table("Notifications in quarantine, by reason", columns, [HTML.Group(rows: rows)])
         return .pairs([("newest", newest ?? "None has arrived yet."), ("quarantine", rows.isEmpty ? "Empty." : "See below.")])
             + (rows.isEmpty ? "" : "\n" + table)
     }

@@ -25,7 +25,7 @@ struct QuarantineReport: Encodable {
         detail = row.detail
         bytes = row.payload.count
         guard showsPayload else { return }
-        payload = String(printable: row.payload)
+        payload = String(decoding: row.payload, as: UTF8.self).printable
         let parts = Self.token(in: row.payload)
         header = parts?.header
         claims = parts?.claims
@@ -43,6 +43,6 @@ struct QuarantineReport: Encodable {
     private static func decoded(_ part: Substring) -> String? {
         let base64 = part.replacing("-", with: "+").replacing("_", with: "/")
         let padding = String(repeating: "=", count: (4 - base64.count % 4) % 4)
-        return Data(base64Encoded: base64 + padding).map { String(printable: $0) }
+        return Data(base64Encoded: base64 + padding).map { String(decoding: $0, as: UTF8.self).printable }
     }
 }

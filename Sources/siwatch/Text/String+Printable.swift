@@ -5,30 +5,15 @@ import CredentialCore
 
 extension String {
     /// The text with every character spelled out that is invisible or that a terminal would obey. Text from outside may hold anything.
-    var printable: String { spelledOut { $0.isPrintable } }
+    var printable: String { escaped { $0.isPrintable ? nil : $0.spelledOut } }
 
     /// The same for text of several lines.
-    var printableLines: String { spelledOut { $0.isPrintable || $0 == "\n" } }
+    var printableLines: String { escaped { $0.isPrintable || $0 == "\n" ? nil : $0.spelledOut } }
 
-    private func spelledOut(except isHarmless: (Unicode.Scalar) -> Bool) -> String {
-        var text = ""
-        for scalar in unicodeScalars {
-            if isHarmless(scalar) { text.unicodeScalars.append(scalar) } else { text += "\\u{\(String(scalar.value, radix: 16))}" }
-        }
-        return text
-    }
-
-    /// The same for bytes. Bytes that are not UTF-8 are spelled out too.
-    init(printable bytes: some Collection<UInt8>) {
-        self = ""
-        var decoder = UTF8()
-        var iterator = bytes.makeIterator()
-        while true {
-            switch decoder.decode(&iterator) {
-            case .scalarValue(let scalar): self += String(scalar).printable
-            case .emptyInput: return
-            case .error: self += "\u{fffd}"
-            }
+    /// - Parameter escape: what stands in the place of a character; nil if the character itself stands there.
+    func escaped(by escape: (Unicode.Scalar) -> String?) -> String {
+        unicodeScalars.reduce(into: "") { text, scalar in
+            if let escape = escape(scalar) { text += escape } else { text.unicodeScalars.append(scalar) }
         }
     }
 
@@ -40,6 +25,8 @@ extension String {
 }
 
 extension Unicode.Scalar {
+    fileprivate var spelledOut: String { "\\u{\(String(value, radix: 16))}" }
+
     /// Escaped as in a JSON string: a surrogate pair if one code unit does not hold it.
     var jsonEscape: String { utf16.map { "\\u\($0.hexadecimal)" }.joined() }
 }

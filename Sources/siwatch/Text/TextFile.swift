@@ -34,7 +34,7 @@ enum TextFile {
     }
 }
 
-enum TextFileError: Error, Equatable {
+enum TextFileError: Error, Equatable, CustomStringConvertible {
     case missing
     /// With the system's text.
     case unreadable(String)
@@ -42,9 +42,7 @@ enum TextFileError: Error, Equatable {
     case notUTF8
     /// With what corrects it, as the end of a sentence.
     case exposed(mode: String, closing: String)
-}
 
-extension TextFileError: CustomStringConvertible {
     var description: String {
         switch self {
         case .missing: "cannot be read: \(systemError(ENOENT))"

@@ -76,9 +76,9 @@ struct LogTests {
         let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: ends[1])
         // Of four megabytes a pipe holds 64 KB, and the buffer one megabyte.
         for number in 1...4000 { output.write(line(String(repeating: "x", count: 1000), [("count", "\(number)")])) }
-        let dropped = output.takeDropped()
+        let dropped = output.writer.takeDropped()
         #expect(dropped > 1000 && dropped < 4000)
-        #expect(output.takeDropped() == 0)
+        #expect(output.writer.takeDropped() == 0)
 
         var read: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -97,8 +97,8 @@ struct LogTests {
         #expect(lines().last?.hasSuffix("\"count\":\"\(dropped)\"}") == true)
         output.write(line("It goes on"))
         readOn(until: "It goes on")
-        output.drain(within: .seconds(10))
-        #expect(lines().count == 4000 - dropped + 2 && output.takeDropped() == 0)
+        output.writer.drain(within: .seconds(10))
+        #expect(lines().count == 4000 - dropped + 2 && output.writer.takeDropped() == 0)
     }
 
     /// A full disk refuses each line.
@@ -108,11 +108,11 @@ struct LogTests {
         let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
         for number in 1...3 {
             output.write(line("It happened", [("count", "\(number)")]))
-            output.drain(within: .seconds(10))
+            output.writer.drain(within: .seconds(10))
         }
         // The lines that tell of dropped ones are refused as well, and nobody misses those.
-        #expect(output.takeDropped() == 3)
-        #expect(output.lostLines?.count == 3 && output.lostLines?.isOver == false)
+        #expect(output.writer.takeDropped() == 3)
+        #expect(output.writer.lostLines?.count == 3 && output.writer.lostLines?.isOver == false)
     }
 
     /// Nothing else may happen after somebody has made room.
@@ -125,14 +125,14 @@ struct LogTests {
         let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
         for number in 1...3 {
             output.write(line("It happened", [("count", "\(number)")]))
-            output.drain(within: .seconds(10))
+            output.writer.drain(within: .seconds(10))
         }
         dup2(file, descriptor)
-        #expect(output.takeDropped() == 3)
-        output.drain(within: .seconds(10))
+        #expect(output.writer.takeDropped() == 3)
+        output.writer.drain(within: .seconds(10))
         let text = try String(contentsOfFile: path, encoding: .utf8)
         #expect(text.contains("\"event\":\"log_lines_dropped\"") && text.hasSuffix("\"count\":\"3\"}\n"), "\(text)")
-        #expect(output.takeDropped() == 0 && output.lostLines?.count == 3 && output.lostLines?.isOver == true)
+        #expect(output.writer.takeDropped() == 0 && output.writer.lostLines?.count == 3 && output.writer.lostLines?.isOver == true)
     }
 
     @Test func theJournalIsKnownByItsSocket() throws {
