@@ -36,12 +36,13 @@ package struct BackendAPI: Sendable {
 
     /// Why a request that was answered was hardly meant so, if nearly all of its kind are like that.
     package enum Doubt: Sendable, CaseIterable {
-        case unknownUser, toldLate
+        case unknownUser, toldLate, datedNow
 
         package var words: String {
             switch self {
             case .unknownUser: "siwatch knows none of these users. Ask with Apple's sub, and tell or import their sign-ins"
             case .toldLate: "signed_in_at is more than a quarter of an hour ago, as if in another time zone"
+            case .datedNow: "signed_in_at is the time of the question, so no session ends. Ask with the time that the sign-in was told with"
             }
         }
     }
@@ -76,7 +77,7 @@ package struct BackendAPI: Sendable {
         let outcomes = SharedPoll<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
             try await desk.signInOutcomes(desk.settledSignIns(among: ids))
         }
-        let times = SignInTimes(latest: latestSignIn)
+        let times = SignInTimes(clock: clock, latest: latestSignIn)
         signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs, times: times)
         deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
         users = Users(desk: desk, apps: names, times: times)

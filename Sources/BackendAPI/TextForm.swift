@@ -50,6 +50,7 @@ extension TextForm {
 
 /// The times that a sign-in may have. A session with a later one would outlive each revocation.
 struct SignInTimes: Sendable {
+    let clock: WallClock
     let latest: @Sendable () -> Timestamp
 
     func mistake(_ signedInAt: Int64?) -> String? {
@@ -60,6 +61,9 @@ struct SignInTimes: Sendable {
 
     /// Whether a sign-in that is told now was long ago.
     func isLate(_ signedInAt: Timestamp?) -> Bool { signedInAt.map { $0.advanced(by: .minutes(15)) < latest() } ?? false }
+
+    /// Whether a session began with the question about it. Few do.
+    func isNow(_ signedInAt: Timestamp) -> Bool { abs(signedInAt.milliseconds - clock.now.milliseconds) < 5_000 }
 }
 
 extension Timestamp {

@@ -31,8 +31,9 @@ struct Users: Sendable {
         if let mistake = times.mistake(signedInAt) { query.note(mistake) }
         try query.finish()
         let state = try await state(of: userID, in: app)
-        if state == nil { doubt = .unknownUser }
-        let ends = state?.endsSession(of: Timestamp(milliseconds: signedInAt ?? 0)) ?? false
+        let signIn = Timestamp(milliseconds: signedInAt ?? 0)
+        doubt = state == nil ? .unknownUser : times.isNow(signIn) ? .datedNow : nil
+        let ends = state?.endsSession(of: signIn) ?? false
         return .json(SessionEnd(endsSession: ends, state: state?.state, reason: state?.reason, changedAt: state?.changedAt))
     }
 

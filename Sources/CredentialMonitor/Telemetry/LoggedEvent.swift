@@ -190,7 +190,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
                 .warning,
                 "Apple has accepted tokens of this app from another team than the configuration names; no rejection of theirs is believed"
             )
-        case .signingKeysFailed: (.warning, "Apple's signing keys could not be fetched; the last good ones stay")
+        case .signingKeysFailed: (.warning, "Apple's signing keys could not be fetched; siwatch keeps those that it has")
         case .signingKeysNotKept:
             (.warning, "Apple's signing keys were fetched and could not be written down; they count until the next start")
         case .signingKeyNew: (.notice, "Apple publishes a signing key that is new here")

@@ -139,6 +139,15 @@ import Testing
                 #expect(degraded.contains("health: degraded") && degraded.contains(others), "\(degraded)")
                 #expect(degraded.contains("refused 10 of 10 requests of backend (endsSession)"))
                 #expect(degraded.contains("#siwatchrequestsrefused"))
+
+                door = try await Door(of: daemon, in: site.folder)
+                #expect(try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": "ann", "wait": 10]).status == 200)
+                for _ in 1...100 {
+                    let now = Int64(Date().timeIntervalSince1970 * 1000)
+                    #expect(try await door.get("/v1/users/ann/ends-session?signed_in_at=\(now)").status == 200)
+                }
+                let always = try await pages.get("")
+                #expect(always.contains("(endsSession) within ten minutes that were hardly meant: signed_in_at is the time"), "\(always)")
             }
         }
     }
