@@ -101,7 +101,7 @@ extension ConfigurationValue {
 
 extension String {
     /// The TOML document with its comments blanked out and its strings turned into quotation marks. Every byte keeps its line and column.
-    var outline: String {
+    fileprivate var outline: String {
         // A multi-line string may end with up to two quotation marks of its own.
         let pattern = /"""(?s:[^\\]|\\.)*?"{3,5}|'''(?s:.)*?'{3,5}|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|#[^\n]*+/
         var (outline, rest) = ("", self[...])
