@@ -12,7 +12,9 @@ extension Simulation {
         guard mayAct(people[index]) else { return }
         let person = people[index]
         people[index].lastActedAt = truth
-        let client = person.app.clientIDs.randomElement(using: &generator)!
+        // Most act at a client that is missing from the configuration, while there is one.
+        let missing = person.app.clientIDs.first { $0 == dropped?.clientID && chance(700) }
+        let client = missing ?? person.app.clientIDs.randomElement(using: &generator)!
         let credential = CredentialID(clientID: client, userID: person.user)
         let roll = Int.random(in: isCanary(person.user) ? 65..<100 : 0..<100, using: &generator)
         let isIn = world.with { state in
