@@ -60,9 +60,12 @@ import Testing
                 rows += 1
                 try await site.daemon { daemon in
                     let door = try await Door(of: daemon, in: site.folder)
-                    var again = try await door.post("/v1/sign-ins", request.merging(["wait": 10]) { $1 }, key)
-                    // On a server, the claim of the dead process ends with its lease.
-                    while again["outcome"] == "waiting" { again = try await door.get("/v1/sign-ins/\(again["id"] ?? "")?wait=10") }
+                    var again = try await door.post("/v1/sign-ins", request.merging(["wait": 1]) { $1 }, key)
+                    while again["outcome"] == "waiting" {
+                        // On a server, the claim of the dead process ends with its lease, a minute later.
+                        try await site.backend.execute("UPDATE grant_queue SET due_at = 0")
+                        again = try await door.get("/v1/sign-ins/\(again["id"] ?? "")?wait=10")
+                    }
                     #expect(again.status == 200 && again["user.user_id"] == "user.\(round)", "\(again.text)")
                 }
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == rows)
