@@ -51,10 +51,10 @@ enum ParserGuard {
     ///
     /// - Returns: the limits before.
     private static func limitProcessorTime() -> rlimit? {
-        var (limits, usage) = (rlimit(), rusage())
-        guard getrlimit(processorTime, &limits) == 0, getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return nil }
+        var (limits, used) = (rlimit(), timespec())
+        guard getrlimit(processorTime, &limits) == 0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 else { return nil }
         let before = limits
-        limits.rlim_cur = min(rlim_t(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + longest), limits.rlim_max)
+        limits.rlim_cur = min(rlim_t(used.tv_sec + longest), limits.rlim_max)
         setrlimit(processorTime, &limits)
         return before
     }
