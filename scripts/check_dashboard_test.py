@@ -119,8 +119,8 @@ class CheckDashboardTest(unittest.TestCase):
         self.assertFound("SiwatchDown: docs/alerts.md has no section")
 
     def test_no_summary(self):
-        self.replace(RULES, "          summary: siwatch on {{ $labels.instance }} does not answer\n", "")
-        self.assertFound("SiwatchDown: it has no summary")
+        self.replace(RULES, "          summary: siwatch on {{ $labels.instance }} runs and is not ready\n", "")
+        self.assertFound("SiwatchNotReady: it has no summary")
 
     def test_no_test(self):
         text = (self.root / TESTS).read_text()

@@ -75,7 +75,7 @@ package struct AppChecks: Sendable, Equatable, Encodable {
 
     /// Whether Apple rejected more than one in ten, as the alert SiwatchMassRejection has it.
     package var isMassRejection: Bool { rejected > 20 && rejected * 10 > answered }
-    /// Whether Apple answered 429 to more than a quarter, as the alert SiwatchThrottled has it.
+    /// Whether Apple answered 429 to more than a quarter, as the alert SiwatchChecksLate has it.
     package var isThrottled: Bool { throttled > 2 && throttled * 4 > asked }
 }
 

@@ -31,7 +31,7 @@ extension StatusReport {
             let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
             let tokens = "no token of \(client.clientID.printable) within an interval (\(last))"
             let severity = client.validAt == nil ? Finding.Severity.note : .degraded
-            return Finding(severity, "Apple has accepted \(tokens): its rejections wait", runbook: "siwatchnothingaccepted")
+            return Finding(severity, "Apple has accepted \(tokens): its rejections wait", runbook: "siwatchrejectionspending")
         }
         ofSigningKeys
         ofSilence
@@ -71,7 +71,7 @@ extension StatusReport {
             let sentence = "siwatch knows none of Apple's keys, so notifications and codes wait"
             Finding(.down, sentence, runbook: "siwatchsigningkeysmissing")
         } else if let fetchedAt = signingKeysFetchedAt, isRunning, fetchedAt < at.advanced(by: .hours(-6)) {
-            Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: "siwatchsigningkeysstale")
+            Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: "siwatchappleerrors")
         }
         if let last = daemon?.keysDisbelievedAt, last > at.advanced(by: .days(-1)) {
             let sentence = "somebody wrote signing keys into the database, which siwatch did not believe and deleted, the last \(ago(last))"
@@ -81,7 +81,7 @@ extension StatusReport {
 
     /// That the way of Apple's notifications is closed, or that none has come for ten times as long as was usual.
     private var ofSilence: [Finding] {
-        let runbook = "siwatchnotificationssilent"
+        let runbook = "siwatchnotificationslate"
         if let obstacle = daemon?.intakeObstacle {
             let sentence = "what Apple posts does not arrive: \(obstacle)"
             return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
@@ -107,12 +107,12 @@ extension StatusReport {
         }
         if checks.isThrottled {
             let sentence = "\(app): Apple answered 429 to \(checks.throttled) of \(checks.asked) checks within three hours"
-            Finding(.degraded, sentence, runbook: "siwatchthrottled")
+            Finding(.degraded, sentence, runbook: "siwatchcheckslate")
         }
     }
 
     @FindingList var ofRejections: [Finding] {
-        breakers.filter(\.isOpen).map { Finding(.degraded, "breaker \($0.text)", runbook: "siwatchbreakeropen") }
+        breakers.filter(\.isOpen).map { Finding(.degraded, "breaker \($0.text)", runbook: "siwatchrejectionspending") }
         apps.flatMap(rejections(of:))
     }
 
@@ -127,11 +127,11 @@ extension StatusReport {
             let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
             let share = "\(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %)"
             let sentence = "\(name): \(share) came without a notification; is the endpoint registered at Apple?"
-            Finding(.note, sentence, runbook: "siwatchnotificationsmissed")
+            Finding(.note, sentence, runbook: "siwatchnotificationslate")
         }
         if app.neverAccepted > 0 {
             let sentence = "\(name): Apple rejects \(app.neverAccepted.counted("token")) that it has never accepted; \(list)"
-            Finding(.note, sentence, runbook: "siwatchtokensneveraccepted")
+            Finding(.note, sentence, runbook: "siwatchtokensunusable")
         }
         if app.foreignTokens > 0 {
             let tokens = app.foreignTokens.counted("token as that of another user", "tokens as those of other users")
@@ -156,7 +156,7 @@ extension StatusReport {
             let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
             // A moment's backlog of a small app is no trouble.
             let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)
-            Finding(isMuch ? .degraded : .note, sentence, runbook: "siwatchvalidationoverdue")
+            Finding(isMuch ? .degraded : .note, sentence, runbook: "siwatchcheckslate")
         }
     }
 }

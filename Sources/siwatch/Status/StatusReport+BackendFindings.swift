@@ -19,7 +19,7 @@ extension StatusReport {
 
     private func finding(ofInsertObstacle obstacle: String) -> Finding {
         let sentence = "backends cannot insert: \(obstacle)"
-        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreslow") }
+        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreerrors") }
         return down(sentence, runbook: obstacle.hasPrefix(StoreError.absence) ? "siwatchnotready" : "siwatchbackendslockedout")
     }
 
@@ -38,7 +38,7 @@ extension StatusReport {
             let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
             let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
             let isLost = signIns.reason == GrantRejection.answerLost.rawValue
-            return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchanswerslost" : "siwatchcodesrefused")
+            return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchcodesexpired" : "siwatchcodesfailed")
         }
     }
 
@@ -70,7 +70,7 @@ extension StatusReport {
         }
         apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
         waitingGrants.findings(at: at)
-        signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchsignednotificationsrejected") }
+        signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchrowsrejected") }
         foreignIDs.finding
         ofRevocations
     }
@@ -127,11 +127,11 @@ extension StatusReport {
         if let waiting = delivery.position?.waiting, waiting > 0 {
             let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
             let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-            Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: isOld ? "siwatchdeliverywaiting" : nil)
+            Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: isOld ? "siwatchdeliveryrefused" : nil)
         }
         if let dead = delivery.position?.dead, dead > 0 {
             let sentence = "\(name) has not taken \(dead.counted("webhook")) for days, and gets them no more"
-            Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliverydead")
+            Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliveryrefused")
         }
     }
 

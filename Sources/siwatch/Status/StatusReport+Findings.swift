@@ -56,7 +56,7 @@ extension StatusReport {
                 let mistakes = daemon.reload.mistakes.joined(separator: "; ")
                 let sentence = "the configuration of \(daemon.reload.at.text) was not taken over: \(mistakes)"
                 let remedy = "sudo -u siwatch siwatch check, then sudo systemctl reload siwatch"
-                Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchreloadfailed")
+                Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchfinding")
             }
             if let trouble = daemon.keyFileTrouble {
                 let sentence = "siwatch goes on with the sealing key of its start, and would not start again: \(trouble)"
@@ -69,7 +69,7 @@ extension StatusReport {
             }
             if let open = daemon.openFiles, let most = daemon.mostOpenFiles, open * 5 > most * 4 {
                 let remedy = "a higher LimitNOFILE= in a drop-in of the unit"
-                Finding(.degraded, "\(open) of \(most) file descriptors are open", remedy: remedy, runbook: "siwatchfiledescriptors")
+                Finding(.degraded, "\(open) of \(most) file descriptors are open", remedy: remedy, runbook: "siwatchfinding")
             }
             if !daemon.reload.needsRestart.isEmpty {
                 let keys = daemon.reload.needsRestart.map(\.printable).joined(separator: ", ")
@@ -100,7 +100,7 @@ extension StatusReport {
             let users = $0.count.counted("user")
             return Finding(.note, "\($0.app.printable) is not in the configuration, so nobody asks Apple about its \(users)")
         }
-        rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchchecksdonotfit") }
+        rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchcheckslate") }
         unknownCanaries.map { Finding(.degraded, "\($0)") }
         otherTeams.map { Finding(.degraded, "\($0)") }
     }

@@ -441,10 +441,10 @@ import Testing
                 let waiting = "hook did not take 1 webhook that siwatch sends again"
                 let soon = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains(waiting) }
                 #expect(soon.contains("<code>hook</code> has not taken 1 of the last changes."), "\(soon)")
-                #expect(soon.contains("<h1 id=\"verdict\">All is well.</h1>") && !soon.contains("siwatchdeliverywaiting"), "\(soon)")
+                #expect(soon.contains("<h1 id=\"verdict\">All is well.</h1>") && !soon.contains("siwatchdeliveryrefused"), "\(soon)")
 
                 try await site.backend.execute("UPDATE credential_change SET recorded_at = recorded_at - 90000000")
-                let late = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains("siwatchdeliverywaiting") }
+                let late = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains("siwatchdeliveryrefused") }
                 #expect(late.contains("<h1 id=\"verdict\">\(waiting)"), "\(late)")
             }
         }

@@ -300,7 +300,7 @@ struct DaemonWordsTests {
                 let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("refresh.interval") }
                 let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
                 #expect(document.health == "degraded")
-                #expect(document.findings.first?.runbook == "siwatchreloadfailed", "\(said)")
+                #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
                 try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
                 daemon.signal(SIGHUP)
                 let after = try await pages.get("status.json", within: .seconds(60)) { $0.contains("wait for a restart") }

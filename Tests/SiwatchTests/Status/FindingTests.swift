@@ -25,7 +25,7 @@ struct FindingTests {
         var report = try unread()
         report.rejectedSignIns = [RejectedSignIns(clientID: "app", reason: "answer_lost", rejected: 5, settled: 20)]
         let lost = try #require(finding(report, "app: 5 of the last 20 sign-ins within an hour came to nothing, as answer_lost"))
-        #expect(lost.severity == .down && lost.runbook == "siwatchanswerslost")
+        #expect(lost.severity == .down && lost.runbook == "siwatchcodesexpired")
         report.rejectedSignIns[0].reason = "code_used"
         #expect(finding(report, "came to nothing")?.severity == .degraded)
     }
@@ -50,7 +50,7 @@ struct FindingTests {
         }
         #expect(findAfter(.days(9), of: 20, each: .days(1)) == nil)
         let found = try #require(findAfter(.days(11), of: 20, each: .days(1)))
-        #expect(found.severity == .degraded && found.runbook == "siwatchnotificationssilent")
+        #expect(found.severity == .degraded && found.runbook == "siwatchnotificationslate")
         #expect(findAfter(.hours(23), of: 100, each: .seconds(60)) == nil, "people sleep")
         #expect(findAfter(.hours(25), of: 100, each: .seconds(60)) != nil)
         #expect(findAfter(.days(300), of: 9, each: .days(1)) == nil, "nobody knows yet what is usual")
