@@ -53,14 +53,14 @@ BUGS = [
     ),
     (
         "a duplicate leaves no trace",
-        "SQLiteStore/Settling/SettlementTransaction+Queues.swift",
-        "if db.changesCount > 0 { return true }",
-        "if db.changesCount >= 0 { return true }",
+        "SQLiteStore/Settling/SQLiteConnection+Settling.swift",
+        "if db.changesCount > 0 { continue }",
+        "if db.changesCount >= 0 { continue }",
     ),
     (
         "a settled notification stays in its queue",
-        "SQLiteStore/Settling/SettlementTransaction+Queues.swift",
-        "        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }\n",
+        "SQLiteStore/Settling/SQLiteConnection+Settling.swift",
+        "        for ids in notifications.map(\\.work.id).ranges { try remove.run(ids.lowerBound, ids.upperBound) }\n",
         "",
     ),
     (
@@ -375,15 +375,15 @@ BUGS = [
     ),
     (
         "on PostgreSQL a duplicate leaves no trace",
-        "PostgresStore/Settling/SettlementTransaction+Queues.swift",
+        "PostgresStore/Settling/Connection+Settling.swift",
         "'duplicate' FROM repeated ORDER BY settlement",
         "'duplicate' FROM repeated WHERE FALSE ORDER BY settlement",
     ),
     (
         "on PostgreSQL a claim that was lost settles its row",
-        "PostgresStore/Settling/SettlementTransaction+Load.swift",
-        "where held.1[id]?.claim == claim {",
-        "where held.1[id] != nil {",
+        "CredentialTables/Settling/SettlementTransaction+Load.swift",
+        "if holders[claim.id] == claim.claim {",
+        "if holders[claim.id] != nil {",
     ),
     (
         "an event overlooks a sign-in that is being taken",
@@ -393,7 +393,7 @@ BUGS = [
     ),
     (
         "on PostgreSQL what waits for its repetition is asked about each minute",
-        "PostgresStore/Claims/Schedule.swift",
+        "CredentialTables/Claims/Schedule.swift",
         "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)",
         "(FALSE AND answered_at + $3 > $2 AND answered_at <= $2)",
     ),
@@ -424,9 +424,9 @@ TESTED_BUGS = [
     ),
     (
         "a settlement needs no claim",
-        "PostgresStore/Settling/SettlementTransaction+Load.swift",
-        "for (id, claim) in scope.grants where held.1[id]?.claim == claim {",
-        "for (id, claim) in scope.grants {",
+        "CredentialTables/Settling/SettlementTransaction+Load.swift",
+        "if holders[claim.id] == claim.claim {",
+        "do {",
         "LostCommitTests",
     ),
     (
@@ -491,7 +491,7 @@ def plant(name, path, before, after, suite=None):
     if file is None:
         return False
     text = file.read_text()
-    store = "postgres" if "PostgresStore" in file.parts else "sqlite"
+    store = "postgres" if "PostgresStore" in file.parts or name.startswith("on PostgreSQL") else "sqlite"
     try:
         file.write_text(text.replace(before, after))
         found, output = test(suite) if suite else simulate(store)

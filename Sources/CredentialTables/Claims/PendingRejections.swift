@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 extension PendingRejection {
     /// SQL: whether Apple had accepted the token of the credential `c`, rejects it now, and is not believed. The rejection is pending, or was
     /// dropped.
-    package static let isDoubted = """
+    static let isDoubted = """
         c.answer = 'rejected' AND c.due_at IS NOT NULL AND c.verified_at IS NOT NULL AND COALESCE(c.rejected_at, 0) <= c.verified_at
         """
 }
@@ -14,14 +14,14 @@ extension PendingRejection {
 extension TableConnection {
     /// The pending rejections of an app that some rules admit, rule by rule and longest pending first. Leaves out claimed
     /// credentials, and users who have signed in again.
-    package func pendingRejections(
+    func pendingRejections(
         of app: Int64,
         admittedBy admissions: [AdmissionRule],
         _ directory: ClientDirectory,
         upTo limit: Int,
         at now: Timestamp
     ) throws -> [ClaimableCredential] {
-        guard try fetchInt("SELECT pending FROM app WHERE id = $1", app) > 0 else { return [] }
+        guard try fetchInt("SELECT pending FROM app WHERE id = $1 AND paused_at IS NULL", app) > 0 else { return [] }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == app } ?? true }
         let breaker = try BreakerRow.load(app, on: self)?.breaker(at: now) ?? RejectionBreaker()
         return try breaker.admissible(rules).reduce(into: []) { admitted, rule in

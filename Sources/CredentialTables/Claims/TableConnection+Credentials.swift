@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 extension TableConnection {
     /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
-    package func isPaused(_ app: Int64) throws -> Bool {
+    func isPaused(_ app: Int64) throws -> Bool {
         try fetchOne("SELECT paused_at IS NOT NULL FROM app WHERE id = $1", app)?.bool(at: 0) ?? false
     }
 
     /// Remembers when a canary was asked about out of turn.
-    package func note(_ canary: DueCredential, _ directory: ClientDirectory, at now: Timestamp) throws {
+    func note(_ canary: DueCredential, _ directory: ClientDirectory, at now: Timestamp) throws {
         try execute(
             """
             INSERT INTO canary (user_id, client, asked_at) VALUES ($1, $2, $3)

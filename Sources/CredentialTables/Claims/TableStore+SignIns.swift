@@ -48,7 +48,7 @@ extension TableStore {
 
 extension TableConnection {
     /// Whether a user has signed in at any client of an app since `time`.
-    package func newerSignIn(of userID: String, in app: Int64, after time: Timestamp, at now: Timestamp) throws -> NewerSignIn {
+    func newerSignIn(of userID: String, in app: Int64, after time: Timestamp, at now: Timestamp) throws -> NewerSignIn {
         let row = try fetchOne(
             """
             SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = $1 AND app = $2 AND granted_at > $3),
@@ -68,7 +68,7 @@ extension TableConnection {
 
 extension WaitingGrant {
     /// SQL: the columns of the row `g` of `grant_queue` for `init`.
-    package static func columns(at now: String) -> String {
+    static func columns(at now: String) -> String {
         """
         g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > \(now),
         NOT \(comesSoon("g", at: now))
@@ -76,7 +76,7 @@ extension WaitingGrant {
     }
 
     /// - Parameter row: `columns`, from the given index on.
-    package init(_ row: some TableRow, from start: Int) {
+    init(_ row: some TableRow, from start: Int) {
         self.init(
             id: row.integer(at: start),
             clientID: row.text(at: start + 1) ?? "",
@@ -88,12 +88,12 @@ extension WaitingGrant {
     }
 
     /// SQL: whether a row of `grant_queue` comes soon, or waits for its time.
-    package static func mayCome(_ grant: String, at now: String) -> String {
+    static func mayCome(_ grant: String, at now: String) -> String {
         "(\(comesSoon(grant, at: now)) OR \(grant).is_ahead <> 0)"
     }
 
     /// SQL: whether a row of `grant_queue` can be taken, now or within the time for which an event waits for it.
-    package static func comesSoon(_ grant: String, at now: String) -> String {
+    static func comesSoon(_ grant: String, at now: String) -> String {
         """
         (\(grant).authorization_code IS NOT NULL OR \(grant).claimed_by IS NOT NULL
           OR \(grant).due_at - \(SettlementRules.longestWaitForGrant.milliseconds) <= \(now))

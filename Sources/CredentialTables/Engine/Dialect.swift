@@ -7,16 +7,24 @@ package enum Dialect: Sendable {
     case postgres
 
     /// The function that returns the greatest of its arguments.
-    package var greatest: String {
+    var greatest: String {
         switch self {
         case .sqlite: "MAX"
         case .postgres: "GREATEST"
         }
     }
 
+    /// The function that returns the least of its arguments.
+    var least: String {
+        switch self {
+        case .sqlite: "MIN"
+        case .postgres: "LEAST"
+        }
+    }
+
     /// The clause that locks the rows of a query and skips rows that another transaction has locked. Empty for SQLite, which has one
     /// writer.
-    package var skipLocked: String {
+    var skipLocked: String {
         switch self {
         case .sqlite: ""
         case .postgres: "FOR UPDATE SKIP LOCKED"
@@ -24,7 +32,7 @@ package enum Dialect: Sendable {
     }
 
     /// The clause that locks the rows of a query. Empty for SQLite, which has one writer.
-    package var forUpdate: String {
+    var forUpdate: String {
         switch self {
         case .sqlite: ""
         case .postgres: "FOR UPDATE"
@@ -33,7 +41,7 @@ package enum Dialect: Sendable {
 
     /// The order in which a statement locks many rows, so that no two statements wait for each other. Empty for SQLite, which has one
     /// writer.
-    package func lockOrder(_ columns: String) -> String {
+    func lockOrder(_ columns: String) -> String {
         switch self {
         case .sqlite: ""
         case .postgres: "ORDER BY \(columns)"
@@ -41,7 +49,7 @@ package enum Dialect: Sendable {
     }
 
     /// The condition that a column has one of the values in a JSON array.
-    package func isOne(_ column: String, ofTexts array: String) -> String {
+    func isOne(_ column: String, ofTexts array: String) -> String {
         switch self {
         case .sqlite: "\(column) IN (SELECT value FROM json_each(\(array)))"
         case .postgres: "\(column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)))"
@@ -49,7 +57,7 @@ package enum Dialect: Sendable {
     }
 
     /// The condition that a column has one of the values in a JSON array.
-    package func isOne(_ column: String, ofIntegers array: String) -> String {
+    func isOne(_ column: String, ofIntegers array: String) -> String {
         switch self {
         case .sqlite: "\(column) IN (SELECT value FROM json_each(\(array)))"
         case .postgres: "\(column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)::bigint))"
@@ -57,7 +65,7 @@ package enum Dialect: Sendable {
     }
 
     /// Converts the bytes of a notification to the type of its column.
-    package func payload(_ bytes: String) -> String {
+    func payload(_ bytes: String) -> String {
         switch self {
         case .sqlite: "CAST(\(bytes) AS TEXT)"
         case .postgres: bytes
@@ -65,7 +73,7 @@ package enum Dialect: Sendable {
     }
 
     /// The length of a notification in bytes.
-    package func payloadSize(_ column: String) -> String {
+    func payloadSize(_ column: String) -> String {
         switch self {
         case .sqlite: "length(CAST(\(column) AS BLOB))"
         case .postgres: "octet_length(\(column))"
@@ -73,7 +81,7 @@ package enum Dialect: Sendable {
     }
 
     /// Names the index for a query that SQLite would plan badly. Empty for PostgreSQL, which keeps statistics.
-    package func indexed(by name: String) -> String {
+    func indexed(by name: String) -> String {
         switch self {
         case .sqlite: "INDEXED BY \(name)"
         case .postgres: ""

@@ -8,6 +8,9 @@ package import CredentialCore
 /// Statements name their parameters `$1`, `$2` and so on, because both engines take these names.
 package protocol TableConnection {
     associatedtype Row: FetchedRow
+    /// The answer to a statement that was sent and is still to be read. SQLite runs the statement only when the answer is read.
+    associatedtype Answer
+    associatedtype AnswerRow: TableRow
 
     var dialect: Dialect { get }
 
@@ -21,6 +24,22 @@ package protocol TableConnection {
     /// Runs a statement without using its answer. The call does not wait for a server: a later statement or the commit throws the error.
     func execute(_ sql: String, _ values: [ColumnValue]) throws
 
+    /// Runs a statement for many rows without using its answer. The call does not wait for a server.
+    func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws
+
+    /// Sends a query without waiting for a server.
+    func ask(_ sql: String, _ values: [ColumnValue]) throws -> Answer
+
+    /// Sends a query for many rows without waiting for a server.
+    ///
+    /// - Returns: nil if there are no rows.
+    func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws -> Answer?
+
+    /// Reads an answer, in the transaction that asked.
+    ///
+    /// - Parameter place: of the row among those that were sent. For a server, the statement has to return it in its last column.
+    func forEachRow(of answer: Answer?, _ body: (_ place: Int, _ row: AnswerRow) throws -> Void) throws
+
     /// Runs statements in a savepoint, and undoes all of them if the engine refuses one.
     ///
     /// - Throws: `StoreError.refused` if a constraint does not hold. The transaction goes on.
@@ -29,19 +48,39 @@ package protocol TableConnection {
     /// Takes the lock that every transaction takes last. It guards the counters and the ids of the change feed.
     func lockSettlements() throws
 
-    // MARK: Shared by operators' requests and settlements
-
-    /// Loads users with everything that the store keeps about them. No other transaction changes them until this one ends.
-    func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord]
-
-    /// Writes the changes of users, then the counts of their apps.
-    func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws
-
     // MARK: Differences of the engines
 
-    /// Gives credentials an earlier check and drops their pending rejections. Skips a credential that was claimed or moved since it was
-    /// read.
-    func bringForward(_ slots: [RecheckSlot], of app: Int64) throws
+    /// Begins a search for due checks.
+    ///
+    /// - Returns: the due time from which on it has to look. While somebody in a server's database holds a snapshot, a search from the
+    ///   beginning would read past all rows that were claimed since.
+    func begin(_ search: CheckSearch, at now: Timestamp) -> Timestamp
+
+    /// Ends a search.
+    ///
+    /// - Parameters:
+    ///   - first: the first due time that it found.
+    ///   - place: up to here the claim takes everything that it saw.
+    func end(_ search: CheckSearch, at now: Timestamp, from first: Timestamp?, upTo place: Timestamp)
+
+    /// Asks which claims still hold their row of `notification_queue`. A server locks the rows.
+    func askHeld(notifications claims: [(id: Int64, claim: Claim)]) throws -> () throws -> [Int64: Claim]
+
+    /// Checks that the tables hold the clients of the directory and no others. Another replica may have registered some.
+    func confirm(_ directory: ClientDirectory) throws
+
+    /// Moves notifications from the queue into the log. Logs an event as a duplicate if the log has it already.
+    ///
+    /// - Returns: after the commit, the settlements that were duplicates.
+    func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int]
+
+    /// Takes the lock of `lockSettlements`, and appends rows to `credential_change`.
+    func lockSettlements(publishing rows: [[ColumnValue]]) throws
+
+    /// Deletes the oldest rows of a ring of the quarantine until it is small enough, and counts them.
+    ///
+    /// - Returns: after the commit, the number of deleted rows.
+    func evict(from ring: UnsignedRing) throws -> () throws -> Int
 
     /// Makes postponed notifications due.
     func releaseNotifications() throws
@@ -50,15 +89,6 @@ package protocol TableConnection {
     ///
     /// - Throws: `AppRenameError.inUse`.
     func beginRename(of app: String) throws
-}
-
-/// When siwatch asks Apple about a credential.
-package struct RecheckSlot: Sendable {
-    package var userID: String
-    package var client: Int64
-    package var dueAt: Timestamp
-    /// The due time of the check before this change.
-    package var formerDueAt: Timestamp?
 }
 
 extension TableConnection {
@@ -100,6 +130,25 @@ extension TableConnection {
 
     package func execute<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws {
         try execute(sql, Self.list(repeat each values))
+    }
+
+    package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]]) throws {
+        try execute(statement, rows, [])
+    }
+
+    package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]]) throws -> Answer? {
+        try ask(statement, rows, [])
+    }
+
+    package func ask<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
+        try ask(sql, Self.list(repeat each values))
+    }
+
+    /// Reads an answer into values.
+    package func read<Value>(_ answer: Answer?, _ value: (AnswerRow) throws -> Value) throws -> [Value] {
+        var read: [Value] = []
+        try forEachRow(of: answer) { _, row in read.append(try value(row)) }
+        return read
     }
 
     private static func list<each Value: BindableValue>(_ values: repeat each Value) -> [ColumnValue] {

@@ -14,6 +14,8 @@ package protocol TableStore: CredentialStore {
     /// The apps and clients that the tables hold.
     var directory: NIOLockedValueBox<ClientDirectory> { get }
     var retention: Retention { get }
+    /// This process's name on the rows that it claims.
+    var owner: String { get }
     /// How far siwatch has searched each table for old rows.
     var pruning: NIOLockedValueBox<[String: PruneProgress]> { get }
     /// The last user that the walk for ended users has seen.
@@ -50,6 +52,28 @@ package protocol TableStore: CredentialStore {
     ///
     /// - Throws: `StoreError`.
     func blockingTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
+
+    /// Runs a claim. SQLite chooses before it takes the write lock, so that no backend waits for the choice.
+    ///
+    /// - Parameter choose: nil if there is nothing to take.
+    /// - Throws: `StoreError`.
+    func claim<Choice: Sendable, Work: Sendable>(
+        choosing choose: @escaping @Sendable (Connection) throws -> Choice?,
+        taking take: @escaping @Sendable (Connection, Choice) throws -> [Work]
+    ) async throws -> [Work]
+
+    /// Claims due rows of a queue, longest due first. Sign-ins that are due again may come first.
+    ///
+    /// - Parameter read: reads `id`, `attempts`, the due time and the columns of the lane.
+    /// - Throws: `StoreError`.
+    func claimRows<Work: Sendable>(
+        of lane: QueueLane,
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool,
+        _ read: @escaping @Sendable (Connection.AnswerRow) -> Work
+    ) async throws -> [Work]
 
     /// Makes sign-ins due that waited for a client of these apps. The store has just registered the apps.
     func tookIn(_ apps: [AppClients]) throws

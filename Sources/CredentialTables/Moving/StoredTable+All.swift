@@ -4,164 +4,43 @@
 extension StoredTable {
     /// All tables of a store, in an order in which no row refers to a later one.
     package static let all = [
-        StoredTable(
-            "app",
-            .setting,
-            .integers("id"),
-            .texts("name"),
-            .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed", "ended", "unproven"),
-            .integers("revocation_hour_at", "revocations_opened", "revocations_braked_at", "revocations_held")
-        ),
-        StoredTable(
-            "client",
-            .setting,
-            .integers("id"),
-            .texts("client_id"),
-            .integers("app", "valid_at", "proved_at", "refused_since", "refused_at"),
-            .texts("refusal")
-        ),
-        // PostgreSQL has a row for each user, to lock it, even without any event.
-        StoredTable(
-            "user_event",
-            .users,
-            key: "user_id, app",
-            where: "COALESCE(consent_revoked_at, deleted_at, revoked_at, email_at, forwarding_at) IS NOT NULL",
-            .texts("user_id"),
-            .integers("app", "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "forwarding_at"),
-            .integers("email_rank", bytes: 2),
-            .integers("email_is_private", bytes: 4),
-            .texts("email", "forwarding")
-        ),
-        StoredTable(
-            "credential",
-            .users,
-            key: "user_id, client",
-            .texts("user_id", "state", "reason", "answer", "pending_key", "verified_team", "former_verified_team", "claimed_by"),
-            .integers("client", "app", "changed_at", "granted_at", "token_granted_at", "revoked_at", "verified_at", "rejected_at"),
-            .integers("answered_at", "pending_since", "pending_asked_at", "due_at", "failures", "former_granted_at", "former_verified_at"),
-            .bytes("token_fingerprint", "sealed_token", "former_fingerprint", "former_sealed", "older_tokens"),
-            .integers("first_check", bytes: 2),
-            .flags("unverified", "never_accepted"),
-            .integers("attempts", bytes: 4)
-        ),
-        StoredTable(
-            "notification_queue",
-            .users,
-            remembersGreatestID: true,
-            .integers("id", "received_at", "due_at"),
-            .payload,
-            .integers("attempts", bytes: 4),
-            .texts("claimed_by")
-        ),
-        StoredTable(
-            "grant_queue",
-            .users,
-            remembersGreatestID: true,
-            .integers("id", "granted_at", "due_at", "waits_since"),
-            .texts("client_id", "user_id", "refresh_token", "authorization_code", "redirect_uri", "nonce", "email", "claimed_by", "detail"),
-            .bytes("token_sealed"),
-            .integers("email_is_private", "attempts", "is_ahead", "failures", "answer_lost", bytes: 4)
-        ),
-        StoredTable(
-            "revocation_queue",
-            .users,
-            remembersGreatestID: true,
-            .integers("id", "requested_at", "effective_at", "due_at", "opened_at", "held_at", "confirmed_at"),
-            .texts("client_id", "user_id", "claimed_by"),
-            .integers("attempts", bytes: 4)
-        ),
-        StoredTable(
-            "revocation",
-            .users,
-            key: "request, client, token_fingerprint",
-            .integers("request", "client", "app", "requested_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
-            .integers("revoke_date", "after_at", "after_date", "rounds", "failures", "due_at"),
-            .texts("user_id", "standing", "verified_team", "key_id", "before_answer", "revoke_answer", "after_answer", "claimed_by"),
-            .bytes("token_fingerprint", "sealed_token"),
-            .integers("attempts", bytes: 4)
-        ),
-        StoredTable(
-            "notification_log",
-            .log,
-            .integers("id", "event_time", "received_at", "settled_at"),
-            .texts("app", "jti", "client_id", "user_id", "type", "outcome"),
-            .payload
-        ),
-        StoredTable(
-            "notification_quarantine",
-            .log,
-            remembersGreatestID: true,
-            .integers("id", "received_at", "rejected_at"),
-            .payload,
-            .texts("reason", "detail")
-        ),
-        StoredTable(
-            "grant_log",
-            .log,
-            .integers("id", "grant_id", "granted_at", "settled_at", "signed_in_at", "real_user_status"),
-            .texts("client_id", "user_id", "outcome", "reason", "detail")
-        ),
-        StoredTable(
-            "request_key",
-            .log,
-            key: "client, key",
-            .texts("client", "key"),
-            .bytes("digest"),
-            .integers("row_id", "told_at")
-        ),
-        StoredTable("delivery", .log, key: "name", .texts("name"), .integers("cursor", "stopped_at")),
-        StoredTable(
-            "delivery_retry",
-            .log,
-            key: "delivery, change_id",
-            .texts("delivery", "reason"),
-            .integers("change_id", "failures", "due_at", "failed_at")
-        ),
-        StoredTable(
-            "revocation_log",
-            .log,
-            .integers("id", "request", "requested_at", "effective_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
-            .integers("revoke_date", "after_at", "after_date", "settled_at"),
-            .texts("app", "client_id", "user_id", "key_id", "before_answer", "revoke_answer", "after_answer", "outcome", "reason")
-        ),
-        StoredTable(
-            "credential_change",
-            .log,
-            remembersGreatestID: true,
-            .integers("id", "occurred_at", "recorded_at"),
-            .texts("app", "client_id", "user_id", "kind", "from_state", "to_state", "reason", "email", "email_forwarding", "source"),
-            .texts("notification_jti")
-        ),
-        StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("last_seen_at"), .bytes("proof")),
-        StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
-        StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
+        StoredTable(made: "app", .setting),
+        StoredTable(made: "client", .setting),
+        userEvent,
+        credential,
+        StoredTable(made: "notification_queue", .users),
+        StoredTable(made: "grant_queue", .users),
+        StoredTable(made: "revocation_queue", .users),
+        StoredTable(made: "revocation", .users),
+        StoredTable(made: "notification_log", .log),
+        StoredTable(made: "notification_quarantine", .log),
+        StoredTable(made: "grant_log", .log),
+        StoredTable(made: "request_key", .log),
+        StoredTable(made: "delivery", .log),
+        StoredTable(made: "delivery_retry", .log),
+        StoredTable(made: "revocation_log", .log),
+        credentialChange,
+        StoredTable(made: "signing_key", .setting),
+        StoredTable(made: "secret", .setting),
+        StoredTable(made: "credential_count", .setting),
         // SQLite only. In PostgreSQL, the rows tell which new notifications are claimed, and the fleet tells whether siwatch lives. A
         // server has backups of its own.
-        StoredTable(
-            "counter",
-            .setting,
-            key: "name",
-            where: "name NOT IN ('notification_queue_claimed', 'alive_at', 'backed_up_at')",
-            .texts("name"),
-            .integers("value")
-        ),
+        StoredTable(made: "counter", .setting, where: "name NOT IN ('notification_queue_claimed', 'alive_at', 'backed_up_at')"),
         // PostgreSQL has a row for each app, to lock it, even if its breaker has judged nothing.
-        StoredTable("breaker", .setting, key: "app", where: "state IS NOT NULL", .integers("app"), .texts("state")),
-        StoredTable("canary", .users, key: "user_id, client", .texts("user_id"), .integers("client", "asked_at")),
-        StoredTable(
-            "admitted_rejection",
-            .users,
-            .integers("id", "app", "client", "granted_at", "rejected_at", "admitted_at"),
-            .texts("user_id")
-        ),
-        StoredTable(
-            "operator_request",
-            .users,
-            remembersGreatestID: true,
-            .integers("id", "requested_at", "answered_at"),
-            .texts("request", "answer", "position")
-        ),
+        StoredTable(made: "breaker", .setting, where: "state IS NOT NULL"),
+        StoredTable(made: "canary", .users),
+        StoredTable(made: "admitted_rejection", .users),
+        StoredTable(made: "operator_request", .users),
     ]
+
+    /// PostgreSQL has a row for each user, to lock it, even without any event.
+    static let userEvent = StoredTable(
+        made: "user_event",
+        .users,
+        where: "COALESCE(consent_revoked_at, deleted_at, revoked_at, email_at, forwarding_at) IS NOT NULL"
+    )
+    static let credential = StoredTable(made: "credential", .users)
+    static let credentialChange = StoredTable(made: "credential_change", .log)
 
     /// The views that backends read.
     package static let views = [
@@ -182,4 +61,52 @@ extension StoredTable {
             .integers("email_is_private", bytes: 4)
         ),
     ]
+}
+
+// MARK: The statements that make the tables
+
+extension StoredTable {
+    /// A table as the statements of the schema make it.
+    private init(made name: String, _ kind: Kind, where condition: String = "TRUE") {
+        guard let body = Self.bodies[.postgres]?[name] else { preconditionFailure("no statement makes the table \(name)") }
+        let columns = body.matches(of: /^  (\w+) +([A-Z]+)\b/.anchorsMatchLineEndings()).compactMap { Column(String($0.1), type: $0.2) }
+        let key = body.firstMatch(of: /PRIMARY KEY \((.+)\)/)?.1 ?? body.firstMatch(of: /(\w+) .*PRIMARY KEY/)?.1
+        self.init(
+            name,
+            kind,
+            key: String(key ?? ""),
+            where: condition,
+            remembersGreatestID: Self.bodies[.sqlite]?[name]?.contains("AUTOINCREMENT") ?? false,
+            columns
+        )
+    }
+
+    /// The lines between the parentheses of each table.
+    private static let bodies: [Dialect: [String: String]] = [.postgres: bodies(.postgres), .sqlite: bodies(.sqlite)]
+
+    private static func bodies(_ dialect: Dialect) -> [String: String] {
+        let tables = Tables(dialect)
+        let sql = tables.steps(tables.definitions).map(\.sql).joined(separator: "\n")
+        let created = sql.matches(of: /CREATE TABLE (\w+) \(\n([\s\S]*?)\n\)/).map { (String($0.1), String($0.2)) }
+        return sql.matches(of: /ALTER TABLE (\w+) ADD COLUMN (.+);/).reduce(into: Dictionary(uniqueKeysWithValues: created)) {
+            $0[String($1.1)]? += "\n  \($1.2)"
+        }
+    }
+}
+
+extension StoredTable.Column {
+    /// Nil for a line that is no column.
+    ///
+    /// - Parameter type: of a server's column.
+    fileprivate init?(_ name: String, type: Substring) {
+        switch type {
+        case "BIGINT": self.init(name: name, form: .integer(8))
+        case "INTEGER": self.init(name: name, form: .integer(4))
+        case "SMALLINT": self.init(name: name, form: .integer(2))
+        case "BOOLEAN": self.init(name: name, form: .integer(1))
+        case "TEXT": self.init(name: name, form: .text)
+        case "BYTEA": self.init(name: name, form: name == "payload" ? .payload : .bytes)
+        default: return nil
+        }
+    }
 }

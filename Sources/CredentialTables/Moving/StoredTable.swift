@@ -64,8 +64,10 @@ package struct StoredTable: Sendable {
         self.remembersGreatestID = remembersGreatestID
     }
 
+    package var columnNames: [String] { columns.map(\.name) }
+
     /// SQL, the same for every store: the names of the columns.
-    package var columnList: String { columns.map(\.name).joined(separator: ", ") }
+    package var columnList: String { columnNames.joined(separator: ", ") }
 
     /// SQL, the same for every store: all rows, in the order of the key.
     package var selection: String { "SELECT \(columnList) FROM \(name) WHERE \(condition) ORDER BY \(key)" }
@@ -73,8 +75,5 @@ package struct StoredTable: Sendable {
 
 extension [StoredTable.Column] {
     static func integers(_ names: String..., bytes: Int = 8) -> Self { names.map { .init(name: $0, form: .integer(bytes)) } }
-    static func flags(_ names: String...) -> Self { names.map { .init(name: $0, form: .integer(1)) } }
     static func texts(_ names: String...) -> Self { names.map { .init(name: $0, form: .text) } }
-    static func bytes(_ names: String...) -> Self { names.map { .init(name: $0, form: .bytes) } }
-    static let payload: Self = [.init(name: "payload", form: .payload)]
 }

@@ -5,28 +5,26 @@ package import CredentialCore
 
 /// An entry of the change feed as a row of `credential_change`.
 extension Announcement {
-    /// SQL: the columns of `values`.
-    package static let columns = """
-        app, client_id, user_id, source, notification_jti, recorded_at, occurred_at, kind, from_state, to_state, reason, email,
-        email_forwarding
+    /// The columns of `values`: all but the id, in the order of the table.
+    package static let columnNames = Array(StoredTable.credentialChange.columnNames[1...])
+    /// SQL.
+    package static let columns = columnNames.joined(separator: ", ")
+
+    static let insert = """
+        INSERT INTO credential_change (\(columns)) VALUES (\(columnNames.indices.map { "$\($0 + 1)" }.joined(separator: ", ")))
         """
 
-    package static let insert = """
-        INSERT INTO credential_change (\(columns)) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-        """
-
-    package func values(at now: Timestamp) -> [ColumnValue] {
-        let cause: [ColumnValue] = [
-            app.columnValue, .text(credential.clientID), .text(credential.userID), .text(source.rawValue), .text(tokenID),
-        ]
+    func values(at now: Timestamp) -> [ColumnValue] {
         let none = ColumnValue.text(nil)
-        let what: [ColumnValue] =
-            switch change {
-            case .state(let from, let to, let reason, let time):
-                [time.columnValue, .text("state"), .text(from?.rawValue), .text(to.rawValue), .text(reason.rawValue), none, none]
-            case .email(let address, let forwarding, let time):
-                [time.columnValue, .text("email"), none, none, none, .text(address?.text), .text(forwarding?.rawValue)]
-            }
-        return cause + [now.columnValue] + what
+        var values = [app.columnValue, credential.clientID.columnValue, credential.userID.columnValue]
+        switch change {
+        case .state(let from, let to, let reason, let time):
+            let state = [ColumnValue.text("state"), .text(from?.rawValue), .text(to.rawValue), .text(reason.rawValue), none, none]
+            values += state + [.text(source.rawValue), .text(tokenID), time.columnValue]
+        case .email(let address, let forwarding, let time):
+            let email = [ColumnValue.text("email"), none, none, none, .text(address?.text), .text(forwarding?.rawValue)]
+            values += email + [.text(source.rawValue), .text(tokenID), time.columnValue]
+        }
+        return values + [now.columnValue]
     }
 }

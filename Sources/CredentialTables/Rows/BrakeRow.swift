@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// An app's brake on revocations, in columns of `app`.
-package enum BrakeRow {
-    package static func load(_ app: Int64, on connection: some TableConnection) throws -> RevocationBrake? {
+enum BrakeRow {
+    static func load(_ app: Int64, on connection: some TableConnection) throws -> RevocationBrake? {
         try connection.fetchOne(
             """
             SELECT revocation_hour_at, revocations_opened, revocations_braked_at, revocations_held,
@@ -24,7 +24,7 @@ package enum BrakeRow {
         }
     }
 
-    package static func save(_ brake: RevocationBrake, of app: Int64, on connection: some TableConnection) throws {
+    static func save(_ brake: RevocationBrake, of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             """
             UPDATE app SET revocation_hour_at = $2, revocations_opened = $3, revocations_braked_at = $4, revocations_held = $5 WHERE id = $1

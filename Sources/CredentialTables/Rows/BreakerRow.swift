@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// The state of an app's breaker in `breaker`, as JSON.
-package enum BreakerRow {
+enum BreakerRow {
     /// - Parameter state: nil if the breaker has judged nothing yet.
-    package static func read(_ state: String?) -> StoredBreaker? {
+    static func read(_ state: String?) -> StoredBreaker? {
         state.map { JSONText.decode($0).map(StoredBreaker.readable) ?? .unreadable }
     }
 
     /// - Returns: nil if the breaker has judged nothing yet.
-    package static func load(_ app: Int64, on connection: some TableConnection) throws -> StoredBreaker? {
+    static func load(_ app: Int64, on connection: some TableConnection) throws -> StoredBreaker? {
         read(try connection.fetchOne("SELECT state FROM breaker WHERE app = $1", app)?.text(at: 0))
     }
 
-    package static func save(_ breaker: RejectionBreaker, of app: Int64, on connection: some TableConnection) throws {
+    static func save(_ breaker: RejectionBreaker, of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             "INSERT INTO breaker (app, state) VALUES ($1, $2) ON CONFLICT (app) DO UPDATE SET state = excluded.state",
             app,
@@ -24,7 +24,7 @@ package enum BreakerRow {
     }
 
     /// Changes a breaker outside of a settlement.
-    package static func change<Result>(
+    static func change<Result>(
         _ app: Int64,
         at now: Timestamp,
         on connection: some TableConnection,
@@ -38,7 +38,7 @@ package enum BreakerRow {
         return result
     }
 
-    package static func countPending(of app: Int64, on connection: some TableConnection) throws {
+    static func countPending(of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = $1 AND pending_since IS NOT NULL) WHERE id = $1",
             app

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Rows that a claim takes or may take.
 extension WaitingCode {
     /// - Parameter row: `id, attempts, granted_at`, and since when the code lives.
-    package init(_ row: some TableRow, client: String?, app: String?) {
+    init(_ row: some TableRow, client: String?, app: String?) {
         self.init(
             id: row.integer(at: 0),
             attempts: row.int(at: 1),
@@ -22,7 +22,7 @@ extension ClaimedCode {
     /// - Parameters:
     ///   - row: `attempts, granted_at, waits_since, failures, answer_lost, detail`, and the columns of `Content`, from the given index on.
     ///   - apps: the app of each known client.
-    package init(_ row: some TableRow, from start: Int, id: Int64, owner: String, apps: [String: String]) {
+    init(_ row: some TableRow, from start: Int, id: Int64, owner: String, apps: [String: String]) {
         let content = Content(row, from: start + 6)
         self.init(
             id: id,
@@ -41,10 +41,10 @@ extension ClaimedCode {
 extension DueCredential {
     /// SQL: the columns of `credential` for `init`. Not `verified_at IS NOT NULL`: after RETURNING, SQLite takes that for true in a table
     /// WITHOUT ROWID.
-    package static let columns = "token_granted_at, token_fingerprint, sealed_token, verified_at, verified_team"
+    static let columns = "token_granted_at, token_fingerprint, sealed_token, verified_at, verified_team"
 
     /// - Parameter row: `columns`, from the given index on.
-    package init(
+    init(
         _ row: some TableRow,
         from start: Int,
         of userID: String,
@@ -66,14 +66,15 @@ extension DueCredential {
 }
 
 extension DueRevocation {
+    static let keyColumns = ["request", "client", "token_fingerprint"]
     /// SQL: the columns of `revocation` for `init`.
-    package static let columns = """
+    static let columns = """
         attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing, verified_team,
         \(RevocationProof.columns)
         """
 
     /// - Parameter row: `columns`, from the given index on.
-    package init(_ row: some TableRow, from start: Int, of request: Int64, at client: ClientDirectory.Client, owner: String) {
+    init(_ row: some TableRow, from start: Int, of request: Int64, at client: ClientDirectory.Client, owner: String) {
         self.init(
             request: request,
             requestedAt: Timestamp(milliseconds: row.integer(at: start + 2)),

@@ -38,14 +38,14 @@ extension ClientDirectory {
 
 extension ClientRecord {
     /// - Parameter row: `valid_at, refused_since, refused_at, refusal`, from the given index on.
-    package init(_ row: some TableRow, from start: Int) {
+    init(_ row: some TableRow, from start: Int) {
         self.init(validAt: row.time(at: start), refusal: ClientRefusal(row, from: start + 1))
     }
 }
 
 extension ClientRefusal {
     /// - Parameter row: `refused_since, refused_at, refusal`, from the given index on.
-    package init?(_ row: some TableRow, from start: Int) {
+    init?(_ row: some TableRow, from start: Int) {
         guard let since = row.time(at: start), let at = row.time(at: start + 1) else { return nil }
         self.init(since: since, at: at, word: row.text(at: start + 2) ?? "")
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Removes rows from the quarantine, and keeps the counts of its rings.
-package enum QuarantineRow {
+enum QuarantineRow {
     /// Moves the rows that lacked one of these keys or clients back into the queue.
-    package static func release(_ reason: RejectionReason, about names: [String], on connection: some TableConnection) throws {
+    static func release(_ reason: RejectionReason, about names: [String], on connection: some TableConnection) throws {
         let condition = "reason = '\(reason.rawValue)' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))"
         let names = try JSONText.encode(names)
         guard try connection.fetchOne("SELECT 1 FROM notification_quarantine WHERE \(condition) LIMIT 1", names) != nil else { return }

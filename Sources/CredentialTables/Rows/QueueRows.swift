@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Rows that backends wrote into the queues. A column of SQLite may hold any bytes, so siwatch reads each text as bytes.
 extension TableRow {
     /// The text of a column; nil if it is absent, not UTF-8, or longer than `limit` bytes.
-    package func text(at column: Int, upTo limit: Int) -> String? {
+    func text(at column: Int, upTo limit: Int) -> String? {
         guard !isNull(at: column) else { return nil }
         let bytes = bytes(at: column)
         return bytes.count <= limit ? String(validating: bytes, as: UTF8.self) : nil
@@ -17,7 +17,7 @@ extension ClaimedGrant.Content {
     /// Nil if a value is not text, or is longer than any real one.
     ///
     /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private, token_sealed`, from the given index on.
-    package init?(_ row: some TableRow, from start: Int) {
+    init?(_ row: some TableRow, from start: Int) {
         guard let clientID = row.text(at: start, upTo: Longest.identifier), let userID = row.text(at: start + 1, upTo: Longest.identifier)
         else { return nil }
         var token: Secret?
@@ -43,7 +43,7 @@ extension ClaimedCode.Content {
     /// Nil if a value is not text, or is longer than any real one.
     ///
     /// - Parameter row: `client_id, user_id, authorization_code, redirect_uri, nonce`, from the given index on.
-    package init?(_ row: some TableRow, from start: Int) {
+    init?(_ row: some TableRow, from start: Int) {
         guard let clientID = row.text(at: start, upTo: Longest.identifier), let code = row.text(at: start + 2, upTo: Longest.token) else {
             return nil
         }
@@ -68,7 +68,7 @@ extension ClaimedRevocationRequest {
     /// - Parameters:
     ///   - row: `requested_at, client_id, user_id, confirmed_at, effective_at`, from the given index on.
     ///   - apps: the app of each known client.
-    package init(_ row: some TableRow, from start: Int, id: Int64, claim: Claim, apps: [String: String]) {
+    init(_ row: some TableRow, from start: Int, id: Int64, claim: Claim, apps: [String: String]) {
         let clientID = row.text(at: start + 1, upTo: Longest.identifier)
         let userID = row.text(at: start + 2, upTo: Longest.identifier)
         self.init(

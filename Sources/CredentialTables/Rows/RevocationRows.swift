@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Writes revocation requests, their tokens and their receipts to `revocation_queue`, `revocation` and `revocation_log`.
 ///
 /// These rows are few, so each has statements of its own.
-package struct RevocationRows<Connection: TableConnection> {
+struct RevocationRows<Connection: TableConnection> {
     private let connection: Connection
     private let directory: ClientDirectory
     private let now: Timestamp
 
-    package init(on connection: Connection, directory: ClientDirectory, at now: Timestamp) {
+    init(on connection: Connection, directory: ClientDirectory, at now: Timestamp) {
         self.connection = connection
         self.directory = directory
         self.now = now
     }
 
     /// - Returns: whether a request has left the queue.
-    package func write(_ change: RevocationChange) throws -> Bool {
+    func write(_ change: RevocationChange) throws -> Bool {
         switch change {
         case .open(let work, let credential, let tokens):
             for token in tokens { try insert(token, for: work.id, of: credential.userID, at: work.effectiveAt, due: now) }
@@ -97,46 +97,24 @@ package struct RevocationRows<Connection: TableConnection> {
         due: Timestamp
     ) throws {
         let client = directory.client(token.clientID)
-        try connection.execute(
-            """
-            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
-                                    standing, verified_team, due_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-            """,
-            request,
-            client.id,
-            client.app.id,
-            userID,
-            wantedAt,
-            token.key.grantedAt,
-            token.key.fingerprint,
-            token.sealed.bytes,
-            token.standing.rawValue,
-            token.verifiedTeam,
-            due
-        )
+        let key = [request.columnValue, client.id.columnValue, token.key.fingerprint.columnValue]
+        let values = [
+            client.app.id.columnValue, userID.columnValue, wantedAt.columnValue, token.key.grantedAt.columnValue,
+            token.sealed.bytes.columnValue, token.standing.rawValue.columnValue, token.verifiedTeam.columnValue, due.columnValue,
+        ]
+        try connection.execute(.insertToken, [key + values])
     }
 
     private func save(_ proof: RevocationProof, of work: DueRevocation, due: Timestamp) throws {
-        try connection.execute(
-            """
-            UPDATE revocation
-               SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, revoke_answer = $7,
-                   after_at = $8, after_date = $9, after_answer = $10, rounds = $11, failures = $12, standing = $13, verified_team = $14,
-                   due_at = $15, attempts = 0, claimed_by = NULL
-             WHERE request = $16 AND client = $17 AND token_fingerprint = $18
-            """,
-            proof.answers + [
-                proof.rounds.columnValue,
-                proof.failures.columnValue,
-                work.standing.rawValue.columnValue,
-                work.verifiedTeam.columnValue,
-                due.columnValue,
-                work.request.columnValue,
-                directory.client(work.id.clientID).id.columnValue,
-                work.token.fingerprint.columnValue,
-            ]
-        )
+        let state = [
+            proof.rounds.columnValue, proof.failures.columnValue, work.standing.rawValue.columnValue, work.verifiedTeam.columnValue,
+            due.columnValue,
+        ]
+        try connection.execute(.saveProof, [key(of: work) + proof.answers + state])
+    }
+
+    private func key(of work: DueRevocation) -> [ColumnValue] {
+        [work.request.columnValue, directory.client(work.id.clientID).id.columnValue, work.token.fingerprint.columnValue]
     }
 
     private func log(
@@ -147,9 +125,8 @@ package struct RevocationRows<Connection: TableConnection> {
     ) throws {
         try connection.execute(
             """
-            INSERT INTO revocation_log (key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer,
-                                        after_at, after_date, after_answer, request, app, client_id, user_id, requested_at,
-                                        effective_at, token_granted_at, settled_at, outcome, reason)
+            INSERT INTO revocation_log (\(RevocationProof.answerColumns.joined(separator: ", ")), request, app, client_id, user_id,
+                                        requested_at, effective_at, token_granted_at, settled_at, outcome, reason)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                     COALESCE((SELECT requested_at FROM revocation_queue WHERE id = $11), $15), $16, $17, $18, $19, $20)
             """,
@@ -170,12 +147,7 @@ package struct RevocationRows<Connection: TableConnection> {
 
     /// - Returns: whether it was the last token of its request.
     private func close(_ work: DueRevocation) throws -> Bool {
-        try connection.execute(
-            "DELETE FROM revocation WHERE request = $1 AND client = $2 AND token_fingerprint = $3",
-            work.request,
-            directory.client(work.id.clientID).id,
-            work.token.fingerprint
-        )
+        try connection.execute(.deleteToken, [key(of: work)])
         return try connection.change(
             "DELETE FROM revocation_queue WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = $1)",
             work.request
@@ -183,9 +155,24 @@ package struct RevocationRows<Connection: TableConnection> {
     }
 }
 
+extension RowStatement {
+    fileprivate static let insertToken = insert(
+        into: "revocation",
+        DueRevocation.keyColumns
+            + ["app", "user_id", "requested_at", "token_granted_at", "sealed_token", "standing", "verified_team", "due_at"]
+    )
+    fileprivate static let saveProof = update(
+        "revocation",
+        key: DueRevocation.keyColumns,
+        RevocationProof.answerColumns + ["rounds", "failures", "standing", "verified_team", "due_at"],
+        others: ", attempts = 0, claimed_by = NULL"
+    )
+    fileprivate static let deleteToken = delete(from: "revocation", key: DueRevocation.keyColumns)
+}
+
 extension KnownRequests {
     /// SQL: what `read` reads. The parameter is a JSON array of users.
-    package static func selection(_ dialect: Dialect) -> String {
+    static func selection(_ dialect: Dialect) -> String {
         """
         SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at, r.before_date
           FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
@@ -196,28 +183,28 @@ extension KnownRequests {
         """
     }
 
-    /// - Parameter rows: of `selection`. Those of open requests have a fingerprint.
-    package static func read(_ rows: some Sequence<some TableRow>) -> [AppUserID: KnownRequests] {
-        rows.reduce(into: [:]) { known, row in
-            let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
-            let time = Timestamp(milliseconds: row.integer(at: 3))
-            guard let grantedAt = row.time(at: 2) else { return known[id, default: KnownRequests()].note(nil, from: time) }
-            let token = RevocationID(request: row.integer(at: 4), clientID: row.text(at: 5) ?? "", fingerprint: row.bytes(at: 6))
-            let wantedAt = DueRevocation.wantedAt(time, askedAt: row.time(at: 7), date: row.time(at: 8), tokenGrantedAt: grantedAt)
-            known[id, default: KnownRequests()].note(token, from: wantedAt, isOpen: !row.isNull(at: 6))
-        }
+    /// - Parameter row: of `selection`. A row of an open request has a fingerprint.
+    static func read(_ row: some TableRow, into known: inout [AppUserID: KnownRequests]) {
+        let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
+        let time = Timestamp(milliseconds: row.integer(at: 3))
+        guard let grantedAt = row.time(at: 2) else { return known[id, default: KnownRequests()].note(nil, from: time) }
+        let token = RevocationID(request: row.integer(at: 4), clientID: row.text(at: 5) ?? "", fingerprint: row.bytes(at: 6))
+        let wantedAt = DueRevocation.wantedAt(time, askedAt: row.time(at: 7), date: row.time(at: 8), tokenGrantedAt: grantedAt)
+        known[id, default: KnownRequests()].note(token, from: wantedAt, isOpen: !row.isNull(at: 6))
     }
 }
 
 extension RevocationProof {
-    /// The columns that `init(_:from:)` reads.
-    package static let columns = """
-        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer, rounds,
-        failures
-        """
+    /// The columns of the key and the three answers.
+    static let answerColumns = [
+        "key_id", "before_at", "before_date", "before_answer", "revoke_at", "revoke_date", "revoke_answer", "after_at", "after_date",
+        "after_answer",
+    ]
+    /// SQL: the columns that `init(_:from:)` reads.
+    static let columns = (answerColumns + ["rounds", "failures"]).joined(separator: ", ")
 
     /// - Parameter row: `columns`, from the given index on.
-    package init(_ row: some TableRow, from start: Int) {
+    init(_ row: some TableRow, from start: Int) {
         self.init()
         func answer(from column: Int) -> Answer? {
             guard let at = row.time(at: column), let word = row.text(at: column + 2).flatMap(Answer.Word.init) else { return nil }
@@ -231,7 +218,7 @@ extension RevocationProof {
         failures = row.count(at: start + 11)
     }
 
-    /// The key and the three answers, in the order of `columns`.
+    /// The values of `answerColumns`.
     fileprivate var answers: [ColumnValue] {
         [keyID.columnValue]
             + [before, revocation, after].flatMap { answer in

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
-/// The columns of `user_event`, which holds a user's registers.
+/// The columns of `user_event`, which holds a user's registers, in the order of the table.
 extension AppUser {
-    package static let keyColumns = ["user_id", "app"]
-    package static let valueColumns = [
-        "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at",
-        "forwarding",
-    ]
+    static let keyColumns = Array(StoredTable.userEvent.columnNames[..<2])
+    static let valueColumns = Array(StoredTable.userEvent.columnNames[2...])
 
     /// - Parameter row: `valueColumns`, from the given index on.
-    package init(_ row: some TableRow, from start: Int) {
+    init(_ row: some TableRow, from start: Int) {
         self.init()
         consentRevokedAt = row.time(at: start)
         deletedAt = row.time(at: start + 1)
@@ -26,8 +23,8 @@ extension AppUser {
         }
     }
 
-    /// The values of `keyColumns` and `valueColumns`.
-    package func values(user userID: String, app: Int64) -> [ColumnValue] {
+    /// The values of all columns.
+    func values(user userID: String, app: Int64) -> [ColumnValue] {
         [
             userID.columnValue,
             app.columnValue,

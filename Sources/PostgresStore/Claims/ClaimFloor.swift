@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// The place below which a claim need not look, because claims have taken all rows that were due there.
 ///
@@ -84,9 +85,7 @@ struct ClaimFloors {
     var queues: [Queue: ClaimFloor<QueuePlace>] = [:]
     /// When a claim last began with sign-ins that are due again, and found none.
     var nothingAgainAt: Timestamp?
-    /// By client: first checks of new sign-ins, and all other checks.
-    var firstChecks: [Int64: ClaimFloor<Timestamp>] = [:]
-    var schedules: [Int64: ClaimFloor<Timestamp>] = [:]
+    var checks: [CheckSearch: ClaimFloor<Timestamp>] = [:]
 
     /// Whether a claim of sign-ins begins with those that are due again.
     ///

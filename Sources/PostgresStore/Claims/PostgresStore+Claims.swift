@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import CredentialTables
-import NIOConcurrencyHelpers
+package import CredentialTables
 
 extension PostgresStore {
     /// Runs a claim. Throws if it has waited too long, because the caller fixed its times before. A late claim's lease would have ended
@@ -16,85 +15,63 @@ extension PostgresStore {
         }
     }
 
+    package func claim<Choice: Sendable, Work: Sendable>(
+        choosing choose: @escaping @Sendable (Connection) throws -> Choice?,
+        taking take: @escaping @Sendable (Connection, Choice) throws -> [Work]
+    ) async throws -> [Work] {
+        try await runClaim { connection in try choose(connection).map { try take(connection, $0) } ?? [] }
+    }
+
+    package func claimRows<Work: Sendable>(
+        of lane: QueueLane,
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool,
+        _ read: @escaping @Sendable (PostgresRow) -> Work
+    ) async throws -> [Work] {
+        try await runClaim { [owner] connection in
+            try lane.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map(read)
+        }
+    }
+
     package func claimNotifications(
         upTo limit: Int,
         at now: Timestamp,
         lease: Duration,
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
-        let claim = QueueClaim(
+        let lane = QueueLane(
             queue: .notification,
-            lane: Tables.anyNotification,
+            condition: Tables.anyNotification,
             size: "octet_length(payload)",
             returning: "payload, received_at"
         )
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
-                ClaimedNotification(
-                    id: row.integer(at: 0),
-                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    payload: row.bytes(at: 3),
-                    receivedAt: Timestamp(milliseconds: row.integer(at: 4))
-                )
-            }
-        }
-    }
-
-    package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
-        let claim = QueueClaim(
-            queue: .grant,
-            lane: "authorization_code IS NULL",
-            size: "octet_length(concat(client_id, user_id, refresh_token, token_sealed, email))",
-            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
-        )
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
-                ClaimedGrant(
-                    id: row.integer(at: 0),
-                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    content: ClaimedGrant.Content(row, from: 4)
-                )
-            }
-        }
-    }
-
-    package func claimRevocationRequests(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration
-    ) async throws -> [ClaimedRevocationRequest] {
-        let apps = directory.withLockedValue { $0 }.appNames
-        let claim = QueueClaim(
-            queue: .revocation,
-            lane: Tables.unopened,
-            returning: "requested_at, client_id, user_id, confirmed_at, effective_at"
-        )
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
-                ClaimedRevocationRequest(
-                    row,
-                    from: 3,
-                    id: row.integer(at: 0),
-                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    apps: apps
-                )
-            }
+        return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: suspects) { [owner] row in
+            ClaimedNotification(
+                id: row.integer(at: 0),
+                claim: Claim(owner: owner, attempts: row.int(at: 1)),
+                payload: row.bytes(at: 3),
+                receivedAt: Timestamp(milliseconds: row.integer(at: 4))
+            )
         }
     }
 }
 
-/// Takes due rows of a queue, and moves their due time to the end of the lease. Skips rows that others hold.
-struct QueueClaim {
-    let queue: Queue
-    /// SQL: which rows of the queue.
-    let lane: String
-    /// SQL: how much of `Queue.largestClaim` a row takes.
-    var size = "0"
-    let returning: String
+extension Connection {
+    package func begin(_ search: CheckSearch, at now: Timestamp) -> Timestamp {
+        floors.checks[search, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0)
+    }
 
+    package func end(_ search: CheckSearch, at now: Timestamp, from first: Timestamp?, upTo place: Timestamp) {
+        floors.checks[search]?.end(at: now, from: first, upTo: place)
+    }
+}
+
+/// Takes due rows of a queue, and moves their due time to the end of the lease. Skips rows that others hold.
+extension QueueLane {
     /// Longest due first: `id`, `attempts`, the due time, and the columns of `returning`. Sign-ins that are due again may come first.
-    func rows(
+    fileprivate func rows(
         upTo limit: Int,
         at now: Timestamp,
         lease: Duration,
@@ -111,7 +88,7 @@ struct QueueClaim {
         try connection.send(
             """
             UPDATE \(queue.rawValue) SET due_at = $1
-             WHERE id = ANY (ARRAY(SELECT id FROM \(queue.rawValue) WHERE \(lane) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
+             WHERE id = ANY (ARRAY(SELECT id FROM \(queue.rawValue) WHERE \(condition) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
             """,
             now,
             now.advanced(by: queue.longestDelay)
@@ -129,10 +106,10 @@ struct QueueClaim {
         let rows = try connection.rows(
             """
             WITH \(first.name) AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND \(first.condition)
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(condition) AND \(first.condition)
                ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
             \(second.name) AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND \(second.condition)
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(condition) AND \(second.condition)
                ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM \(first.name)) FOR UPDATE SKIP LOCKED),
             numbered AS (
               SELECT *, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 package import CredentialTables
 
 extension Connection: TableConnection {
@@ -19,6 +19,27 @@ extension Connection: TableConnection {
         try send(sql, values.map { Parameter($0) })
     }
 
+    package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
+        _ = try ask(statement, rows, shared)
+    }
+
+    package func ask(_ sql: String, _ values: [ColumnValue]) throws -> Answer {
+        try send(sql, values.map { Parameter($0) })
+    }
+
+    package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws -> Answer? {
+        let sql = statement.sql(.postgres)
+        guard !rows.isEmpty, !sql.isEmpty else { return nil }
+        var arrays = RowArrays()
+        for row in rows { arrays.append(row) }
+        return try send(sql, arrays.parameters + shared.map { Parameter($0) })
+    }
+
+    package func forEachRow(of answer: Answer?, _ body: (_ place: Int, _ row: PostgresRow) throws -> Void) throws {
+        guard let answer else { return }
+        for row in try rows(of: answer) { try body(row.place, row) }
+    }
+
     package func inSavepoint<Value>(_ body: () throws -> Value) throws -> Value {
         try send("SAVEPOINT request")
         do {
@@ -29,43 +50,6 @@ extension Connection: TableConnection {
             try send("ROLLBACK TO SAVEPOINT request")
             throw StoreError(error)
         }
-    }
-
-    package func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord] {
-        let table = UserTable(connection: self, directory: directory)
-        return try table.users(table.sendLock(ids))
-    }
-
-    package func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws {
-        let table = UserTable(connection: self, directory: directory)
-        try table.sendSave(users)
-        try lockSettlements()
-        try add(tallies, in: directory)
-    }
-
-    package func bringForward(_ slots: [RecheckSlot], of app: Int64) throws {
-        guard !slots.isEmpty else { return }
-        var rows = RowArrays()
-        for slot in slots { rows.append(slot.userID, slot.client, slot.dueAt, slot.formerDueAt) }
-        let answer = try send(
-            """
-            WITH free AS (
-              SELECT c.user_id, c.client, c.pending_since IS NOT NULL AS was_pending, n.due_at
-                FROM unnest($1, $2, $3, $4) AS n (user_id, client, due_at, was_due_at)
-                JOIN credential c ON c.user_id = n.user_id AND c.client = n.client
-               WHERE c.claimed_by IS NULL AND c.due_at IS NOT DISTINCT FROM n.was_due_at
-               ORDER BY c.user_id, c.client FOR UPDATE OF c),
-            moved AS (
-              UPDATE credential c SET due_at = free.due_at, pending_since = NULL, pending_asked_at = NULL, pending_key = NULL
-                FROM free WHERE c.user_id = free.user_id AND c.client = free.client)
-            SELECT COUNT(*) FROM free WHERE was_pending
-            """,
-            rows.parameters
-        )
-        let pending = try self.rows(of: answer).integer
-        guard pending > 0 else { return }
-        try lockSettlements()
-        try send("UPDATE app SET pending = pending - $2 WHERE id = $1", app, pending)
     }
 
     package func releaseNotifications() throws {

@@ -31,7 +31,7 @@ package final class Connection {
     }
 
     /// The result of a sent statement.
-    final class Answer {
+    package final class Answer {
         /// Nil until the rows have come.
         fileprivate(set) var rows: PostgresRows?
     }
@@ -110,11 +110,6 @@ package final class Connection {
         var parameters: [Parameter] = []
         for value in repeat each values { parameters.append(value.parameter) }
         return try send(sql, parameters)
-    }
-
-    /// Sends a statement of many rows. Sends nothing if there is no row.
-    func send(_ sql: String, _ rows: RowArrays, _ others: [Parameter] = []) throws {
-        if rows.count > 0 { try send(sql, rows.parameters + others) }
     }
 
     @discardableResult

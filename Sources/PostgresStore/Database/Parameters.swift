@@ -93,19 +93,9 @@ struct RowArrays {
     }
 
     private var columns: [Column] = []
-    private(set) var count = 0
+    private var count = 0
 
     /// Appends a row. All rows have the same types.
-    mutating func append<each Value: BindableValue>(_ values: repeat each Value) {
-        if count == 0 { for value in repeat each values { columns.append(Column(value.columnValue)) } }
-        var index = 0
-        for value in repeat each values {
-            columns[index].append(value.columnValue)
-            index += 1
-        }
-        count += 1
-    }
-
     mutating func append(_ values: [ColumnValue]) {
         if count == 0 { columns = values.map { Column($0) } }
         for (index, value) in values.enumerated() { columns[index].append(value) }
@@ -139,7 +129,7 @@ struct ArrayOf<Element: BindableValue>: ParameterValue {
             return Parameter(type: Element.null.arrayType, bytes: bytes)
         }
         var rows = RowArrays()
-        for element in elements { rows.append(element) }
+        for element in elements { rows.append([element.columnValue]) }
         return rows.parameters[0]
     }
 }

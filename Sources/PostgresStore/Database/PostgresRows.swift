@@ -59,6 +59,9 @@ package struct PostgresRow: FetchedRow {
         return columns.first { PQfname(rows.result, $0).map { String(cString: $0) } == column }.map { Int($0) }
     }
 
+    /// From the last column, which counts from 1.
+    var place: Int { int(at: Int(PQnfields(rows.result)) - 1) - 1 }
+
     private func value(at column: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(
             start: PQgetvalue(rows.result, index, Int32(column)),

@@ -30,7 +30,7 @@ package final class PostgresStore: Sendable {
     /// Whether the batch number has its row.
     let hasBatchRow = NIOLockedValueBox(false)
     /// This process's name on the rows it claims.
-    let owner = String(UInt64.random(in: .min ... .max), radix: 36)
+    package let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
     /// - Parameter longestClaimWait: the longest time from the call of a claim to its first statement.
     init(

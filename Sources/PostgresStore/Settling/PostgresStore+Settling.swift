@@ -28,8 +28,13 @@ extension PostgresStore {
                     try batch.makeRow(on: connection, at: now)
                     hasBatchRow.withLockedValue { $0 = true }
                 }
-                return try SettlementTransaction(connection: connection, directory: directory, rules: rules, batch: batch, now: now)
-                    .send(settlements)
+                try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+                // Write the number first. Its reader then waits until this transaction has ended, wherever it is. The row is this process's
+                // own.
+                try batch.sendWrite(on: connection, at: now)
+                let batch = try SettlementTransaction(on: connection, directory: directory, rules: rules, at: now).send(settlements)
+                try connection.sendCommit()
+                return batch.result
             } isCommitted: { connection in
                 try batch.isWritten(on: connection)
             }

@@ -13,7 +13,7 @@ import GRDBSQLite
 /// Other code uses SQLite itself only for what GRDB does not offer. `DatabaseFile` opens a file as immutable by a URI, and so leaves no
 /// `-wal` and no `-shm` behind. `Checkpointer` learns the length of the log from `sqlite3_wal_hook`, and resets a time-out in a task that
 /// may be cancelled, where GRDB runs no statement. `SQLiteLibrary` asks for the version without a connection.
-struct PreparedStatement {
+package struct PreparedStatement {
     /// Owns `handle`.
     private let statement: Statement
     private let handle: OpaquePointer
@@ -29,32 +29,27 @@ struct PreparedStatement {
         try forEachRow(repeat each values) { _ in }
     }
 
-    /// Runs the statement to its end, with a value for each place.
-    func run(_ values: [ColumnValue]) throws {
-        defer { reset() }
-        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
-        for (index, value) in values.enumerated() { try check(value.bind(to: handle, at: Int32(index + 1), keptIn: texts)) }
-        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
-        while try step() {}
-    }
-
     /// The rows of a statement whose parameters are named `$1`, `$2` and so on.
     func rows(named values: [ColumnValue]) throws -> [SQLiteRow] {
-        defer { reset() }
-        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
-        for (index, value) in values.enumerated() {
-            let place = sqlite3_bind_parameter_index(handle, "$\(index + 1)")
-            try check(value.bind(to: handle, at: place, keptIn: texts))
-        }
-        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
         var rows: [SQLiteRow] = []
         var names: [String] = []
-        while try step() {
-            let row = Columns(handle: handle)
+        try forEachRow(values, isNamed: true) { row in
             if rows.isEmpty { names = row.names }
             rows.append(SQLiteRow(values: row.values, names: names))
         }
         return rows
+    }
+
+    /// - Parameter isNamed: whether the parameters are named `$1`, `$2` and so on, or only numbered.
+    func forEachRow(_ values: [ColumnValue], isNamed: Bool, read: (Columns) throws -> Void) throws {
+        defer { reset() }
+        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
+        for (index, value) in values.enumerated() {
+            let place = isNamed ? sqlite3_bind_parameter_index(handle, "$\(index + 1)") : Int32(index + 1)
+            try check(value.bind(to: handle, at: place, keptIn: texts))
+        }
+        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
+        while try step() { try read(Columns(handle: handle)) }
     }
 
     /// - Returns: the value that `read` makes of the first row; nil if there is no row.
@@ -117,23 +112,23 @@ struct PreparedStatement {
     }
 
     /// The current row of a statement.
-    struct Columns: TableRow {
+    package struct Columns: TableRow {
         fileprivate let handle: OpaquePointer
 
-        func isNull(at index: Int) -> Bool {
+        package func isNull(at index: Int) -> Bool {
             sqlite3_column_type(handle, Int32(index)) == SQLITE_NULL
         }
 
-        func integer(at index: Int) -> Int64 {
+        package func integer(at index: Int) -> Int64 {
             sqlite3_column_int64(handle, Int32(index))
         }
 
-        func bytes(at index: Int) -> [UInt8] {
+        package func bytes(at index: Int) -> [UInt8] {
             guard let start = sqlite3_column_blob(handle, Int32(index)) else { return [] }
             return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))))
         }
 
-        func text(at index: Int) -> String? {
+        package func text(at index: Int) -> String? {
             guard let start = sqlite3_column_text(handle, Int32(index)) else { return nil }
             return String(
                 decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))),

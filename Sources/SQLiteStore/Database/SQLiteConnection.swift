@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 package import CredentialTables
 import GRDB
 
-/// A connection to the file, for statements outside of hot loops. Hot loops use `PreparedStatement`.
+/// A connection to the file.
 package struct SQLiteConnection: TableConnection {
     let db: Database
+
+    /// A query that runs when its answer is read, once for each row of values.
+    package struct Answer {
+        fileprivate var sql: String
+        fileprivate var rows: [[ColumnValue]]
+        fileprivate var shared: [ColumnValue] = []
+        /// Whether the parameters are named `$1`, `$2` and so on.
+        fileprivate var isNamed = false
+    }
 
     init(_ db: Database) {
         self.db = db
@@ -28,6 +37,26 @@ package struct SQLiteConnection: TableConnection {
         _ = try PreparedStatement(sql, in: db).rows(named: values)
     }
 
+    package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
+        try forEachRow(of: ask(statement, rows, shared)) { _, _ in }
+    }
+
+    package func ask(_ sql: String, _ values: [ColumnValue]) -> Answer { Answer(sql: sql, rows: [values], isNamed: true) }
+
+    package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) -> Answer? {
+        let sql = statement.sql(.sqlite)
+        return rows.isEmpty || sql.isEmpty ? nil : Answer(sql: sql, rows: rows, shared: shared)
+    }
+
+    package func forEachRow(of answer: Answer?, _ body: (_ place: Int, _ row: PreparedStatement.Columns) throws -> Void) throws {
+        guard let answer else { return }
+        let statement = try PreparedStatement(answer.sql, in: db)
+        for (place, row) in answer.rows.enumerated() {
+            let values = answer.shared.isEmpty ? row : row + answer.shared
+            try statement.forEachRow(values, isNamed: answer.isNamed) { try body(place, $0) }
+        }
+    }
+
     package func inSavepoint<Value>(_ body: () throws -> Value) throws -> Value {
         var value: Value?
         do {
@@ -43,36 +72,6 @@ package struct SQLiteConnection: TableConnection {
 
     /// Does nothing: the file has one lock, which every transaction takes first.
     package func lockSettlements() {}
-
-    package func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord] {
-        try UserTable(db: db, directory: directory).load(ids)
-    }
-
-    package func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws {
-        _ = try UserTable(db: db, directory: directory).save(users)
-        try add(tallies, in: directory)
-    }
-
-    package func bringForward(_ slots: [RecheckSlot], of app: Int64) throws {
-        var wasPending = 0
-        for slot in slots {
-            wasPending += try fetchInt(
-                "SELECT pending_since IS NOT NULL FROM credential WHERE user_id = $1 AND client = $2",
-                slot.userID,
-                slot.client
-            )
-            try execute(
-                """
-                UPDATE credential SET due_at = $3, pending_since = NULL, pending_asked_at = NULL, pending_key = NULL
-                 WHERE user_id = $1 AND client = $2
-                """,
-                slot.userID,
-                slot.client,
-                slot.dueAt
-            )
-        }
-        if wasPending > 0 { try execute("UPDATE app SET pending = pending - $2 WHERE id = $1", app, wasPending) }
-    }
 
     package func releaseNotifications() throws {
         try execute(

@@ -30,7 +30,7 @@ package final class SQLiteStore: Sendable {
     package let walkedUsers = NIOLockedValueBox("")
     package let erasedUpTo = NIOLockedValueBox<[String: Int64]>([:])
     /// This process's name on the rows it claims.
-    let owner = String(UInt64.random(in: .min ... .max), radix: 36)
+    package let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
     private init(
         writer: any DatabaseWriter,
@@ -165,7 +165,7 @@ package final class SQLiteStore: Sendable {
             }
             // Asking Apple once more about a token to revoke does no harm.
             try connection.execute("UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
-            try QuarantineRing.recount(on: connection)
+            try connection.recountQuarantine()
         }
         runs.withLockedValue { $0 = ClaimedRuns() }
     }

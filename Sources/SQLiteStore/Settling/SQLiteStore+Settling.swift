@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import GRDB
+import CredentialTables
 import NIOConcurrencyHelpers
 
 extension SQLiteStore {
@@ -15,7 +15,11 @@ extension SQLiteStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let directory = self.directory.withLockedValue { $0 }
         let (batch, hasErased) = try await write { db in
-            try SettlementTransaction(db: db, directory: directory, rules: rules, now: now).settle(settlements)
+            let connection = SQLiteConnection(db)
+            let (result, hasErased) = try SettlementTransaction(on: connection, directory: directory, rules: rules, at: now).send(
+                settlements
+            )
+            return (try result(), hasErased)
         }
         if hasErased { checkpointer?.mustTruncate() }
         // If a checkpoint must wait, the commit stands all the same.

@@ -30,7 +30,6 @@ import Testing
             // An hour's rejections.
             "SCAN admitted_rejection",
         ]
-        if sql.hasPrefix("SELECT EXISTS (SELECT 1 FROM revocation)") { return [] }
         return try await plan(sql, in: store).filter { step in
             step.hasPrefix("SCAN") && step != "SCAN delivery" && !small.contains { step.hasPrefix($0) }
         }

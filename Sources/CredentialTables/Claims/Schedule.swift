@@ -2,21 +2,20 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialTables
 
 /// The checks of an app's clients, in the order of their due times. Clients that the configuration no longer names are left out: Apple
 /// would blame siwatch for them, and they may come back.
-struct Schedule: CheckSchedule {
+struct Schedule<Connection: TableConnection>: CheckSchedule {
     let app: Int64
     let clients: [Int64]
     let policy: RefreshPolicy
     let now: Timestamp
 
-    /// Passes over other checks, so it moves no floor.
+    /// Passes over other checks, so it is no search.
     func accepted(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
-            try connection.send(
+            try connection.ask(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
                  WHERE client = $1 AND due_at <= $2 AND verified_at IS NOT NULL AND NOT (\(waits)) ORDER BY due_at LIMIT $4
@@ -27,15 +26,15 @@ struct Schedule: CheckSchedule {
                 min(limit, quotas[client] ?? limit)
             )
         }
-        let found = try answers.flatMap { try connection.rows(of: $0).map { ClaimableCredential($0) } }
+        let found = try answers.flatMap { try connection.read($0) { ClaimableCredential($0) } }
         return Array(found.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 
     func firstChecks(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, quotas, \.firstChecks, on: connection) { client, limit, floor in
-            try connection.send(
+        try first(limit, of: clients, quotas, isFirst: true, on: connection) { client, limit, floor in
+            try connection.ask(
                 """
-                SELECT user_id, client, attempts, due_at FROM credential
+                SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
                  WHERE client = $1 AND first_check = 0 AND due_at BETWEEN $4 AND $2 ORDER BY due_at LIMIT $3
                 """,
                 client,
@@ -54,8 +53,8 @@ struct Schedule: CheckSchedule {
     ///
     /// - Parameter quotas: by client, the most checks to return.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, quotas, \.schedules, on: connection) { client, limit, floor in
-            try connection.send(
+        try first(limit, of: clients, quotas, isFirst: false, on: connection) { client, limit, floor in
+            try connection.ask(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
                  WHERE client = $1 AND due_at BETWEEN $5 AND $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
@@ -73,29 +72,29 @@ struct Schedule: CheckSchedule {
     /// The earliest due checks of all clients, in the order of their due times.
     ///
     /// - Parameters:
-    ///   - kind: the kind of checks, by its floors.
-    ///   - send: asks for the due checks of a client, up to a limit and from a time on.
+    ///   - isFirst: whether it searches first checks, and not all others.
+    ///   - ask: asks for the due checks of a client, up to a limit and from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
         _ quotas: [Int64: Int],
-        _ kind: WritableKeyPath<ClaimFloors, [Int64: ClaimFloor<Timestamp>]>,
+        isFirst: Bool,
         on connection: Connection,
-        _ send: (_ client: Int64, _ limit: Int, _ floor: Timestamp) throws -> Connection.Answer
+        _ ask: (_ client: Int64, _ limit: Int, _ floor: Timestamp) throws -> Connection.Answer
     ) throws -> [ClaimableCredential] {
         let clients = clients.filter { quotas[$0] ?? 1 > 0 }
         guard limit > 0, !clients.isEmpty else { return [] }
-        let answers = try clients.map { client in
-            let floor = connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0)
-            return try send(client, min(limit, quotas[client] ?? limit), floor)
+        let searches = clients.map { CheckSearch(client: $0, isFirst: isFirst) }
+        let answers = try searches.map { search in
+            try ask(search.client, min(limit, quotas[search.client] ?? limit), connection.begin(search, at: now))
         }
-        let found = try answers.map { try connection.rows(of: $0).map { ClaimableCredential($0) } }
+        let found = try answers.map { try connection.read($0) { ClaimableCredential($0) } }
         let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
         let end = due.count < limit ? now : due[limit - 1].dueAt
-        for (client, found) in zip(clients, found) {
+        for (search, found) in zip(searches, found) {
             // A client with a quota may have more due checks than this asked for.
-            let last = quotas[client].flatMap { found.count < $0 ? nil : found.last?.dueAt }
-            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: last.map { min($0, end) } ?? end)
+            let last = quotas[search.client].flatMap { found.count < $0 ? nil : found.last?.dueAt }
+            connection.end(search, at: now, from: found.first?.dueAt, upTo: last.map { min($0, end) } ?? end)
         }
         return due
     }
@@ -107,31 +106,49 @@ struct Schedule: CheckSchedule {
     /// Only a clock that was set back, or a shorter interval, leaves a due time beyond this.
     private var furthest: Timestamp { now.advanced(by: policy.longestDelay) }
 
-    /// Brings back checks with a due time too far ahead, and moves the rejections that wait for the daily check to it. Writes nothing if
-    /// there are none.
-    func sendRepairs(on connection: Connection) throws {
+    /// Whether `repair` would write. A server need not ask before, because there it locks nobody out.
+    func mustBeRepaired(on connection: Connection) throws -> Bool {
+        guard connection.dialect == .sqlite else { return true }
+        return try clients.contains { try connection.exists(late, $0, furthest) }
+            || connection.exists(waiting(connection.dialect), app, now, policy.repetition)
+    }
+
+    /// Brings back checks with a due time too far ahead, and moves the rejections that wait for the daily check to it.
+    func repair(on connection: Connection) throws {
+        let lock = "ORDER BY due_at, user_id LIMIT 1000 \(connection.dialect.skipLocked)"
         for client in clients {
-            try connection.send(
+            try connection.execute(
                 """
-                UPDATE credential c SET due_at = $2
-                  FROM (SELECT user_id, client FROM credential WHERE client = $1 AND due_at > $2
-                         ORDER BY due_at, user_id LIMIT 1000 FOR UPDATE SKIP LOCKED) late
-                 WHERE c.user_id = late.user_id AND c.client = late.client
+                UPDATE credential AS c SET due_at = $2 FROM (\(late) \(lock)) AS found
+                 WHERE c.user_id = found.user_id AND c.client = found.client
                 """,
                 client,
                 furthest
             )
         }
-        try connection.send(
+        try connection.execute(
             """
-            UPDATE credential c SET due_at = c.answered_at + $3, claimed_by = NULL
-              FROM (SELECT user_id, client FROM credential WHERE app = $1 AND due_at <= $2 AND \(waits)
-                     ORDER BY due_at, user_id LIMIT 1000 FOR UPDATE SKIP LOCKED) waiting
-             WHERE c.user_id = waiting.user_id AND c.client = waiting.client
+            UPDATE credential AS c SET due_at = c.answered_at + $3, claimed_by = NULL FROM (\(waiting(connection.dialect)) \(lock)) AS found
+             WHERE c.user_id = found.user_id AND c.client = found.client
             """,
             app,
             now,
             policy.repetition
         )
     }
+
+    private let late = "SELECT user_id, client FROM credential WHERE client = $1 AND due_at > $2"
+
+    private func waiting(_ dialect: Dialect) -> String {
+        """
+        SELECT user_id, client FROM credential \(dialect.indexed(by: "credential_pending_due")) WHERE app = $1 AND due_at <= $2 AND \(waits)
+        """
+    }
+}
+
+/// A search for due checks of a client, which a server begins where the last one ended.
+package struct CheckSearch: Sendable, Hashable {
+    package let client: Int64
+    /// Whether it searches first checks of new sign-ins, and not all others.
+    package let isFirst: Bool
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Claims of credentials to check, and of rejections to believe.
+extension TableStore {
+    package func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        firstChecks: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
+    ) async throws -> [DueCredential] {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
+        let quotas = directory.numbered(quotas)
+        let schedule = Schedule<Connection>(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
+        let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
+        return try await claim { connection -> (due: [ClaimableCredential], mustRepair: Bool)? in
+            guard try !connection.isPaused(appID) else { return nil }
+            var due = try schedule.due(of: first, upTo: limit, quotas: quotas, on: connection)
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, from: connection) }
+            let mustRepair = try schedule.mustBeRepaired(on: connection)
+            return due.isEmpty && !mustRepair ? nil : (due, mustRepair)
+        } taking: { [owner] connection, found in
+            if found.mustRepair { try schedule.repair(on: connection) }
+            return try connection.take(found.due, .takeDue, directory, owner: owner, at: now, policy: policy) { _ in .check }
+        }
+    }
+
+    package func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await claim { connection -> [ClaimableCredential]? in
+            let answers = try clients.sorted().compactMap { directory.clients[$0] }.map { client in
+                try connection.ask(
+                    """
+                    SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
+                     WHERE client = $1 AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
+                       AND EXISTS (SELECT 1 FROM app WHERE id = $2 AND paused_at IS NULL)
+                     ORDER BY first_check, due_at, user_id LIMIT 1
+                    """,
+                    client.id,
+                    client.app.id
+                )
+            }
+            let next = try answers.flatMap { try connection.read($0) { ClaimableCredential($0) } }
+            return next.isEmpty ? nil : Array(next.prefix(limit))
+        } taking: { [owner] connection, next in
+            try connection.take(next, .takeDue, directory, owner: owner, at: now, policy: policy) { _ in .check }
+        }
+    }
+
+    package func claimPendingRejections(
+        of app: String,
+        admittedBy admissions: [AdmissionRule],
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential] {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
+        return try await claim { connection -> [ClaimableCredential]? in
+            let admitted = try connection.pendingRejections(of: appID, admittedBy: admissions, directory, upTo: limit, at: now)
+            return admitted.isEmpty ? nil : admitted
+        } taking: { [owner] connection, admitted in
+            try connection.take(admitted, .takePending, directory, owner: owner, at: now, policy: policy) { rejection in
+                rejection.map { .admission($0) }
+            }
+        }
+    }
+
+    package func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
+    {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
+        let users = userIDs.sorted().map { [$0.columnValue] }
+        let times = [now.advanced(by: .zero - BreakerRules.canaryInterval).columnValue, now.columnValue]
+        @Sendable func due(_ connection: Connection) throws -> [DueCredential] {
+            guard try !connection.isPaused(appID) else { return [] }
+            return try connection.read(connection.ask(.canaries, users, [appID.columnValue] + times)) { row -> DueCredential? in
+                guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return nil }
+                guard !excluded.contains(client.clientID) else { return nil }
+                let claim = Claim(owner: "", attempts: 0)
+                return DueCredential(row, from: 2, of: row.text(at: 1) ?? "", at: client, for: .canary, claim)
+            }.compactMap(\.self)
+        }
+        return try await claim { connection -> Bool? in
+            try connection.dialect == .postgres || !due(connection).isEmpty ? true : nil
+        } taking: { connection, _ in
+            let taken = Array(try due(connection).prefix(limit))
+            for canary in taken { try connection.note(canary, directory, at: now) }
+            return taken
+        }
+    }
+}
+
+extension TableConnection {
+    /// - Parameter purpose: nil if the row is not to be claimed for it.
+    fileprivate func take(
+        _ credentials: [ClaimableCredential],
+        _ statement: RowStatement,
+        _ directory: ClientDirectory,
+        owner: String,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        for purpose: (PendingRejection?) -> DueCredential.Purpose?
+    ) throws -> [DueCredential] {
+        let rows = credentials.map { credential in
+            let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
+            return [
+                credential.userID.columnValue, credential.client.columnValue, credential.dueAt.columnValue, leaseEnd.columnValue,
+            ]
+        }
+        var taken: [DueCredential] = []
+        try forEachRow(of: ask(statement, rows, [owner.columnValue])) { place, row in
+            let credential = credentials[place]
+            guard let client = directory.clientsByID[credential.client], let purpose = purpose(PendingRejection(row, from: 1)) else {
+                return
+            }
+            let claim = Claim(owner: owner, attempts: row.int(at: 0))
+            taken.append(DueCredential(row, from: 4, of: credential.userID, at: client, for: purpose, claim))
+        }
+        return taken
+    }
+}
+
+extension RowStatement {
+    private static let key = ["user_id", "client"]
+    private static let columns = "attempts, pending_since, pending_asked_at, pending_key, \(DueCredential.columns)"
+    /// Every change of a row moves its due time, so this finds only unchanged rows.
+    fileprivate static let takeDue = take(
+        "credential",
+        key: key,
+        where: (
+            sqlite: "(SELECT paused_at FROM app WHERE id = t.app) IS NULL",
+            postgres: "t.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL))"
+        ),
+        returning: columns
+    )
+    fileprivate static let takePending = take(
+        "credential",
+        key: key,
+        where: (
+            sqlite: "(SELECT paused_at FROM app WHERE id = t.app) IS NULL AND t.pending_since IS NOT NULL",
+            postgres: "t.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL)) AND t.pending_since IS NOT NULL"
+        ),
+        returning: columns
+    )
+
+    private static let canary = """
+        c.app = @app AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
+        AND (a.asked_at IS NULL OR a.asked_at <= @asked_at OR a.asked_at > @now)
+        """
+    private static let canarySource = """
+        SELECT c.client, c.user_id, \(DueCredential.columns)
+          FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
+        """
+    fileprivate static let canaries = RowStatement(
+        ["user_id"],
+        shared: ["app", "asked_at", "now"],
+        sqlite: "\(canarySource) WHERE c.user_id = @user_id AND \(canary)",
+        postgres: "\(canarySource) WHERE c.user_id = ANY($1) AND \(canary) ORDER BY c.user_id, c.client"
+    )
+}

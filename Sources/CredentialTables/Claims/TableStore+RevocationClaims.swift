@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Claims of tokens to revoke.
+extension TableStore {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws
+        -> [String: Int]
+    {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await laneQuery { connection in
+            // Apple is not asked about the tokens of a client that left, so no pause holds them.
+            let clients = directory.clientsByID.values.filter { directory.isWatched($0) || trusted != nil }
+            let counts = try clients.sorted { $0.id < $1.id }.map { client in
+                let most = min(limit, quotas[client.clientID] ?? limit)
+                let answer = try connection.ask(
+                    """
+                    SELECT CASE WHEN $5 < \(DueRevocation.anyTime.milliseconds) OR (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
+                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                   WHERE client = $2 AND due_at <= $3 AND \(isOpened(by: "$5")) LIMIT $6) AS found)
+                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                                   WHERE client = $2 AND due_at > $4 AND \(isOpened(by: "$5")) LIMIT $6) AS found)
+                           ELSE 0 END
+                    """,
+                    client.app.id,
+                    client.id,
+                    now,
+                    DueRevocation.furthest(at: now),
+                    DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
+                    most
+                )
+                return (app: client.app.name, most: most, answer: answer)
+            }
+            var due: [String: Int] = [:]
+            for (app, most, answer) in counts {
+                let count = try connection.read(answer) { $0.int(at: 0) }.first ?? 0
+                due[app] = min((due[app] ?? 0) + min(count, most), limit)
+            }
+            return due.filter { $0.value > 0 }
+        }
+    }
+
+    package func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        trusted: Timestamp?,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws -> [DueRevocation] {
+        let directory = self.directory.withLockedValue { $0 }
+        // Sorted by name, so that a simulation with the same seed is the same run.
+        let permits = permits.filter { $0.value > 0 }.sorted { $0.key < $1.key }
+        guard !permits.isEmpty else { return [] }
+        return try await claim { _ in
+            true
+        } taking: { [owner] connection, _ in
+            try permits.flatMap { name, permits -> [DueRevocation] in
+                guard let app = directory.apps[name] else { return [] }
+                let isPaused = try connection.isPaused(app.id)
+                let answers = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).map { client in
+                    try connection.askDueRevocations(
+                        of: client.id,
+                        openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
+                        upTo: min(permits, quotas[client.clientID] ?? permits),
+                        at: now
+                    )
+                }
+                let due = try answers.flatMap { try connection.read($0) { DueToken($0) } }.sorted {
+                    ($0.dueAt, $0.request, $0.client) < ($1.dueAt, $1.request, $1.client)
+                }
+                return try connection.take(due.prefix(permits), of: app, directory, owner: owner, at: now, policy: policy)
+            }
+        }
+    }
+}
+
+/// A row of `revocation` that may be claimed.
+private struct DueToken {
+    var request: Int64
+    var client: Int64
+    var attempts: Int
+    var dueAt: Int64
+    var fingerprint: [UInt8]
+
+    /// - Parameter row: `request, client, attempts, due_at, token_fingerprint`.
+    init(_ row: some TableRow) {
+        request = row.integer(at: 0)
+        client = row.integer(at: 1)
+        attempts = row.int(at: 2)
+        dueAt = row.integer(at: 3)
+        fingerprint = row.bytes(at: 4)
+    }
+
+    var isSuspect: Bool { attempts >= Claim.suspectAttempts }
+}
+
+extension TableConnection {
+    /// Asks for the due tokens of a client, longest due first. Makes tokens due that were postponed by a clock that has since been set back.
+    fileprivate func askDueRevocations(
+        of client: Int64,
+        openedBy latest: Timestamp,
+        upTo limit: Int,
+        at now: Timestamp
+    ) throws -> Answer? {
+        guard limit > 0 else { return nil }
+        try execute(
+            """
+            UPDATE revocation AS r SET due_at = $2
+              FROM (SELECT request, client, token_fingerprint FROM revocation WHERE client = $1 AND due_at > $3
+                    \(dialect.lockOrder("request, client, token_fingerprint")) \(dialect.skipLocked)) AS found
+             WHERE r.request = found.request AND r.client = found.client AND r.token_fingerprint = found.token_fingerprint
+            """,
+            client,
+            now,
+            DueRevocation.furthest(at: now)
+        )
+        return try ask(
+            """
+            SELECT request, client, attempts, due_at, token_fingerprint FROM revocation r
+             WHERE client = $1 AND due_at <= $2 AND \(isOpened(by: "$3")) ORDER BY due_at, request, token_fingerprint LIMIT $4
+            """,
+            client,
+            now,
+            latest,
+            limit
+        )
+    }
+
+    /// - Parameter due: longest due first.
+    fileprivate func take(
+        _ due: ArraySlice<DueToken>,
+        of app: ClientDirectory.App,
+        _ directory: ClientDirectory,
+        owner: String,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) throws -> [DueRevocation] {
+        // A token that may have killed the process comes alone, so that a second crash costs no other token.
+        let chosen = Array(due.first?.isSuspect ?? false ? due.prefix(1) : due.prefix { !$0.isSuspect })
+        let rows = chosen.map { token in
+            let leaseEnd = now.advanced(by: policy.lease(attempts: token.attempts))
+            return [
+                token.request.columnValue, token.client.columnValue, token.fingerprint.columnValue, token.dueAt.columnValue,
+                leaseEnd.columnValue,
+            ]
+        }
+        var taken: [DueRevocation] = []
+        try forEachRow(of: ask(.takeRevocations, rows, [owner.columnValue])) { place, row in
+            guard let client = directory.clientsByID[chosen[place].client] else { return }
+            taken.append(DueRevocation(row, from: 0, of: chosen[place].request, at: client, owner: owner))
+        }
+        return try taken.map { work in
+            var work = work
+            work.newerSignIn = try newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)
+            return work
+        }
+    }
+}
+
+/// SQL: whether the request of a row `r` of `revocation` was opened by the time of a parameter. Does not look for it at
+/// `DueRevocation.anyTime`.
+private func isOpened(by parameter: String) -> String {
+    let isAny = "\(parameter) = \(DueRevocation.anyTime.milliseconds)"
+    return "(\(isAny) OR EXISTS (SELECT 1 FROM revocation_queue q WHERE q.id = r.request AND q.opened_at <= \(parameter)))"
+}
+
+extension ClientDirectory {
+    /// The clients of an app of whose tokens some may be claimed. Apple is not asked about tokens of a client that left the configuration, so
+    /// no pause holds them.
+    ///
+    /// - Parameter trusted: now, if the clock can be trusted.
+    fileprivate func clientsToRevoke(of app: Int64, isPaused: Bool, at trusted: Timestamp?) -> [Client] {
+        clients(of: app).filter { isWatched($0) ? !isPaused : trusted != nil }
+    }
+}
+
+extension RowStatement {
+    fileprivate static let takeRevocations = take(
+        "revocation",
+        key: DueRevocation.keyColumns,
+        returning: DueRevocation.columns
+    )
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Writes the changes of queue rows. Each row that leaves a queue goes to a log or to the quarantine, and a server moves it there itself,
+/// because a backend may have written text that Swift cannot hold.
+struct QueueWrites<Connection: TableConnection> {
+    private let connection: Connection
+    private let now: Timestamp
+    /// The number of rows that have left each queue.
+    private(set) var removed: [Queue: Int] = [:]
+    /// Whether a secret, or a message about a forgotten user, was erased.
+    private(set) var hasErased = false
+    private var logged: [LoggedNotification] = []
+    private var quarantined: [[ColumnValue]] = []
+    private var ringed: [UnsignedRing: (rows: Int, bytes: Int)] = [:]
+    private var postponedNotifications: [[ColumnValue]] = []
+    private var loggedGrants: [[ColumnValue]] = []
+    private var postponedGrants: [[ColumnValue]] = []
+    private var postponedCodes: [[ColumnValue]] = []
+
+    init(on connection: Connection, at now: Timestamp) {
+        self.connection = connection
+        self.now = now
+    }
+
+    mutating func add(_ rows: [QueueRowChange], _ revocations: RevocationRows<Connection>) throws {
+        for row in rows {
+            switch row {
+            case .logNotification(let work, let notification, let app, let outcome, let settlement):
+                logged.append(LoggedNotification(work: work, notification, app: app, outcome, settlement: settlement))
+                removed[.notification, default: 0] += 1
+                // The message names a forgotten user.
+                if outcome == .duplicate { hasErased = true }
+            case .quarantine(let work, let reason, let detail):
+                quarantined.append([work.id.columnValue, reason.rawValue.columnValue, detail.columnValue])
+                removed[.notification, default: 0] += 1
+                guard let ring = reason.ring else { continue }
+                ringed[ring, default: (0, 0)].rows += 1
+                ringed[ring, default: (0, 0)].bytes += work.payload.count
+            case .postponeNotification(let id, let until):
+                postponedNotifications.append([id.columnValue, until.columnValue])
+            case .logGrant(let entry):
+                loggedGrants.append([
+                    entry.id.columnValue, entry.userID.columnValue, entry.outcome.rawValue.columnValue,
+                    (entry.reason?.rawValue).columnValue, entry.detail.columnValue, entry.signedInAt.columnValue,
+                    entry.realUserStatus.columnValue,
+                ])
+                removed[.grant, default: 0] += 1
+                if entry.hasSecret { hasErased = true }
+            case .postponeGrant(let id, let until, let waitsSince, let isAhead):
+                postponedGrants.append([id.columnValue, until.columnValue, waitsSince.columnValue, (isAhead ? 1 : 0).columnValue])
+            case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
+                postponedCodes.append([
+                    id.columnValue, until.columnValue, failures.columnValue, (isAnswerLost ? 1 : 0).columnValue, detail.columnValue,
+                ])
+            case .revocation(let change):
+                if try revocations.write(change) { removed[.revocation, default: 0] += 1 }
+                if case .finish = change { hasErased = true }
+            }
+        }
+    }
+
+    /// - Returns: after the commit, the settlements whose notifications were duplicates.
+    func send() throws -> () throws -> [Int] {
+        // If a vacuum found a queue empty, a server expects one row, and a nested loop would go through all pairs of a batch.
+        if connection.dialect == .postgres { try connection.execute("SET LOCAL enable_nestloop = off") }
+        let duplicates = try connection.log(logged, at: now)
+        try connection.execute(.quarantine, quarantined, [now.columnValue])
+        try connection.execute(.removeQuarantined, quarantined.map { [$0[0]] })
+        try connection.execute(.postponeNotifications, postponedNotifications)
+        try connection.execute(.logGrants, loggedGrants, [now.columnValue])
+        try connection.execute(.removeGrants, loggedGrants.map { [$0[0]] })
+        try connection.execute(.postponeGrants, postponedGrants)
+        try connection.execute(.postponeCodes, postponedCodes)
+        if connection.dialect == .postgres { try connection.execute("SET LOCAL enable_nestloop = on") }
+        return duplicates
+    }
+
+    /// Makes room in the rings of the quarantine, which hold the rows that anybody could have sent.
+    ///
+    /// - Returns: of each ring, after the commit, the number of evicted rows.
+    func makeRoom() throws -> [() throws -> Int] {
+        try ringed.map { ring, new in
+            try connection.add(new.rows, to: ring.rowsCounter)
+            try connection.add(new.bytes, to: ring.bytesCounter)
+            return try connection.evict(from: ring)
+        }
+    }
+}
+
+/// A notification that goes to its log.
+package struct LoggedNotification {
+    package let work: ClaimedNotification
+    package let notification: VerifiedNotification
+    package let app: String
+    package let outcome: NotificationLogOutcome
+    /// The index in the batch.
+    package let settlement: Int
+
+    init(
+        work: ClaimedNotification,
+        _ notification: VerifiedNotification,
+        app: String,
+        _ outcome: NotificationLogOutcome,
+        settlement: Int
+    ) {
+        self.work = work
+        self.notification = notification
+        self.app = app
+        self.outcome = outcome
+        self.settlement = settlement
+    }
+}
+
+extension RowStatement {
+    fileprivate static let quarantine = move(
+        from: "notification_queue",
+        "payload, received_at",
+        into: "notification_quarantine",
+        [
+            "payload": "q.payload", "received_at": "q.received_at", "rejected_at": "@rejected_at", "reason": "@reason",
+            "detail": "@detail",
+        ],
+        row: ["reason", "detail"],
+        shared: ["rejected_at"]
+    )
+    fileprivate static let removeQuarantined = removeMoved(from: "notification_queue")
+    fileprivate static let logGrants = move(
+        from: "grant_queue",
+        "client_id, user_id, granted_at",
+        into: "grant_log",
+        [
+            "grant_id": "q.id", "client_id": "q.client_id", "user_id": "COALESCE(@user_id, q.user_id)", "granted_at": "q.granted_at",
+            "settled_at": "@settled_at", "outcome": "@outcome", "reason": "@reason", "detail": "@detail",
+            "signed_in_at": "@signed_in_at", "real_user_status": "@real_user_status",
+        ],
+        row: ["user_id", "outcome", "reason", "detail", "signed_in_at", "real_user_status"],
+        shared: ["settled_at"]
+    )
+    fileprivate static let removeGrants = removeMoved(from: "grant_queue")
+    fileprivate static let postponeNotifications = postpone("notification_queue", [])
+    fileprivate static let postponeGrants = postpone("grant_queue", ["waits_since", "is_ahead"])
+    fileprivate static let postponeCodes = postpone("grant_queue", ["failures", "answer_lost", "detail"])
+
+    private static func postpone(_ queue: String, _ columns: [String]) -> RowStatement {
+        update(queue, key: ["id"], ["due_at"] + columns, others: ", attempts = 0, claimed_by = NULL")
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Loads the rows that a batch touches, each once. A server locks them in the one order: rows of queues by id, users, credentials,
+/// breakers.
+extension SettlementTransaction {
+    func load(_ scope: SettlementScope) throws -> SettlementBasis {
+        let notifications = try connection.askHeld(notifications: scope.notifications)
+        let grants = try connection.ask(.grantHolders, scope.grants.map { [$0.id.columnValue] })
+        // If two settlements finish the last tokens of a request, the second must see that its token is the last.
+        let requestIDs = scope.revocationRequests.map(\.id) + Set(scope.revocations.map(\.id.request))
+        let requests = try connection.ask(.requestHolders, requestIDs.map { [$0.columnValue] })
+        let revoked = scope.revocations.filter { directory.clients[$0.id.clientID] != nil }
+        let revocations = try connection.ask(
+            .revocationHolders,
+            revoked.map { [$0.id.request.columnValue, directory.client($0.id.clientID).id.columnValue, $0.id.fingerprint.columnValue] }
+        )
+        let users = UserRows(connection: connection, directory: directory)
+        let askedUsers = try users.ask(for: scope.users)
+        let told = scope.told.compactMap { id in rules.pseudonymizer.map { (id: id, pseudonym: $0.pseudonym(of: id.userID)) } }
+        let forgotten = try connection.ask(.forgottenUsers, told.map { [$0.pseudonym.columnValue, app($0.id)] })
+        let leaving = Array(scope.leaving)
+        let tokens = try connection.ask(.tokensBeingRevoked, leaving.map { [$0.userID.columnValue, app($0)] })
+        let demands =
+            try scope.bringing.isEmpty
+            ? nil : connection.ask(KnownRequests.selection(connection.dialect), JSONText.encode(scope.bringing.map(\.userID)))
+        let waiting = try askWaitingGrants(of: scope.signingIn)
+        let breakers = try connection.ask(.breakers, scope.judgedApps.map { [directory.app($0).id.columnValue] })
+        // Reads under the lock on the breakers, because a client's next state follows from its last one.
+        let clients = try connection.ask(.clientRecords, scope.rejectedClients.union(scope.heardClients).map { [$0.columnValue] })
+        try connection.confirm(directory)
+
+        var basis = SettlementBasis()
+        basis.users = try users.read(askedUsers)
+        guard basis.users.count == scope.users.count else { throw StoreError.retry("a user was forgotten meanwhile") }
+        try connection.forEachRow(of: forgotten) { place, row in
+            basis.forgotten[told[place].id] = row.time(at: 0).map { ForgottenUser(pseudonym: told[place].pseudonym, until: $0) }
+        }
+        basis.heldNotifications = try notifications()
+        var waitsSince: [Int64: Timestamp] = [:]
+        basis.heldGrants = try connection.held(scope.grants, by: grants) { id, row in waitsSince[id] = row.time(at: 3) }
+        basis.waitsSince = waitsSince.filter { basis.heldGrants[$0.key] != nil }
+        basis.heldRevocationRequests = try connection.held(scope.revocationRequests, by: requests)
+        try connection.forEachRow(of: revocations) { place, row in
+            if Claim(row, from: 0) == revoked[place].claim { basis.heldRevocations[revoked[place].id] = revoked[place].claim }
+        }
+        try connection.forEachRow(of: tokens) { place, row in
+            let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1))
+            let asked = [key: Timestamp(milliseconds: row.integer(at: 2))]
+            basis.tokensBeingRevoked[leaving[place], default: [:]].merge(asked, uniquingKeysWith: max)
+        }
+        try connection.forEachRow(of: demands) { _, row in KnownRequests.read(row, into: &basis.requests) }
+        try connection.forEachRow(of: waiting) { _, row in
+            let grant = WaitingGrant(row, from: 1)
+            guard let app = directory.appNames[grant.clientID] else { return }
+            basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
+        }
+        try read(clients, breakers, into: &basis)
+        for name in scope.brakedApps { basis.brakes[name] = try BrakeRow.load(directory.app(name).id, on: connection) }
+        return basis
+    }
+
+    private func read(_ clients: Connection.Answer?, _ breakers: Connection.Answer?, into basis: inout SettlementBasis) throws {
+        try connection.forEachRow(of: clients) { _, row in
+            let clientID = row.text(at: 0) ?? ""
+            basis.provedAt[clientID] = row.time(at: 1)
+            basis.clients[clientID] = ClientRecord(row, from: 2)
+        }
+        let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
+        try connection.forEachRow(of: breakers) { _, row in
+            if let name = names[row.integer(at: 0)] { basis.breakers[name] = BreakerRow.read(row.text(at: 1)) }
+        }
+    }
+
+    private func app(_ id: AppUserID) -> ColumnValue { directory.app(id.app).id.columnValue }
+
+    private func askWaitingGrants(of users: Set<AppUserID>) throws -> Connection.Answer? {
+        guard !users.isEmpty else { return nil }
+        // SQLite would look for each user.
+        if connection.dialect == .sqlite, try connection.fetchInt("SELECT MAX(id) IS NOT NULL FROM grant_queue") == 0 { return nil }
+        return try connection.ask(.waitingGrants, Set(users.map(\.userID)).map { [$0.columnValue] }, [now.columnValue])
+    }
+}
+
+extension TableConnection {
+    /// The claims that still hold their row.
+    ///
+    /// - Parameter answer: `id, claimed_by, attempts` of the rows, and what else `note` reads.
+    package func held(
+        _ claims: [(id: Int64, claim: Claim)],
+        by answer: Answer?,
+        _ note: (_ id: Int64, _ row: AnswerRow) -> Void = { _, _ in }
+    ) throws -> [Int64: Claim] {
+        var holders: [Int64: Claim] = [:]
+        try forEachRow(of: answer) { _, row in
+            holders[row.integer(at: 0)] = Claim(row, from: 1)
+            note(row.integer(at: 0), row)
+        }
+        return claims.reduce(into: [:]) { held, claim in
+            if holders[claim.id] == claim.claim { held[claim.id] = claim.claim }
+        }
+    }
+}
+
+extension Claim {
+    /// - Parameter row: `claimed_by, attempts`, from the given index on.
+    fileprivate init(_ row: some TableRow, from start: Int) {
+        self.init(owner: row.text(at: start) ?? "", attempts: row.int(at: start + 1))
+    }
+}
+
+extension RowStatement {
+    package static let notificationHolders = read("id, claimed_by, attempts", of: "notification_queue", key: ["id"], lockedBy: "id")
+    fileprivate static let grantHolders = read("id, claimed_by, attempts, waits_since", of: "grant_queue", key: ["id"], lockedBy: "id")
+    fileprivate static let requestHolders = read("id, claimed_by, attempts", of: "revocation_queue", key: ["id"], lockedBy: "id")
+    fileprivate static let revocationHolders = read(
+        "t.claimed_by, t.attempts",
+        of: "revocation",
+        key: DueRevocation.keyColumns,
+        lockedBy: "t.request, t.client, t.token_fingerprint"
+    )
+    fileprivate static let forgottenUsers = read(
+        "t.deleted_at",
+        of: "user_event",
+        key: AppUser.keyColumns,
+        where: "t.deleted_at IS NOT NULL"
+    )
+    fileprivate static let tokensBeingRevoked = read(
+        "t.token_granted_at, t.token_fingerprint, t.requested_at",
+        of: "revocation",
+        key: AppUser.keyColumns
+    )
+    fileprivate static let breakers = read("app, state", of: "breaker", key: ["app"], lockedBy: "app")
+    fileprivate static let clientRecords = read(
+        "client_id, proved_at, valid_at, refused_since, refused_at, refusal",
+        of: "client",
+        key: ["client_id"]
+    )
+    private static let waiting = "SELECT g.user_id, \(WaitingGrant.columns(at: "@now")) FROM grant_queue g WHERE g.user_id"
+    fileprivate static let waitingGrants = RowStatement(
+        ["user_id"],
+        shared: ["now"],
+        sqlite: "\(waiting) = @user_id AND \(WaitingGrant.mayCome("g", at: "@now"))",
+        postgres: "\(waiting) = ANY($1) AND \(WaitingGrant.mayCome("g", at: "@now"))"
+    )
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+package import CredentialTables
+import GRDB
+
+/// What a settlement does in another way than on a server.
+extension SQLiteConnection {
+    package func askHeld(notifications claims: [(id: Int64, claim: Claim)]) -> () throws -> [Int64: Claim] {
+        return {
+            let holders = try NotificationRows.holders(of: claims.map(\.id), in: db)
+            return claims.reduce(into: [:]) { held, claim in
+                if holders[claim.id]?.isHeld(by: claim.claim) ?? false { held[claim.id] = claim.claim }
+            }
+        }
+    }
+
+    /// Does nothing: no other process registers clients.
+    package func confirm(_ directory: ClientDirectory) {}
+
+    package func lockSettlements(publishing rows: [[ColumnValue]]) throws { try execute(.publish, rows) }
+
+    /// Deletes all rows of the queue before it inserts the entries of the log. The entries take their pages over, so SQLite writes each
+    /// page once. Binds values instead of selecting from the queue, because SQLite keeps a copy of each page that a statement of many rows
+    /// may have to undo.
+    package func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int] {
+        guard !notifications.isEmpty else { return { [] } }
+        let remove = try PreparedStatement("DELETE FROM notification_queue WHERE id BETWEEN ? AND ?", in: db)
+        for ids in notifications.map(\.work.id).ranges { try remove.run(ids.lowerBound, ids.upperBound) }
+        let insert = try PreparedStatement(
+            """
+            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+            VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)
+                ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
+            """,
+            in: db
+        )
+        let insertDuplicate = try PreparedStatement(
+            """
+            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
+            """,
+            in: db
+        )
+        var duplicates: [Int] = []
+        for logged in notifications {
+            let (told, work, app, outcome) = (logged.notification, logged.work, logged.app, logged.outcome)
+            let (jti, client, user, type, time) = (told.tokenID, told.clientID, told.userID, told.type, told.event.occurredAt)
+            if outcome != .duplicate {
+                try insert.run(app, jti, client, user, type, time, work.payload, work.receivedAt, now, outcome.rawValue)
+                if db.changesCount > 0 { continue }
+            }
+            try insertDuplicate.run(app, jti, client, user, type, time, work.receivedAt, now)
+            duplicates.append(logged.settlement)
+        }
+        return { [duplicates] in duplicates }
+    }
+
+    package func evict(from ring: UnsignedRing) throws -> () throws -> Int {
+        func count(_ counter: String) throws -> Int { try fetchInt("SELECT value FROM counter WHERE name = $1", counter) }
+        var (rows, bytes, evicted) = (try count(ring.rowsCounter), try count(ring.bytesCounter), 0)
+        while rows > UnsignedRing.mostRows || bytes > UnsignedRing.mostBytes {
+            let oldest = try fetchOne(
+                """
+                DELETE FROM notification_quarantine
+                 WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring)))
+                RETURNING length(CAST(payload AS BLOB))
+                """
+            )
+            guard let oldest else { break }
+            rows -= 1
+            bytes -= oldest.int(at: 0)
+            evicted += 1
+        }
+        if evicted > 0 {
+            try set(ring.rowsCounter, to: Int64(rows))
+            try set(ring.bytesCounter, to: Int64(bytes))
+            try add(evicted, to: UnsignedRing.evictedCounter)
+        }
+        return { [evicted] in evicted }
+    }
+
+    func recountQuarantine() throws {
+        for ring in UnsignedRing.allCases {
+            try execute(
+                """
+                INSERT INTO counter (name, value)
+                SELECT '\(ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
+                 UNION ALL
+                SELECT '\(ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+                  FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """
+            )
+        }
+    }
+}
+
+extension RowStatement {
+    fileprivate static let publish = insert(into: "credential_change", Announcement.columnNames)
+}
+
+extension Collection<Int64> {
+    /// Ranges of consecutive numbers, in order.
+    var ranges: [ClosedRange<Int64>] {
+        var ranges: [ClosedRange<Int64>] = []
+        for number in sorted() {
+            if let last = ranges.last, number - last.upperBound <= 1 {
+                ranges[ranges.endIndex - 1] = last.lowerBound...number
+            } else {
+                ranges.append(number...number)
+            }
+        }
+        return ranges
+    }
+}
