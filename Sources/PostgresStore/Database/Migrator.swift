@@ -145,7 +145,7 @@ struct Migrator {
     }
 
     private func refuseDeparted() throws {
-        guard let departure = try DepartureTable.read(of: address, on: connection) else { return }
+        guard let departure = try connection.departure(of: address) else { return }
         throw StoreOpenError(
             departure.sentence(
                 of: address.description,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 package import CredentialTables
 
 /// The contents of a schema during a move.
@@ -27,14 +27,14 @@ package actor PostgresContents {
             self.connection = connection
             place = address.description
             isThere = try connection.hasTable("schema_version", of: address)
-            departure = try DepartureTable.read(of: address, on: connection)
+            departure = try connection.departure(of: address)
         } catch let error as PostgresError {
             throw StoreError(error)
         }
     }
 
     /// Begins a transaction under the lock of migrations. Once siwatch holds the lock, a move that lost its connection has ended.
-    private func beginAlone() throws {
+    package func beginAlone() throws {
         try onConnection { connection in
             if connection.isBroken || connection.isInTransaction { self.connection = try Connection(address) }
         }
@@ -46,7 +46,7 @@ package actor PostgresContents {
     }
 
     /// - Throws: `StoreError`, which says whether the fate of a COMMIT is unknown.
-    func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value {
+    package func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value {
         do {
             return try body(connection)
         } catch let error as PostgresError {
@@ -54,7 +54,7 @@ package actor PostgresContents {
         }
     }
 
-    private func commit() throws {
+    package func commit() throws {
         try onConnection { connection in
             try connection.sendCommit()
             try connection.flush()
@@ -62,7 +62,7 @@ package actor PostgresContents {
     }
 }
 
-extension PostgresContents: StoreContents {
+extension PostgresContents: TableContents {
     package func begin() throws {
         try beginAlone()
         try onConnection { connection in
@@ -93,10 +93,6 @@ extension PostgresContents: StoreContents {
         if isAlive.isTrue { throw MoveRefusal.inUse(place: place) }
     }
 
-    package func count(of table: StoredTable) throws -> Int {
-        try onConnection { try $0.rows("SELECT COUNT(*) FROM \(table.name) WHERE \(table.condition)").integer }
-    }
-
     package func greatestID(of table: StoredTable) throws -> Int64 {
         try onConnection { connection in
             try connection.rows("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence($1, 'id')::regclass), 0)", table.name)
@@ -116,48 +112,33 @@ extension PostgresContents: StoreContents {
         }
         return rows.count > 0 ? rows : nil
     }
-}
 
-extension PostgresContents: DepartingStore {
-    package func depart(_ departure: Departure) throws {
-        try onConnection { try DepartureTable.write(departure, on: $0) }
-        try commit()
+    package func hasTable(_ name: String) throws -> Bool {
+        try onConnection { try $0.hasTable(name, of: address) }
     }
 
-    package func confirmDeparture() throws {
-        try beginAlone()
-        try onConnection { try DepartureTable.confirm(on: $0) }
-        try commit()
-    }
-
-    package func withdrawDeparture() throws {
-        try beginAlone()
-        try onConnection { try DepartureTable.drop(on: $0) }
-        try commit()
-    }
-}
-
-extension PostgresContents: ArrivingStore {
-    package func hasArrived(_ id: String) throws -> Bool {
-        try beginAlone()
-        defer { try? rollBack() }
-        return try onConnection { connection in
-            guard try connection.hasTable("arrival", of: address) else { return false }
-            return try connection.rows("SELECT EXISTS (SELECT 1 FROM arrival WHERE id = $1)", id).isTrue
-        }
-    }
-
-    package func clear() throws {
+    /// Refuses each statement that writes, so that a siwatch that slept meanwhile changes nothing either.
+    package func refuseWrites(saying message: String) throws {
+        let raise = "BEGIN RAISE EXCEPTION USING MESSAGE = \(message.sqlLiteral); END"
         try onConnection { connection in
-            let held = try StoredTable.all.filter { table in
-                guard table.kind != .setting else { return false }
-                return try connection.rows("SELECT EXISTS (SELECT 1 FROM \(table.name))").isTrue
+            try connection.send("CREATE FUNCTION departed() RETURNS trigger LANGUAGE plpgsql AS \(raise.sqlLiteral)")
+            for table in StoredTable.all {
+                try connection.send(
+                    "CREATE TRIGGER departed BEFORE INSERT OR UPDATE OR DELETE ON \(table.name) FOR EACH STATEMENT EXECUTE FUNCTION departed()"
+                )
             }
-            guard held.isEmpty else { throw MoveRefusal.notEmpty(place: place, tables: held.map(\.name)) }
-            for table in StoredTable.all.reversed() { try connection.send("DELETE FROM \(table.name)") }
-            try connection.flush()
         }
     }
+
+    package func allowWrites() throws {
+        try onConnection { connection in
+            for table in StoredTable.all { try connection.send("DROP TRIGGER departed ON \(table.name)") }
+            try connection.send("DROP FUNCTION departed()")
+        }
+    }
+
+    /// Does nothing: no trigger refuses arriving rows.
+    package func dropTriggers() {}
 
     package func beginWriting(_ table: StoredTable) throws {
         try onConnection { try $0.beginCopyIn("COPY \(table.name) (\(table.columnList)) FROM STDIN (FORMAT binary)") }
@@ -191,12 +172,16 @@ extension PostgresContents: ArrivingStore {
             try connection.flush()
         }
     }
+}
 
-    package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
-        try onConnection { connection in
-            try connection.send("CREATE TABLE IF NOT EXISTS arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
-            try connection.send("INSERT INTO arrival (id, origin, at) VALUES ($1, $2, $3)", id, place, time)
-        }
-        try commit()
+extension Connection {
+    func departure(of address: PostgresAddress) throws -> Departure? {
+        guard try hasTable("departure", of: address) else { return nil }
+        return try rows("SELECT id, destination, at, is_complete FROM \(address.quotedSchema).departure").first.map { Departure($0) }
     }
+}
+
+extension String {
+    /// Valid whatever the server's setting for backslashes.
+    fileprivate var sqlLiteral: String { "E'\(replacing("\\", with: "\\\\").replacing("'", with: "''"))'" }
 }

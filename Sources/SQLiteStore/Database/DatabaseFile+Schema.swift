@@ -17,13 +17,13 @@ extension DatabaseFile {
         let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
         if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
-        if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
+        if tables.contains("departure"), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
         if version > 0, version <= steps.newest { try refuseForeignSchema(version: version, on: connection) }
         return version
     }
 
     private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {
-        try rows(of: "SELECT id, destination, at, is_complete FROM \(DepartureTable.name)", on: connection).first.map { row in
+        try rows(of: "SELECT id, destination, at, is_complete FROM departure", on: connection).first.map { row in
             Departure(id: row[0], destination: row[1], at: Timestamp(milliseconds: Int64(row[2]) ?? 0), isComplete: row[3] == "1")
         }
     }
@@ -100,7 +100,7 @@ private struct StoredSchema: Equatable {
     init(madeBy steps: [SchemaStep]) throws {
         let fresh = try DatabaseQueue()
         try DatabaseFile(path: ":memory:", steps: steps).migrate(fresh)
-        try fresh.write { db in try db.execute(sql: ArrivalTable.sql) }
+        try fresh.write { db in try db.execute(sql: Schema.tables.arrival) }
         self.init(try fresh.read { db in try Row.fetchAll(db, sql: Self.query).map { [$0[0], $0[1], $0[2]] } })
     }
 

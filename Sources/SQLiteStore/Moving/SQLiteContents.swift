@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 package import CredentialTables
 import GRDB
 
@@ -22,9 +22,11 @@ package actor SQLiteContents {
             // The transaction outlasts each call.
             configuration.allowsUnsafeTransactions = true
             let connection = try DatabaseQueue(path: file.path, configuration: configuration)
-            let departure = try connection.writeWithoutTransaction { db in
+            let departure = try connection.writeWithoutTransaction { db -> Departure? in
                 try db.execute(sql: "PRAGMA synchronous = FULL")
-                return try DepartureTable.read(in: db)
+                let connection = SQLiteConnection(db)
+                guard try connection.hasTable("departure") else { return nil }
+                return try connection.fetchOne("SELECT id, destination, at, is_complete FROM departure").map { Departure($0) }
             }
             return (connection, departure)
         }
@@ -36,86 +38,73 @@ package actor SQLiteContents {
         try connection.close()
     }
 
-    func onConnection<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    private func onDatabase<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try translatingErrors { try connection.writeWithoutTransaction(body) }
-    }
-
-    /// Commits, and writes the log back, so that the file identifies itself without a log.
-    private func commit() throws {
-        try onConnection { db in
-            try db.commit()
-            _ = try? Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
-        }
     }
 }
 
-extension SQLiteContents: StoreContents {
+extension SQLiteContents: TableContents {
+    package func onConnection<Value>(_ body: (SQLiteConnection) throws -> Value) throws -> Value {
+        try onDatabase { db in try body(SQLiteConnection(db)) }
+    }
+
     package func begin() throws {
-        try onConnection { db in try db.beginTransaction(.immediate) }
+        try onDatabase { db in try db.beginTransaction(.immediate) }
+    }
+
+    package func beginAlone() throws { try begin() }
+
+    /// Also writes the log back, so that the file identifies itself without a log.
+    package func commit() throws {
+        try onDatabase { db in
+            try db.commit()
+            _ = try? Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+        }
     }
 
     package func rollBack() throws {
         cursor?.close()
         cursor = nil
         triggers = []
-        try onConnection { db in if db.isInsideTransaction { try db.rollback() } }
+        try onDatabase { db in if db.isInsideTransaction { try db.rollback() } }
     }
 
-    package func count(of table: StoredTable) throws -> Int {
-        try onConnection { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM \(table.name) WHERE \(table.condition)") ?? 0 }
+    package func hasTable(_ name: String) throws -> Bool {
+        try onConnection { try $0.hasTable(name) }
     }
 
     package func greatestID(of table: StoredTable) throws -> Int64 {
-        try onConnection { db in
-            try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = ?", arguments: [table.name]) ?? 0
-        }
+        try onConnection { try $0.fetchOne("SELECT seq FROM sqlite_sequence WHERE name = $1", table.name)?.integer(at: 0) ?? 0 }
     }
 
     package func beginReading(_ table: StoredTable) throws {
         cursor?.close()
-        cursor = try onConnection { db in try RowCursor(table.selection, of: table, in: db) }
+        cursor = try onDatabase { db in try RowCursor(table.selection, of: table, in: db) }
     }
 
     package func read() throws -> StoredRows? {
-        try onConnection { [cursor] _ in try cursor?.read() }
-    }
-}
-
-extension SQLiteContents: DepartingStore {
-    package func depart(_ departure: Departure) throws {
-        try onConnection { db in try DepartureTable.write(departure, in: db) }
-        try commit()
+        try onDatabase { [cursor] _ in try cursor?.read() }
     }
 
-    package func confirmDeparture() throws {
-        try begin()
-        try onConnection { db in try DepartureTable.confirm(in: db) }
-        try commit()
-    }
-
-    package func withdrawDeparture() throws {
-        try begin()
-        try onConnection { db in try DepartureTable.drop(in: db) }
-        try commit()
-    }
-}
-
-extension SQLiteContents: ArrivingStore {
-    package func hasArrived(_ id: String) throws -> Bool {
-        try onConnection { db in
-            guard try db.tableExists("arrival") else { return false }
-            return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM arrival WHERE id = ?)", arguments: [id]) ?? false
+    package func refuseWrites(saying message: String) throws {
+        for queue in Queue.allCases {
+            try onDatabase { db in
+                try db.execute(
+                    sql: """
+                        CREATE TRIGGER \(queue.rawValue)_departed BEFORE INSERT ON \(queue.rawValue)
+                          BEGIN SELECT RAISE(ABORT, '\(message.replacing("'", with: "''"))'); END
+                        """
+                )
+            }
         }
     }
 
-    package func clear() throws {
-        triggers = try onConnection { db in
-            let held = try StoredTable.all.filter { table in
-                guard table.kind != .setting else { return false }
-                return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(table.name) WHERE \(table.condition))") ?? false
-            }
-            guard held.isEmpty else { throw MoveRefusal.notEmpty(place: place, tables: held.map(\.name)) }
-            for table in StoredTable.all.reversed() { try db.execute(sql: "DELETE FROM \(table.name)") }
+    package func allowWrites() throws {
+        for queue in Queue.allCases { try onDatabase { db in try db.execute(sql: "DROP TRIGGER \(queue.rawValue)_departed") } }
+    }
+
+    package func dropTriggers() throws {
+        triggers = try onDatabase { db in
             let triggers = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
             for trigger in triggers { try db.execute(sql: "DROP TRIGGER \(trigger[0] as String)") }
             return triggers.map { $0[1] }
@@ -125,13 +114,13 @@ extension SQLiteContents: ArrivingStore {
     package func beginWriting(_ table: StoredTable) throws {
         cursor?.close()
         let places = table.columns.map { _ in "?" }.joined(separator: ", ")
-        cursor = try onConnection { db in
+        cursor = try onDatabase { db in
             try RowCursor("INSERT INTO \(table.name) (\(table.columnList)) VALUES (\(places))", of: table, in: db)
         }
     }
 
     package func write(_ rows: StoredRows) throws {
-        try onConnection { [cursor] _ in try cursor?.write(rows) }
+        try onDatabase { [cursor] _ in try cursor?.write(rows) }
     }
 
     package func endWriting() throws {
@@ -140,7 +129,7 @@ extension SQLiteContents: ArrivingStore {
     }
 
     package func complete(greatestIDs: [String: Int64]) throws {
-        try onConnection { [triggers] db in
+        try onDatabase { [triggers] db in
             for (table, id) in greatestIDs {
                 try db.execute(sql: "DELETE FROM sqlite_sequence WHERE name = ?", arguments: [table])
                 if id > 0 { try db.execute(sql: "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", arguments: [table, id]) }
@@ -148,23 +137,10 @@ extension SQLiteContents: ArrivingStore {
             for trigger in triggers { try db.execute(sql: trigger) }
         }
     }
-
-    package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
-        try onConnection { db in
-            try db.execute(sql: ArrivalTable.sql)
-            try db.execute(sql: "INSERT INTO arrival (id, origin, at) VALUES (?, ?, ?)", arguments: [id, place, time.milliseconds])
-        }
-        try commit()
-    }
 }
 
-/// The row that says from where the contents of a file have come. Only such a file has this table.
-enum ArrivalTable {
-    static let sql = """
-        CREATE TABLE IF NOT EXISTS arrival (
-          id     TEXT    NOT NULL PRIMARY KEY,
-          origin TEXT    NOT NULL,
-          at     INTEGER NOT NULL
-        ) STRICT
-        """
+extension SQLiteConnection {
+    fileprivate func hasTable(_ name: String) throws -> Bool {
+        try exists("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1", name)
+    }
 }
