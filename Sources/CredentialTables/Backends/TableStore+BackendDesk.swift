@@ -226,8 +226,7 @@ extension TableConnection {
     fileprivate func userState(of userID: String, in app: String) throws -> UserState? {
         let states: [UserState] = try fetchValues(
             """
-            SELECT app, user_id AS "userID", state, reason, changed_at AS "changedAt", verified_at AS "verifiedAt", email,
-                   email_is_private AS "emailIsPrivate", email_forwarding AS "emailForwarding"
+            SELECT app, user_id, state, reason, changed_at, verified_at, email, email_is_private, email_forwarding
               FROM user_state WHERE user_id = $1 AND app = $2
             """,
             userID,

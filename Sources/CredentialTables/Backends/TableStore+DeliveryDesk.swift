@@ -70,7 +70,7 @@ extension TableStore {
             func retries(_ condition: String, _ time: Timestamp, upTo limit: Int) throws -> [Retry] {
                 try connection.fetchAll(
                     """
-                    SELECT \(PublishedChange.columns), r.failures, r.failed_at
+                    SELECT r.failures, r.failed_at, \(PublishedChange.columns)
                       FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
                      WHERE r.delivery = $1 AND r.due_at \(condition) $2 ORDER BY r.due_at, r.change_id LIMIT $3
                     """,
@@ -80,8 +80,8 @@ extension TableStore {
                 ).map {
                     Retry(
                         change: try PublishedChange(from: RowDecoder(row: $0)),
-                        failures: $0.count(at: 13),
-                        failedAt: $0.time(at: 14) ?? now
+                        failures: $0.count(at: 0),
+                        failedAt: $0.time(at: 1) ?? now
                     )
                 }
             }
@@ -138,11 +138,8 @@ extension TableStore {
 }
 
 extension PublishedChange {
-    /// SQL: its columns of `credential_change c`.
-    static let columns = """
-        c.id, c.app, c.client_id AS "clientID", c.user_id AS "userID", c.kind, c.from_state AS "fromState", c.to_state AS "toState",
-        c.reason, c.email, c.email_forwarding AS "emailForwarding", c.source, c.occurred_at AS "occurredAt", c.recorded_at AS "recordedAt"
-        """
+    /// SQL: its columns of `credential_change c`, and the id of the notification.
+    static let columns = StoredTable.credentialChange.columnNames.map { "c.\($0)" }.joined(separator: ", ")
 }
 
 extension TableConnection {

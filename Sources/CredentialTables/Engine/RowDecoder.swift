@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// Decodes a row into a value, by the column names.
+/// Decodes a row into a value, by the column names. The column `client_id` is the member `clientID`.
 struct RowDecoder<Row: FetchedRow>: Decoder {
     let row: Row
     let codingPath: [any CodingKey] = []
@@ -26,7 +26,7 @@ struct RowDecoder<Row: FetchedRow>: Decoder {
         let codingPath: [any CodingKey] = []
         let allKeys: [Key] = []
 
-        func contains(_ key: Key) -> Bool { row.index(of: key.stringValue) != nil }
+        func contains(_ key: Key) -> Bool { row.index(of: key) != nil }
 
         func decodeNil(forKey key: Key) throws -> Bool { row.isNull(at: try index(key)) }
 
@@ -44,7 +44,7 @@ struct RowDecoder<Row: FetchedRow>: Decoder {
         }
 
         private func index(_ key: Key) throws -> Int {
-            if let index = row.index(of: key.stringValue) { return index }
+            if let index = row.index(of: key) { return index }
             throw DecodingError.keyNotFound(key, DecodingError.Context(codingPath: [], debugDescription: "no column has this name"))
         }
 
@@ -76,5 +76,19 @@ struct RowDecoder<Row: FetchedRow>: Decoder {
         func superDecoder(forKey key: Key) throws -> any Decoder { throw unsupported }
 
         private var unsupported: DecodingError { RowDecoder.unsupported }
+    }
+}
+
+extension FetchedRow {
+    fileprivate func index(of key: some CodingKey) -> Int? {
+        var column: [UInt8] = []
+        var isInWord = false
+        for letter in key.stringValue.utf8 {
+            let isCapital = (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(letter)
+            if isCapital, isInWord { column.append(UInt8(ascii: "_")) }
+            column.append(isCapital ? letter | 0x20 : letter)
+            isInWord = !isCapital
+        }
+        return index(of: String(decoding: column, as: UTF8.self)) ?? index(of: key.stringValue)
     }
 }

@@ -14,10 +14,8 @@ extension TableStore {
             var history = UserHistory()
             history.users = try connection.fetchValues(
                 """
-                SELECT app.name AS app, app.paused_at AS "pausedAt", r.consent_revoked_at AS "consentRevokedAt",
-                       r.deleted_at AS "deletedAt", r.revoked_at AS "revokedAt", u.state, u.reason,
-                       u.changed_at AS "changedAt", u.verified_at AS "verifiedAt",
-                       u.email, u.email_is_private AS "emailIsPrivate", u.email_forwarding AS "emailForwarding"
+                SELECT app.name AS app, app.paused_at, r.consent_revoked_at, r.deleted_at, r.revoked_at, u.state, u.reason, u.changed_at,
+                       u.verified_at, u.email, u.email_is_private, u.email_forwarding
                   FROM user_state u JOIN app ON app.name = u.app
                   LEFT JOIN user_event r ON r.user_id = u.user_id AND r.app = app.id
                  WHERE u.user_id = $1 ORDER BY app.name
@@ -26,11 +24,10 @@ extension TableStore {
             )
             history.credentials = try connection.fetchValues(
                 """
-                SELECT app.name AS app, client.client_id AS "clientID", c.state, c.reason, c.changed_at AS "changedAt",
-                       c.granted_at AS "grantedAt", c.token_granted_at AS "tokenGrantedAt", c.sealed_token IS NOT NULL AS "holdsToken",
-                       c.revoked_at AS "revokedAt", c.verified_at AS "verifiedAt", c.rejected_at AS "rejectedAt",
-                       c.pending_asked_at AS "rejectionPendingAt", c.answered_at AS "answeredAt", c.answer, c.failures,
-                       c.due_at AS "nextCheckAt", c.never_accepted AS "isNeverAccepted", c.claimed_by IS NOT NULL AS "isBeingAsked"
+                SELECT app.name AS app, client.client_id, c.state, c.reason, c.changed_at, c.granted_at, c.token_granted_at,
+                       c.sealed_token IS NOT NULL AS holds_token, c.revoked_at, c.verified_at, c.rejected_at,
+                       c.pending_asked_at AS rejection_pending_at, c.answered_at, c.answer, c.failures, c.due_at AS next_check_at,
+                       c.never_accepted AS is_never_accepted, c.claimed_by IS NOT NULL AS is_being_asked
                   FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
                  WHERE c.user_id = $1 ORDER BY app.name, client.client_id
                 """,
@@ -38,7 +35,7 @@ extension TableStore {
             )
             history.grants = try connection.fetchNewest(
                 """
-                SELECT client_id AS "clientID", granted_at AS "grantedAt", settled_at AS "settledAt", outcome, reason, detail
+                SELECT client_id, granted_at, settled_at, outcome, reason, detail
                   FROM grant_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
                 of: userID,
@@ -46,8 +43,7 @@ extension TableStore {
             )
             history.notifications = try connection.fetchNewest(
                 """
-                SELECT app, client_id AS "clientID", jti, type, event_time AS "occurredAt", received_at AS "receivedAt",
-                       settled_at AS "settledAt", outcome, NULLIF(payload, '') AS payload
+                SELECT app, client_id, jti, type, event_time AS occurred_at, received_at, settled_at, outcome, NULLIF(payload, '') AS payload
                   FROM notification_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
                 of: userID,
@@ -55,20 +51,16 @@ extension TableStore {
             )
             history.changes = try connection.fetchNewest(
                 """
-                SELECT id, app, client_id AS "clientID", kind, from_state AS "fromState", to_state AS "toState", reason,
-                       email, email_forwarding AS "emailForwarding", source, notification_jti AS "notificationJTI",
-                       occurred_at AS "occurredAt", recorded_at AS "recordedAt"
-                  FROM credential_change WHERE user_id = $1 ORDER BY id DESC LIMIT $2
+                SELECT \(StoredTable.credentialChange.columnList) FROM credential_change WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
                 of: userID,
                 upTo: limit
             )
             history.waiting = try connection.fetchNewest(
                 """
-                SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at AS "pausedAt", g.client_id AS "clientID",
-                       g.granted_at AS at, g.authorization_code IS NOT NULL AS "bringsCode", g.due_at AS "dueAt",
-                       g.claimed_by IS NOT NULL AS "isClaimed", g.waits_since AS "waitsSince", g.is_ahead <> 0 AS "isAhead", g.failures,
-                       g.answer_lost <> 0 AS "isAnswerLost", g.detail, NULL AS "openedAt"
+                SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at, g.client_id, g.granted_at AS at,
+                       g.authorization_code IS NOT NULL AS brings_code, g.due_at, g.claimed_by IS NOT NULL AS is_claimed, g.waits_since,
+                       g.is_ahead <> 0 AS is_ahead, g.failures, g.answer_lost <> 0 AS is_answer_lost, g.detail, NULL AS opened_at
                   FROM grant_queue g
                   LEFT JOIN client ON client.client_id = g.client_id
                   LEFT JOIN app ON app.id = client.app
@@ -106,8 +98,7 @@ extension TableConnection {
         revocations.receipts = try fetchAll(
             """
             SELECT id, request, app, client_id, requested_at, token_granted_at, settled_at, outcome, reason,
-                   key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer,
-                   0, 0
+                   \(RevocationProof.answerColumns.joined(separator: ", ")), 0, 0
               FROM revocation_log WHERE user_id = $1 ORDER BY request, id
             """,
             userID
@@ -127,10 +118,9 @@ extension TableConnection {
         }
         revocations.waiting = try fetchValues(
             """
-            SELECT 'revocation' AS queue, q.id, app.name AS app, app.paused_at AS "pausedAt", q.client_id AS "clientID",
-                   q.requested_at AS at, FALSE AS "bringsCode", q.due_at AS "dueAt", q.claimed_by IS NOT NULL AS "isClaimed",
-                   q.held_at AS "waitsSince", FALSE AS "isAhead", 0 AS failures, FALSE AS "isAnswerLost", NULL AS detail,
-                   q.opened_at AS "openedAt"
+            SELECT 'revocation' AS queue, q.id, app.name AS app, app.paused_at, q.client_id, q.requested_at AS at, FALSE AS brings_code,
+                   q.due_at, q.claimed_by IS NOT NULL AS is_claimed, q.held_at AS waits_since, FALSE AS is_ahead, 0 AS failures,
+                   FALSE AS is_answer_lost, NULL AS detail, q.opened_at
               FROM revocation_queue q
               LEFT JOIN client ON client.client_id = q.client_id
               LEFT JOIN app ON app.id = client.app
