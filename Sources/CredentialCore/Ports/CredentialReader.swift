@@ -57,6 +57,8 @@ package protocol CredentialReader: BreakerReader {
     func waitingRevocations() async throws -> WaitingRevocationCounts
     /// When the last notifications arrived that siwatch has verified, latest first.
     func newestNotifications(upTo limit: Int) async throws -> [Timestamp]
+    /// The users of the newest settled sign-ins, latest first. Empty for one that names nobody.
+    func newestSignIns(upTo limit: Int) async throws -> [String]
 
     /// All known facts about a user, by app.
     /// - Parameter limit: of each log and queue, the newest rows.

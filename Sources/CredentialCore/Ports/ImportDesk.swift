@@ -13,23 +13,12 @@ package protocol ImportDesk: Sendable {
     /// What Apple says of the tokens of these credentials, in their order. Nil for a credential without a sealed token.
     func importedTokens(of credentials: [CredentialID]) async throws -> [ImportedToken?]
 
-    /// How many rows of one transaction brought a token that siwatch had from an earlier sign-in, and so changed nothing.
-    func retoldSignIns(of told: ToldImport) async throws -> Int
+    /// How many of these rows of `grant_queue` brought a token that siwatch had from an earlier sign-in, and so changed nothing.
+    func retoldSignIns(among rows: [Int64]) async throws -> Int
 
-    // MARK: What an undo reads
-
-    /// The transactions of all imports that siwatch remembers, by import and in their order.
+    /// All imports, by name.
     func toldImports() async throws -> [ToldImport]
 
-    /// The users of the rows of one transaction. A user may come twice.
-    func importedUsers(of told: ToldImport) async throws -> [String]
-
-    /// How many rows undos have erased from `grant_log`.
-    func erasedSignIns() async throws -> Int64
-
-    /// The greatest id of a log; 0 if the log is empty.
-    func greatestID(of log: UserLog) async throws -> Int64
-
-    /// Rows of a log after this id, in the order of their ids.
-    func loggedUsers(in log: UserLog, after id: Int64, upTo limit: Int) async throws -> [LoggedUser]
+    /// What an undo of an import would do now.
+    func rehearseUndo(of importID: String, at now: Timestamp) async throws -> UndoneImport
 }

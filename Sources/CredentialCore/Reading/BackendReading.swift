@@ -143,6 +143,6 @@ package struct PublishedChange: Sendable, Equatable, Codable {
 
     package var row: RowReference { RowReference(id: id, time: recordedAt) }
 
-    /// Whether its user was forgotten, or its import undone. It tells nobody anything: it stays because it was the newest.
-    package var isOfNobody: Bool { ForgottenUser.isName(userID) || userID == ImportUndo.nobody }
+    /// Whether its user was forgotten. It tells nobody anything: it stays because it was the newest.
+    package var isOfNobody: Bool { ForgottenUser.isName(userID) }
 }

@@ -23,6 +23,8 @@ package struct CredentialRecord: Sendable, Equatable {
     /// Claims in a row without a settlement.
     package var attempts = 0
     package var claimedBy: String?
+    /// The import that alone has told of the credential; nil once siwatch has learnt anything of it from elsewhere.
+    package var importedBy: Int64?
 
     /// The reason for the first check of a token.
     package enum FirstCheck: Int, Sendable {
@@ -31,5 +33,7 @@ package struct CredentialRecord: Sendable, Equatable {
         case imported = 1
     }
 
-    package init() {}
+    package init(importedBy importID: Int64? = nil) {
+        importedBy = importID
+    }
 }

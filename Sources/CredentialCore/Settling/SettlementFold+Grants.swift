@@ -11,7 +11,7 @@ extension SettlementFold {
             if let forgotten = forgotten(AppUserID(app: app, userID: credential.userID), at: grant.grantedAt) {
                 return log(work, lost == nil ? .stale : .rejected, lost, userID: forgotten.pseudonym)
             }
-            let outcome = apply(grant, credential, of: app)
+            let outcome = apply(grant, credential, of: app, toldBy: work.importID)
             return log(work, lost == nil ? outcome : .rejected, lost)
         case .rejected(let reason):
             return log(work, .rejected, reason)
@@ -23,23 +23,26 @@ extension SettlementFold {
     }
 
     /// - Parameters:
+    ///   - importID: the import that tells the sign-in; nil for any other.
     ///   - answer: what Apple said of the token when it issued it; nil if a backend brought the token.
     ///   - teamID: the team to which Apple issued the token.
     mutating func apply(
         _ grant: Grant,
         _ credential: CredentialID,
         of app: String,
+        toldBy importID: Int64? = nil,
         issued answer: RefreshVerdict? = nil,
         to teamID: String? = nil
     ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
+        basis.users[id]?.told(at: credential.clientID, by: importID)
         let known = basis.users[id]?[credential.clientID]?.credential
         // A token that Apple has just issued for a code is always a sign-in.
         if answer == nil, known?.isRetold(grant) ?? false { return .retold }
         let newToken = grant.token.flatMap { known?.recognises($0.key) ?? false ? nil : $0 }
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
-            var record = known ?? CredentialRecord()
+            var record = known ?? CredentialRecord(importedBy: user.registers.isTold ? nil : importID)
             user.apply(grant)
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
             if let answer, let token = grant.token {

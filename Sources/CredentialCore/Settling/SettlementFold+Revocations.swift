@@ -198,6 +198,7 @@ extension SettlementFold {
         let wantedAt = work.wantedAt(by: proof)
         let revocation = Revocation(requestedAt: wantedAt)
         withUser(work.user, .revocation, at: wantedAt) { user in
+            user.keep()
             user[work.id.clientID]?.credential.apply(revocation)
             // The revocation that siwatch sent ended everything that the user had granted to the app. A token that was dead before says
             // nothing of the other clients.

@@ -87,12 +87,7 @@ package struct UserRecord: Sendable {
         }
     }
 
-    package var tally: Tally { tally(of: holdings) }
-
-    /// The part of the tally that the credentials at these clients make.
-    package func tally(at clientIDs: Set<String>) -> Tally { tally(of: holdings.filter { clientIDs.contains($0.clientID) }) }
-
-    private func tally(of holdings: [Holding]) -> Tally {
+    package var tally: Tally {
         var tally = Tally()
         let hasSignedEnd = registers.consentRevokedAt != nil || registers.deletedAt != nil
         for holding in holdings {
@@ -121,8 +116,26 @@ package struct UserRecord: Sendable {
     }
 
     mutating func apply(_ event: Event) {
+        keep()
         registers.apply(event)
         eraseEndedAddress()
+    }
+
+    /// A sign-in is told at a client. A credential that another import or a backend tells too belongs to no import.
+    mutating func told(at clientID: String, by importID: Int64?) {
+        if let record = self[clientID], record.importedBy != importID { self[clientID]?.importedBy = nil }
+    }
+
+    /// Something besides an import tells of the user, so no undo takes a credential.
+    mutating func keep() {
+        for place in holdings.indices { holdings[place].record.importedBy = nil }
+    }
+
+    /// The credentials that only an import has told of.
+    package func part(of importID: Int64) -> UserRecord {
+        var part = self
+        part.holdings.removeAll { $0.record.importedBy != importID }
+        return part
     }
 
     /// Erases the address if the app has deleted the account since, whichever client's token was dead then.

@@ -16,6 +16,9 @@ package struct AppUser: Sendable, Equatable {
 
     package init() {}
 
+    /// Whether Apple, or a proved request to revoke, has told of the user. A sign-in tells at most of an address.
+    var isTold: Bool { consentRevokedAt != nil || deletedAt != nil || revokedAt != nil || forwarding != nil }
+
     package mutating func apply(_ event: Event) {
         switch event.kind {
         case .consentRevoked: consentRevokedAt = latest(consentRevokedAt, event.occurredAt)

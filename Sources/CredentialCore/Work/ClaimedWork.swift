@@ -50,6 +50,8 @@ package struct ClaimedGrant: Sendable {
     package var id: Int64
     package var claim: Claim
     package var grantedAt: Timestamp
+    /// The import that tells the row; nil for a backend.
+    package var importID: Int64?
     /// The backend's text; nil if it is not UTF-8 or too long to be meant.
     package var content: Content?
 
@@ -68,10 +70,11 @@ package struct ClaimedGrant: Sendable {
         }
     }
 
-    package init(id: Int64, claim: Claim, grantedAt: Timestamp, content: Content?) {
+    package init(id: Int64, claim: Claim, grantedAt: Timestamp, importID: Int64? = nil, content: Content?) {
         self.id = id
         self.claim = claim
         self.grantedAt = grantedAt
+        self.importID = importID
         self.content = content
     }
 }

@@ -29,7 +29,7 @@ package struct ImportBatch: Sendable {
 
 /// What became of a batch.
 package struct ToldBatch: Sendable, Equatable {
-    /// Its rows of `grant_queue`. Of a known batch the last one alone.
+    /// Its rows of `grant_queue`.
     package var rows: [Int64]
     /// Whether an earlier run of the import had told it.
     package var isKnown: Bool

@@ -23,8 +23,8 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case dropQuarantined([Int64])
     /// Forgets a user.
     case forget(ErasureRequest)
-    /// Undoes one batch of an import.
-    case undoImport(ImportUndo)
+    /// Takes back one portion of the import of this name.
+    case undoImport(String)
 
     /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
@@ -56,8 +56,7 @@ extension OperatorRequest {
     /// Whether the request erases sealed tokens.
     package var erasesTokens: Bool {
         switch self {
-        case .forget: true
-        case .undoImport(let undo): !undo.isRehearsal
+        case .forget, .undoImport: true
         case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
             .retryQuarantined, .dropQuarantined:
             false
@@ -105,8 +104,7 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
     case forgotten(Erasure)
-    /// Nothing is left of a batch that was undone before.
-    case importUndone(ImportUndo.Result)
+    case importUndone(UndoneImport)
     /// The user is signed in to these apps, so siwatch has forgotten nothing.
     case stillAuthorized(apps: [String])
     /// These rows of the user are not settled, so siwatch has forgotten nothing.

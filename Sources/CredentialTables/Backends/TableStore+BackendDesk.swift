@@ -84,20 +84,14 @@ extension TableStore {
         }
     }
 
-    /// Forgets the keys of requests that nobody repeats any more. The ledgers of imports stay for longer.
+    /// Forgets the keys of requests that nobody repeats any more.
     func forgetRequestKeys(before cutoff: Timestamp) async throws {
-        try await transaction { connection in
-            try connection.execute(
-                "DELETE FROM request_key WHERE told_at < $1 AND NOT (\(isLedger(2)))",
-                cutoff,
-                ImportLedger.ownerPrefix
-            )
-        }
+        try await transaction { connection in try connection.execute("DELETE FROM request_key WHERE told_at < $1", cutoff) }
     }
 }
 
 /// Another replica has just used the key.
-struct KeyTaken: Error {}
+private struct KeyTaken: Error {}
 
 extension ToldSignIn {
     /// Nil with a code, because the backend knows the user from Apple's answer only.

@@ -7,41 +7,45 @@ extension TableStore {
     package func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch? {
         let owner = ImportBatch.owner(of: batch.importID)
         let rows = try JSONText.encode(batch.signIns.map(ImportedRow.init))
-        while true {
-            do {
-                return try await transaction { connection -> ToldBatch? in
-                    let former = try connection.fetchOne("SELECT row_id FROM request_key WHERE client = $1 AND key = $2", owner, batch.key)
-                    if let former { return ToldBatch(rows: [former.integer(at: 0)], isKnown: true) }
-                    if let key = batch.after, try !connection.holdKey(key, of: owner) { return nil }
-                    let known = try connection.knownCredentials(of: batch)
-                    let told = try connection.fetchAll(
-                        """
-                        INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at, email, email_is_private)
-                        SELECT \(ImportedRow.columns(connection.dialect)) RETURNING id, client_id, user_id
-                        """,
-                        rows
-                    ).map { (id: $0.integer(at: 0), name: CredentialName($0, client: 1, user: 2)) }
-                    let ids = told.map { $0.id }
-                    let isNew = try connection.change(
-                        """
-                        INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5)
-                            ON CONFLICT DO NOTHING
-                        """,
-                        owner,
-                        batch.key,
-                        // The key is the digest.
-                        Array(batch.key.utf8),
-                        ids.max() ?? 0,
-                        now
-                    )
-                    guard isNew == 1 else { throw KeyTaken() }
-                    let ledger = ImportLedger(rows: ids, known: told.filter { known.contains($0.name) }.map { $0.id })
-                    try connection.keep(ledger, of: batch.importID, at: now)
-                    return ToldBatch(rows: ids, isKnown: false)
+        do {
+            return try await transaction { connection in
+                let id = try connection.lockImport(batch.importID, at: now)
+                if let known = try connection.fetchOne("SELECT digest FROM request_key WHERE client = $1 AND key = $2", owner, batch.key) {
+                    return ToldBatch(rows: JSONText.decode(String(decoding: known.bytes(at: 0), as: UTF8.self)) ?? [], isKnown: true)
                 }
-            } catch is KeyTaken {
-                // Another run of the import has committed the batch, so the next try finds its key.
+                if let key = batch.after, try !connection.exists("SELECT 1 FROM request_key WHERE client = $1 AND key = $2", owner, key) {
+                    throw KeyForgotten()
+                }
+                let ids = try connection.fetchAll(
+                    """
+                    INSERT INTO grant_queue (import_id, client_id, user_id, refresh_token, granted_at, email, email_is_private)
+                    SELECT CAST($2 AS BIGINT), \(ImportedRow.columns(connection.dialect)) RETURNING id
+                    """,
+                    rows,
+                    id
+                ).map { $0.integer(at: 0) }
+                try connection.execute(
+                    "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5)",
+                    owner,
+                    batch.key,
+                    // The key is a digest already, so this column holds the rows.
+                    Array(try JSONText.encode(ids).utf8),
+                    ids.max() ?? 0,
+                    now
+                )
+                try connection.execute(
+                    """
+                    UPDATE import SET told = told + $2, told_from = CASE WHEN told = 0 THEN $3 ELSE told_from END, told_to = $3
+                     WHERE id = $1
+                    """,
+                    id,
+                    ids.count,
+                    now
+                )
+                return ToldBatch(rows: ids, isKnown: false)
             }
+        } catch is KeyForgotten {
+            return nil
         }
     }
 
@@ -66,148 +70,49 @@ extension TableStore {
         }
     }
 
-    package func retoldSignIns(of told: ToldImport) async throws -> Int {
-        let rows = try JSONText.encode(told.ledger.rows)
+    package func retoldSignIns(among rows: [Int64]) async throws -> Int {
+        let rows = try JSONText.encode(rows)
         return try await query { connection in
-            let isOfImport = connection.dialect.isOne("grant_id", ofIntegers: "$1")
-            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isOfImport) AND outcome = 'retold'", rows)
+            let isAsked = connection.dialect.isOne("grant_id", ofIntegers: "$1")
+            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isAsked) AND outcome = 'retold'", rows)
         }
     }
-}
 
-// MARK: What an undo reads
-
-extension TableStore {
     package func toldImports() async throws -> [ToldImport] {
         try await query { connection in
-            try connection.fetchAll(
-                "SELECT client, row_id, digest, told_at FROM request_key WHERE \(isLedger(1)) ORDER BY client, row_id",
-                ImportLedger.ownerPrefix
-            ).map { row in
+            try connection.fetchAll("SELECT name, told, told_from, told_to FROM import ORDER BY name").map { row in
                 ToldImport(
-                    importID: String((row.text(at: 0) ?? "").dropFirst(ImportLedger.ownerPrefix.count)),
-                    batch: row.integer(at: 1),
-                    ledger: ImportLedger(row, at: 2),
-                    toldAt: row.time(at: 3)
+                    importID: row.text(at: 0) ?? "",
+                    signIns: row.int(at: 1),
+                    from: Timestamp(milliseconds: row.integer(at: 2)),
+                    to: Timestamp(milliseconds: row.integer(at: 3))
                 )
             }
         }
     }
 
-    package func importedUsers(of told: ToldImport) async throws -> [String] {
-        let rows = try JSONText.encode(told.ledger.rows)
-        return try await query { connection in try connection.importedNames(rows).compactMap { $0.userID } }
-    }
-
-    package func erasedSignIns() async throws -> Int64 {
-        try await query { try $0.erasedSignIns() }
-    }
-
-    package func greatestID(of log: UserLog) async throws -> Int64 {
-        try await query { try $0.fetchOne("SELECT MAX(id) FROM \(log.rawValue)")?.integer(at: 0) ?? 0 }
-    }
-
-    package func loggedUsers(in log: UserLog, after id: Int64, upTo limit: Int) async throws -> [LoggedUser] {
-        let grant = log == .grants ? "grant_id" : "NULL"
-        return try await query { connection in
-            try connection.fetchAll("SELECT id, user_id, \(grant) FROM \(log.rawValue) WHERE id > $1 ORDER BY id LIMIT $2", id, limit).map {
-                LoggedUser(id: $0.integer(at: 0), userID: $0.text(at: 1) ?? "", grantID: $0.isNull(at: 2) ? nil : $0.integer(at: 2))
-            }
-        }
-    }
-
-    /// Forgets which rows old imports wrote. From then on nobody can undo them.
-    func forgetImports(before cutoff: Timestamp) async throws {
-        try await transaction { connection in
-            try connection.execute("DELETE FROM request_key WHERE told_at < $1 AND \(isLedger(2))", cutoff, ImportLedger.ownerPrefix)
-        }
+    package func rehearseUndo(of importID: String, at now: Timestamp) async throws -> UndoneImport {
+        try await query { try ImportErasure(connection: $0, importID: importID, now: now).rehearse() }
     }
 }
 
-/// SQL: whether a row of `request_key` is the ledger of an import.
-///
-/// - Parameter parameter: the number of the parameter that is `ImportLedger.ownerPrefix`.
-func isLedger(_ parameter: Int) -> String { "substr(client, 1, \(ImportLedger.ownerPrefix.count)) = $\(parameter)" }
-
-/// A user at a client by their bytes, as the tables compare them.
-struct CredentialName: Hashable {
-    let clientID: String
-    /// Nil for a code that names nobody.
-    let userID: String?
-    private let bytes: [UInt8]
-
-    init(clientID: String, userID: String?) {
-        self.clientID = clientID
-        self.userID = userID
-        bytes = Array(clientID.utf8) + [0] + Array((userID ?? "").utf8)
-    }
-
-    init(_ row: some TableRow, client: Int, user: Int) {
-        self.init(clientID: row.text(at: client) ?? "", userID: row.text(at: user))
-    }
-
-    static func == (left: CredentialName, right: CredentialName) -> Bool { left.bytes == right.bytes }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
-}
-
-extension ImportLedger {
-    /// Empty if the column holds something else.
-    init(_ row: some TableRow, at column: Int) {
-        self = JSONText.decode(String(decoding: row.bytes(at: column), as: UTF8.self)) ?? ImportLedger()
-    }
-}
+/// An undo has forgotten the keys of the import.
+private struct KeyForgotten: Error {}
 
 extension TableConnection {
-    /// The users and clients of rows of an import, wherever the rows are. In one statement, because the daemon moves rows.
+    /// Locks the row of an import, and makes it first if it is missing. Until the transaction ends, other batches of the import and its undo
+    /// wait.
     ///
-    /// - Parameter rows: the ids in `grant_queue`, as JSON.
-    func importedNames(_ rows: String) throws -> [CredentialName] {
-        try fetchAll(
+    /// - Returns: the id of the import.
+    fileprivate func lockImport(_ name: String, at now: Timestamp) throws -> Int64 {
+        try fetchOne(
             """
-            SELECT client_id, user_id FROM grant_queue WHERE \(dialect.isOne("id", ofIntegers: "$1"))
-             UNION ALL
-            SELECT client_id, user_id FROM grant_log WHERE \(dialect.isOne("grant_id", ofIntegers: "$1"))
+            INSERT INTO import (name, told, told_from, told_to) VALUES ($1, 0, $2, $2)
+                ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
             """,
-            rows
-        ).map { CredentialName($0, client: 0, user: 1) }
-    }
-
-    /// How many rows undos have erased from `grant_log`.
-    func erasedSignIns() throws -> Int64 {
-        Int64(try fetchInt("SELECT value FROM counter WHERE name = $1", ImportUndo.erasedCounter))
-    }
-
-    /// Keeps an undo from forgetting a key until the transaction ends. So the undo sees the rows of the transaction, or it prevents them.
-    ///
-    /// - Returns: false if the key is forgotten.
-    fileprivate func holdKey(_ key: String, of owner: String) throws -> Bool {
-        try fetchOne("SELECT row_id FROM request_key WHERE client = $1 AND key = $2 \(dialect.forUpdate)", owner, key) != nil
-    }
-
-    /// The credentials of a batch that the store has already.
-    fileprivate func knownCredentials(of batch: ImportBatch) throws -> Set<CredentialName> {
-        let users = try JSONText.encode(batch.signIns.compactMap(\.userID))
-        let rows = try fetchAll(
-            """
-            SELECT client.client_id, c.user_id FROM credential c JOIN client ON client.id = c.client
-             WHERE \(dialect.isOne("c.user_id", ofTexts: "$1"))
-            """,
-            users
-        )
-        return Set(rows.map { CredentialName($0, client: 0, user: 1) })
-    }
-
-    fileprivate func keep(_ ledger: ImportLedger, of importID: String, at now: Timestamp) throws {
-        guard let last = ledger.rows.last else { return }
-        try execute(
-            "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5)",
-            ImportLedger.owner(of: importID),
-            "\(last)",
-            Array(try JSONText.encode(ledger).utf8),
-            last,
+            name,
             now
-        )
+        )?.integer(at: 0) ?? 0
     }
 }
 

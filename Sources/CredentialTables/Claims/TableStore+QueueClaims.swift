@@ -11,13 +11,14 @@ extension TableStore {
             queue: .grant,
             condition: "authorization_code IS NULL",
             size: "octet_length(concat(client_id, user_id, refresh_token, token_sealed, email))",
-            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
+            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed, import_id"
         )
         return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: true) { [owner] row in
             ClaimedGrant(
                 id: row.integer(at: 0),
                 claim: Claim(owner: owner, attempts: row.int(at: 1)),
                 grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
+                importID: row.isNull(at: 10) ? nil : row.integer(at: 10),
                 content: ClaimedGrant.Content(row, from: 4)
             )
         }

@@ -6,6 +6,7 @@ extension StoredTable {
     package static let all = [
         StoredTable(made: "app", .setting),
         StoredTable(made: "client", .setting),
+        StoredTable(made: "import", .users),
         userEvent,
         credential,
         StoredTable(made: "notification_queue", .users),

@@ -3,119 +3,181 @@
 
 import CredentialCore
 
-/// Undoes one batch of an import in one transaction: the credentials that only the import has told go, with every row about them.
+/// Takes back one portion of an import in one transaction: its waiting sign-ins first, then the credentials that only the import has told of.
 ///
-/// siwatch remembers no pseudonym of them. What goes is no fact, so a right import may tell the same times. It tells no change of them,
-/// because a backend would end the sessions of users that it knows; it tells again an end that the import had hidden at another client.
+/// siwatch remembers no pseudonym of them, so a right import may tell the same times. It tells no change of them, because a backend would
+/// end the sessions of users that it knows.
 ///
 /// It takes its locks in the order of the settlements: rows of the queue, users, and last the tail.
 struct ImportErasure<Connection: TableConnection> {
     let connection: Connection
-    let undo: ImportUndo
+    let importID: String
     let now: Timestamp
 
-    func carryOut() throws -> ImportUndo.Result {
-        var result = ImportUndo.Result()
-        result.erased = try connection.erasedSignIns()
-        guard undo.isRehearsal || result.erased == undo.erasedBefore else {
-            result.isOutdated = true
-            return result
-        }
-        guard let ledger = try lockLedger(), !ledger.rows.isEmpty else { return result }
-        let rows = try JSONText.encode(ledger.rows)
-        let names = Set(try connection.importedNames(rows).filter { $0.userID != nil })
+    /// How many sign-ins or users one transaction takes back. Settlements wait only briefly for so few.
+    private static var portion: Int { 500 }
+
+    /// SQL: which rows of `grant_queue` a daemon is settling.
+    private static var isClaimed: String { "g.claimed_by IS NOT NULL AND g.due_at > $2" }
+    /// SQL: which rows of `grant_queue` go.
+    private static var isWaiting: String { "g.import_id = $1 AND (g.claimed_by IS NULL OR g.due_at <= $2)" }
+    /// SQL: which rows of `credential` go. A request to revoke, or a row that waits and stays, keeps every credential of its user.
+    private static var isRemovable: String {
+        """
+        c.imported_by = $1
+           AND NOT EXISTS (SELECT 1 FROM grant_queue g
+                            WHERE g.user_id = c.user_id AND (g.import_id IS NULL OR g.import_id <> $1 OR \(isClaimed)))
+           AND NOT EXISTS (SELECT 1 FROM revocation_queue r WHERE r.user_id = c.user_id AND r.opened_at IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM revocation r WHERE r.user_id = c.user_id)
+           AND NOT EXISTS (SELECT 1 FROM revocation_log r WHERE r.user_id = c.user_id)
+        """
+    }
+
+    func rehearse() throws -> UndoneImport {
+        var undone = UndoneImport()
+        guard let (id, told) = try find() else { return undone }
+        undone.removed = try connection.fetchInt("SELECT COUNT(*) FROM credential c WHERE \(Self.isRemovable)", id, now)
+        undone.taken = try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE \(Self.isWaiting)", id, now)
+        undone.claimed = try countClaimed(id)
+        undone.stayed = max(told - undone.removed - undone.taken - undone.claimed, 0)
+        return undone
+    }
+
+    func carryOut() throws -> UndoneImport {
+        var undone = UndoneImport()
+        // A batch is appended under this lock. So it comes before the keys are forgotten, or not at all.
+        guard let (id, told) = try find(connection.dialect.forUpdate) else { return undone }
+        try connection.execute("DELETE FROM request_key WHERE client = $1", ImportBatch.owner(of: importID))
+        undone.taken = try takeWaiting(id)
+        var found = 0
+        if undone.taken == 0 { (found, undone.removed) = try removeCredentials(id) }
+        undone.isDone = undone.taken == 0 && found == 0
+        undone.claimed = try countClaimed(id)
+        let left = max(told - undone.taken - undone.removed, 0)
+        undone.stayed = max(left - undone.claimed, 0)
+        // The next import of this name begins anew.
+        let isOver = undone.isDone && undone.claimed == 0
+        try connection.execute("UPDATE import SET told = $2 WHERE id = $1", id, isOver ? 0 : left)
+        return undone
+    }
+
+    private func find(_ lock: String = "") throws -> (id: Int64, told: Int)? {
+        try connection.fetchOne("SELECT id, told FROM import WHERE name = $1 \(lock)", importID).map { ($0.integer(at: 0), $0.int(at: 1)) }
+    }
+
+    private func countClaimed(_ id: Int64) throws -> Int {
+        try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE g.import_id = $1 AND \(Self.isClaimed)", id, now)
+    }
+
+    private func takeWaiting(_ id: Int64) throws -> Int {
+        let dialect = connection.dialect
+        let rows = try connection.fetchAll(
+            "SELECT g.id FROM grant_queue g WHERE \(Self.isWaiting) ORDER BY g.id LIMIT \(Self.portion) \(dialect.forUpdate)",
+            id,
+            now
+        ).map { $0.integer(at: 0) }
+        guard !rows.isEmpty else { return 0 }
+        try connection.execute("DELETE FROM grant_queue WHERE \(dialect.isOne("id", ofIntegers: "$1"))", try JSONText.encode(rows))
+        try connection.lockSettlements()
+        try connection.add(rows.count, to: Queue.grant.removedCounter)
+        return rows.count
+    }
+
+    // MARK: Credentials
+
+    /// - Returns: how many users it has looked at, and how many credentials are gone.
+    private func removeCredentials(_ id: Int64) throws -> (found: Int, removed: Int) {
         let directory = try ClientDirectory(connection)
-        let users = try JSONText.encode(Set(names.compactMap { $0.userID }).sorted())
-        let waiting = try lockWaiting(of: users)
-        let ids = Set(names.compactMap { directory.user($0) })
-        let people = try connection.users(ids.sorted { $0.userID < $1.userID }, in: directory)
-        // Somebody has erased the row of a user while this waited for its lock.
-        guard people.count == ids.count else { throw StoreError.retry("a user was forgotten meanwhile") }
-
-        // Every settlement about these users is committed now, and no other one is until this transaction ends.
-        let logged = try loggedGrants(rows, of: users)
-        let isForeign = (waiting + logged).contains { !ledger.contains($0.grantID) }
-        let ledgers = ImportLedgers(try isForeign ? allLedgers() : [ledger])
-        let told = try evidence(for: names, waiting + logged, ledgers, of: users, in: directory)
-
-        var leaving = Leaving()
-        leaving.waiting = waiting.filter { row in !row.isClaimed && ledgers.contains(row.grantID) }.map { $0.id }
-        let claimed = Set(waiting.filter { $0.isClaimed && ledger.contains($0.grantID) }.map { $0.name })
-        for (name, found) in told {
-            guard found.first.map({ ledger.contains($0) }) ?? false else {
-                // Another batch decides about the credential, and may have done so before this row came.
-                if claimed.contains(name) { result.claimed += 1 }
-                continue
-            }
-            let user = directory.user(name).flatMap { people[$0] }
-            switch found.credential.verdict(on: user?[name.clientID], under: user?.registers ?? AppUser()) {
-            case .remove:
-                leaving.logged += found.logged
-                guard let user, user[name.clientID] != nil else { continue }
-                result.removed += 1
-                leaving.credentials[user.id, default: []].insert(name.clientID)
-            case .keep(let reason): result.kept[reason.rawValue, default: 0] += 1
-            case .wait: result.claimed += 1
-            case .nothing: break
-            }
-        }
-        // A rehearsal leaves the rows of other batches to these.
-        result.taken = undo.isRehearsal ? leaving.waiting.count(where: { ledger.contains($0) }) : leaving.waiting.count
-        if !undo.isRehearsal {
-            try erase(leaving, in: directory)
-            if !leaving.logged.isEmpty { result.newestGrant = Int64(try connection.fetchInt("SELECT MAX(id) FROM grant_log")) }
-            result.erased += Int64(leaving.logged.count)
-            try closeLedger(rows)
-        }
-        // A server has made a row for each user, to lock it.
-        try eraseRegisters(of: people, undo.isRehearsal ? [:] : leaving.credentials, in: directory)
-        if !undo.isRehearsal { try count(leaving, people, in: directory) }
-        return result
-    }
-
-    /// What a transaction erases.
-    struct Leaving {
-        /// Rows of `grant_queue`.
-        var waiting: [Int64] = []
-        /// Rows of `grant_log`.
-        var logged: [Int64] = []
-        /// By user, the clients.
-        var credentials: [AppUserID: Set<String>] = [:]
-    }
-
-    // MARK: The ledgers
-
-    /// The lock keeps the upkeep from pruning the logs under this transaction, because it forgets the ledgers first.
-    private func lockLedger() throws -> ImportLedger? {
-        try connection.fetchOne(
-            "SELECT digest FROM request_key WHERE client = $1 AND key = $2 \(connection.dialect.forUpdate)",
-            ImportLedger.owner(of: undo.importID),
-            "\(undo.batch)"
-        ).map { ImportLedger($0, at: 0) }
-    }
-
-    private func allLedgers() throws -> [ImportLedger] {
-        try connection.fetchAll("SELECT digest FROM request_key WHERE client = $1", ImportLedger.owner(of: undo.importID))
-            .map { ImportLedger($0, at: 0) }
-    }
-
-    /// Lets the same file be imported again. Empties the ledger once no row of the batch is left.
-    private func closeLedger(_ rows: String) throws {
-        try connection.execute("DELETE FROM request_key WHERE client = $1", ImportBatch.owner(of: undo.importID))
-        guard try connection.importedNames(rows).isEmpty else { return }
-        try connection.execute(
-            "UPDATE request_key SET digest = $3 WHERE client = $1 AND key = $2",
-            ImportLedger.owner(of: undo.importID),
-            "\(undo.batch)",
-            Array(try JSONText.encode(ImportLedger()).utf8)
+        let found = try users(
+            """
+            c.user_id IN (SELECT DISTINCT c.user_id FROM credential c WHERE \(Self.isRemovable) ORDER BY c.user_id LIMIT \(Self.portion))
+               AND c.imported_by = $1
+            """,
+            id,
+            directory
         )
+        let people = try connection.users(found.sorted { $0.userID < $1.userID }, in: directory)
+        // Somebody has erased the row of a user while this waited for its lock.
+        guard people.count == found.count else { throw StoreError.retry("a user was forgotten meanwhile") }
+        // Every settlement about these users is committed now, and no other one is until this transaction ends.
+        let names = try JSONText.encode(Set(found.map(\.userID)).sorted())
+        let left = try users("\(Self.isRemovable) AND \(connection.dialect.isOne("c.user_id", ofTexts: "$3"))", id, directory, among: names)
+        let going = people.values.filter { left.contains($0.id) }.sorted { ($0.id.userID, $0.id.app) < ($1.id.userID, $1.id.app) }
+        guard !going.isEmpty else { return (found.count, 0) }
+        for user in going { try remove(user.id, id, in: directory) }
+        try connection.lockSettlements()
+        for user in going { try tellHiddenEnds(of: user, id) }
+        // Under the lock on the tail, because the count of missed notifications erases these rows under it.
+        for table in ["canary", "admitted_rejection"] {
+            try connection.execute(
+                """
+                DELETE FROM \(table) WHERE \(connection.dialect.isOne("user_id", ofTexts: "$1"))
+                   AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = \(table).user_id AND c.client = \(table).client)
+                """,
+                names
+            )
+        }
+        let parts = going.map { $0.part(of: id) }
+        try connection.uncount(parts, in: directory)
+        return (found.count, parts.reduce(0) { $0 + $1.holdings.count })
+    }
+
+    /// The users of these rows of `credential`, in the apps of the rows.
+    private func users(
+        _ condition: String,
+        _ id: Int64,
+        _ directory: ClientDirectory,
+        among names: String? = nil
+    ) throws -> Set<AppUserID> {
+        let apps = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
+        let rows = try connection.fetchAll(
+            "SELECT DISTINCT c.user_id, c.app FROM credential c WHERE \(condition)",
+            [id.columnValue, now.columnValue] + (names.map { [$0.columnValue] } ?? [])
+        )
+        return Set(rows.compactMap { row in apps[row.integer(at: 1)].map { AppUserID(app: $0, userID: row.text(at: 0) ?? "") } })
+    }
+
+    /// The registers of the user go with the last credential. They hold at most an address of the import, because an event keeps the user.
+    private func remove(_ user: AppUserID, _ id: Int64, in directory: ClientDirectory) throws {
+        let app = directory.app(user.app).id
+        try connection.execute("DELETE FROM credential WHERE user_id = $1 AND app = $2 AND imported_by = $3", user.userID, app, id)
+        try connection.execute(
+            """
+            DELETE FROM user_event WHERE user_id = $1 AND app = $2
+               AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = user_event.user_id AND c.app = user_event.app)
+            """,
+            user.userID,
+            app
+        )
+    }
+
+    /// Tells the end of a sign-in again if a credential of the import has hidden it: the user counted as signed in there, so a follower
+    /// that heard of the end kept the session.
+    private func tellHiddenEnds(of user: UserRecord, _ id: Int64) throws {
+        let (gone, left) = (user.part(of: id).holdings, user.holdings.filter { $0.record.importedBy != id })
+        guard gone.contains(where: { $0.standing?.state == .authorized }), !left.contains(where: { $0.standing?.state == .authorized })
+        else { return }
+        for holding in left {
+            guard let standing = holding.standing, let source = standing.reason.source, let since = standing.since else { continue }
+            let announcement = Announcement(
+                app: user.id.app,
+                credential: CredentialID(clientID: holding.clientID, userID: user.id.userID),
+                change: .state(from: standing.state, to: standing.state, reason: standing.reason, occurredAt: since),
+                source: source
+            )
+            try connection.execute(Announcement.insert, announcement.values(at: now))
+        }
     }
 }
 
-extension ClientDirectory {
-    /// The user of a credential in the app of its client; nil if siwatch does not know the client.
-    func user(_ name: CredentialName) -> AppUserID? {
-        guard let app = appNames[name.clientID], let userID = name.userID else { return nil }
-        return AppUserID(app: app, userID: userID)
+extension StateReason {
+    /// What tells of an end for this reason; nil if it is none.
+    fileprivate var source: ChangeSource? {
+        switch self {
+        case .granted, .neverGranted: nil
+        case .tokenRejected: .refresh
+        case .consentRevoked, .accountDeleted: .notification
+        case .revokedByApp: .revocation
+        }
     }
 }

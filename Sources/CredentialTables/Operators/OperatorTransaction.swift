@@ -91,8 +91,8 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .forget(let request):
             if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
             return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
-        case .undoImport(let undo):
-            return (.importUndone(try ImportErasure(connection: connection, undo: undo, now: now).carryOut()), nil)
+        case .undoImport(let importID):
+            return (.importUndone(try ImportErasure(connection: connection, importID: importID, now: now).carryOut()), nil)
         }
     }
 

@@ -4,6 +4,12 @@
 package import CredentialCore
 
 extension TableStore {
+    package func newestSignIns(upTo limit: Int) async throws -> [String] {
+        try await query { connection in
+            try connection.fetchAll("SELECT user_id FROM grant_log ORDER BY id DESC LIMIT $1", limit).map { $0.text(at: 0) ?? "" }
+        }
+    }
+
     /// The history that `explain` shows.
     ///
     /// The logs have no index by user, because every settlement would pay for it. An operator asks rarely and can wait for a scan.

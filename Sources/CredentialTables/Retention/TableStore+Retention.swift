@@ -10,10 +10,6 @@ extension TableStore {
 
     /// Deletes rows that have passed their retention. Call it only at a time that can be trusted.
     package func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {
-        // First, because an undo needs every row about a user that was logged after the import, and siwatch undoes no import without its
-        // ledgers. An hour earlier than the rows, because a row may have been settled shortly before its transaction.
-        let firstLog = min(retention.grantLog, retention.notificationLog, retention.revocationLog)
-        try await forgetImports(before: now.advanced(by: .hours(1) - firstLog))
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
         try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))

@@ -33,6 +33,7 @@ extension CredentialRecord {
         credential.formerVerifiedAt = row.time(at: start + 23)
         credential.formerVerifiedTeam = row.text(at: start + 24)
         if !row.isNull(at: start + 25) { credential.olderTokens = OlderTokens(row.bytes(at: start + 25)) }
+        importedBy = row.isNull(at: start + 26) ? nil : row.integer(at: start + 26)
     }
 
     /// The values of all columns.
@@ -70,6 +71,7 @@ extension CredentialRecord {
             credential.formerVerifiedAt.columnValue,
             credential.formerVerifiedTeam.columnValue,
             credential.olderTokens.bytes.columnValue,
+            importedBy.columnValue,
         ]
     }
 }

@@ -23,7 +23,7 @@ extension TableConnection {
         return newest
     }
 
-    /// Takes forgotten users out of the counts.
+    /// Takes users out of the counts.
     func uncount(_ users: [UserRecord], in directory: ClientDirectory) throws {
         guard !users.isEmpty else { return }
         var tallies: [String: UserRecord.Tally] = [:]
@@ -31,12 +31,13 @@ extension TableConnection {
             tallies[user.id.app, default: UserRecord.Tally()].change(from: user.tally, to: UserRecord.Tally())
         }
         try save([], tallies: tallies, in: directory)
-        for user in users {
-            for state in user.holdings.compactMap(\.standing?.state) {
+        for (app, users) in Dictionary(grouping: users, by: \.id.app) {
+            for (state, gone) in Dictionary(grouping: users.flatMap(\.holdings).compactMap(\.standing?.state), by: { $0 }) {
                 try execute(
-                    "UPDATE credential_count SET count = count - 1 WHERE app = $1 AND state = $2",
-                    directory.app(user.id.app).id,
-                    state.rawValue
+                    "UPDATE credential_count SET count = count - $3 WHERE app = $1 AND state = $2",
+                    directory.app(app).id,
+                    state.rawValue,
+                    gone.count
                 )
             }
         }

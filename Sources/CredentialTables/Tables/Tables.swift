@@ -35,8 +35,8 @@ package struct Tables: Sendable {
                 version: 4,
                 compatibleFrom: 1,
                 summary: "from when an answered request to revoke counts, how many sign-ins undo what Apple has signed, "
-                    + "and doubted rejections",
-                sql: tallies
+                    + "doubted rejections, and imports",
+                sql: tallies + imports
             ),
         ]
     }
@@ -56,6 +56,25 @@ package struct Tables: Sendable {
             FROM credential c JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
            WHERE c.app = app.id AND c.granted_at > 0 AND COALESCE(u.consent_revoked_at, u.deleted_at) > 0);
         CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
+
+        """
+    }
+
+    private var imports: String {
+        """
+        -- told: how many sign-ins, but for those that an undo has taken back or given up. Their first and their last batch.
+        CREATE TABLE import (
+          id        \(id),
+          name      \(name)    NOT NULL UNIQUE,
+          told      \(integer) NOT NULL,
+          told_from \(integer) NOT NULL,
+          told_to   \(integer) NOT NULL
+        )\(rows);
+        -- The import that tells the row, and the one that alone has told of the credential.
+        ALTER TABLE grant_queue ADD COLUMN import_id \(integer);
+        ALTER TABLE credential ADD COLUMN imported_by \(integer);
+        CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
+        CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;
         """
     }
 

@@ -76,12 +76,12 @@ struct Import: AsyncParsableCommand {
         let configuration = try options.readConfiguration()
         let reversal = ImportReversal(importID: importID, configuration: configuration, progress: progress.line(json: output.json))
         if dryRun || !yes {
-            let report = try await reversal.carryOut(isRehearsal: true)
+            let report = try await reversal.rehearse()
             try output.print(report, report.text)
             if dryRun { return }
             try Terminal.requireYes("Take the import back?", orElse: "nothing was taken back")
         }
-        let report = try await reversal.carryOut(isRehearsal: false)
+        let report = try await reversal.carryOut()
         try output.print(report, report.text)
         if let failure = report.failure { throw failure }
     }

@@ -41,8 +41,7 @@ struct ImportRun {
         // The same regular file is the same import. Of a pipe siwatch knows only the beginning.
         if file.size == nil {
             let id = file.id
-            let former = try await store.toldImports().filter { $0.importID == id && !$0.ledger.rows.isEmpty }
-            report.firstToldAt = former.compactMap(\.toldAt).min()?.text
+            report.firstToldAt = try await store.toldImports().first { $0.importID == id && $0.signIns > 0 }?.from.text
         }
         try present()
         if !(command.noTrial && command.noWait) { try await requireSiwatch() }
@@ -118,9 +117,7 @@ struct ImportRun {
         for sample in samples { try await writer.add(sample) }
         let rows = try await writer.flush()
         try await writer.waitUntilSettled(rows)
-        // If an earlier run has told them, the batch is named by its last row.
-        let told = writer.known == 0 ? rows : try await store.toldImports().first { $0.batch == rows.max() }?.ledger.rows ?? rows
-        let outcomes = try await store.signInOutcomes(told).values.filter { $0.outcome == "retold" }
+        let outcomes = try await store.signInOutcomes(rows).values.filter { $0.outcome == "retold" }
         let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
         let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
         if !command.output.json { try printOutput(result.text) }
@@ -161,12 +158,11 @@ struct ImportRun {
 
     /// How many rows of this run, and of the earlier one that it repeats, changed nothing.
     private func retold() async throws -> Int {
-        let batches = try await store.toldImports().filter { $0.importID == file.id && writer.batches.contains($0.batch) }
-        line.begin("looking at the outcomes", of: batches.count, "batches")
+        line.begin("looking at the outcomes", of: writer.batches.count, "batches")
         defer { line.end() }
         var count = 0
-        for batch in batches {
-            count += try await store.retoldSignIns(of: batch)
+        for rows in writer.batches {
+            count += try await store.retoldSignIns(among: rows)
             line.add()
         }
         return count

@@ -19,8 +19,8 @@ struct ImportWriter {
     private var last: String?
     /// A row of each of the last batches.
     private var window: ArraySlice<Int64> = []
-    /// The batches that this run has told, or has found told.
-    private(set) var batches: Set<Int64> = []
+    /// The rows of each batch that this run has told, or has found told.
+    private(set) var batches: [[Int64]] = []
     private(set) var told = 0
     private(set) var tokens = 0
     /// Told by an earlier run.
@@ -45,7 +45,7 @@ struct ImportWriter {
 
     /// Tells what was added.
     ///
-    /// - Returns: its rows; only the last one if an earlier run has told them.
+    /// - Returns: its rows.
     mutating func flush() async throws -> [Int64] {
         guard !batch.isEmpty else { return [] }
         let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), after: last, signIns: self.batch)
@@ -53,7 +53,7 @@ struct ImportWriter {
         last = batch.key
         if answer.isKnown { known += self.batch.count } else { told += self.batch.count }
         self.batch = []
-        if let batch = answer.rows.max() { batches.insert(batch) }
+        batches.append(answer.rows)
         guard waits, !answer.isKnown, let last = answer.rows.max() else { return answer.rows }
         window.append(last)
         if window.count > Self.longestWindow, let first = window.popFirst() { try await waitUntilSettled([first]) }

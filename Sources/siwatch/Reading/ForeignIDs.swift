@@ -10,9 +10,7 @@ struct ForeignIDs {
     init() {}
 
     init(_ store: any CredentialStore) async throws {
-        let newest = try await store.greatestID(of: .grants)
-        let rows = try await store.loggedUsers(in: .grants, after: newest - 1000, upTo: 1000)
-        let users = rows.map(\.userID).filter { !$0.isEmpty && !ForgottenUser.isName($0) }
+        let users = try await store.newestSignIns(upTo: 1000).filter { !$0.isEmpty && !ForgottenUser.isName($0) }
         (signIns, foreign) = (users.count, users.count(where: { !AppleUserID.isLike($0.utf8) }))
     }
 

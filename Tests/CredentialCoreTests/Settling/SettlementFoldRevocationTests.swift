@@ -353,10 +353,12 @@ import Testing
 
     /// The same commit writes state, reason and receipt, and erases the token.
     @Test func whatIsProvedIsRevoked() throws {
-        let world = Self.world(("app", 1), ("web", 2))
+        var world = Self.world(("app", 1), ("web", 2))
+        world.credentials[1].record.importedBy = 1
         let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
         #expect(changes.results == [.revocation(.proved)])
         #expect(try #require(Self.finished(changes)) == (.proved, nil))
+        #expect(changes.users.map { $0.part(of: 1).holdings.count } == [0], "no undo of an import takes it")
         #expect(Self.states(changes) == ["app revoked revoked_by_app", "web revoked revoked_by_app"])
         let record = try #require(changes.users.first?["app"])
         #expect(record.credential.token?.sealed == nil && record.dueAt == nil)

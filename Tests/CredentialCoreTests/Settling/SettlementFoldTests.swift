@@ -213,7 +213,14 @@ import Testing
                 sealed: SealedToken(bytes: [1])
             )
             let content = ClaimedGrant.Content(credential: credential, refreshToken: nil, address: nil)
-            let work = ClaimedGrant(id: id, claim: SettlementFoldTests.claim, grantedAt: grantedAt, content: content)
+            let importID: [Int64?] = [nil, 1, 1, 2]
+            let work = ClaimedGrant(
+                id: id,
+                claim: SettlementFoldTests.claim,
+                grantedAt: grantedAt,
+                importID: importID.randomElement(using: &generator)!,
+                content: content
+            )
             let grant = Grant(grantedAt: grantedAt, token: Bool.random(using: &generator) ? token : nil)
             let verdicts: [GrantVerdict] = [
                 .accepted(grant, credential), .accepted(grant, credential), .accepted(grant, credential),

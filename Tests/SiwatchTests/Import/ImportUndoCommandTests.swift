@@ -48,7 +48,7 @@ import Testing
                 let gone = "Import \(name): 1,000 credentials and 0 waiting sign-ins are gone."
                 #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 20)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1020)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
                 let again = try await site.folder.siwatch("import", "--undo", name, "--yes", "--json")
                 #expect(again.status == 0 && again.output.contains("  \"removed\" : 0,"), "\(again.output)")
@@ -79,10 +79,10 @@ import Testing
                 #expect(
                     output == [
                         "Import \(name): 10 credentials and 0 waiting sign-ins are gone.",
-                        "kept 10: siwatch knew them before the import",
-                        "kept 20: a backend or another import told about them too",
-                        "kept 10: a backend asked to revoke them",
-                        "kept 10: Apple told about them",
+                        """
+                        50 more of its sign-ins removed nothing: siwatch knew the user before, something else has told of the user too, \
+                        another line names the same credential, or siwatch had rejected the line
+                        """,
                     ],
                     "\(output)"
                 )
@@ -117,7 +117,7 @@ import Testing
                 #expect(status == 0, "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 50)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE imported_by IS NOT NULL") == 0)
             }
         }
     }

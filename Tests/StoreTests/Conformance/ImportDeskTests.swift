@@ -22,17 +22,29 @@ import Testing
         ann.address = address
         let batch = Self.batch("a", [ann, Self.signIn("bob", client: "web", at: .start - .days(900))])
         #expect(try await store.ports.append(batch, at: .start) == ToldBatch(rows: [1, 2], isKnown: false))
-        #expect(try await store.ports.append(batch, at: .start) == ToldBatch(rows: [2], isKnown: true))
-        let columns = "client_id, user_id, refresh_token, email, email_is_private, granted_at, due_at"
+        #expect(try await store.ports.append(batch, at: .start) == ToldBatch(rows: [1, 2], isKnown: true))
+        let columns = "client_id, user_id, refresh_token, email, email_is_private, granted_at, due_at, import_id"
         #expect(
             try await store.rows("SELECT \(columns) FROM grant_queue ORDER BY id") == [
-                ["app", "ann", #"r\"1"#, "é\"@example.com", 0, .at(.start), 0], ["web", "bob", nil, nil, nil, .at(.start - .days(900)), 0],
+                ["app", "ann", #"r\"1"#, "é\"@example.com", 0, .at(.start), 0, 1],
+                ["web", "bob", nil, nil, nil, .at(.start - .days(900)), 0, 1],
             ]
         )
+        #expect(try await store.ports.toldImports() == [ToldImport(importID: "one", signIns: 2, from: .start, to: .start)])
         try await store.ports.forget(at: .start + .days(1), naming: PlainSealer())
         #expect(try await store.ports.append(batch, at: .start)?.isKnown == true)
         try await store.ports.forget(at: .start + .days(1) + .milliseconds(1), naming: PlainSealer())
-        #expect(try await store.ports.append(batch, at: .start)?.isKnown == false)
+        let later = Timestamp.start + .days(1)
+        #expect(try await store.ports.append(batch, at: later) == ToldBatch(rows: [3, 4], isKnown: false))
+        #expect(try await store.ports.toldImports() == [ToldImport(importID: "one", signIns: 4, from: .start, to: later)])
+    }
+
+    @Test(arguments: StoreKind.allCases) func retoldRowsAreCounted(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", token: "r", at: .start - .days(1))
+        let told = try await store.ports.append(Self.batch("a", [Self.signIn("ann", token: "r"), Self.signIn("bob")]), at: .start)
+        try await store.settleGrants(at: .start)
+        #expect(try await store.ports.retoldSignIns(among: try #require(told).rows) == 1)
     }
 
     @Test(arguments: StoreKind.allCases) func theAnswersAreThoseOfTheTokens(_ kind: StoreKind) async throws {

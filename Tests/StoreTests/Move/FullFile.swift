@@ -109,6 +109,9 @@ struct FullFile {
             "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ('web', 'é', ?, 3, 4)",
             [.bytes([1, 0])]
         )
+        try await store.run("INSERT INTO import (name, told, told_from, told_to) VALUES ('é', 3, 1, 2)")
+        try await store.run("UPDATE grant_queue SET import_id = 1 WHERE id = (SELECT MIN(id) FROM grant_queue)")
+        try await store.run("UPDATE credential SET imported_by = 1 WHERE user_id = (SELECT MIN(user_id) FROM credential)")
         try await store.run("INSERT INTO delivery VALUES ('hook', 5, NULL)")
         try await store.run("INSERT INTO delivery_retry VALUES ('hook', 4, 2, NULL, 3, 'status 500')")
         // The rows with the greatest ids are gone.

@@ -12,15 +12,13 @@ import Testing
     private static let later = Timestamp.start + .hours(1)
 
     private let store: StoreUnderTest
-    private let batch: Int64
     private let other: ConnectionThread
     private let isDone = NIOLockedValueBox(false)
 
     /// An import that waits in the queue.
     init() async throws {
         store = try StoreKind.postgres.make()
-        let told = try await store.ports.append(Self.batch("a", of: "ann"), at: .start)
-        batch = try #require(told?.rows.first)
+        #expect(try await store.ports.append(Self.batch("a", of: "ann"), at: .start) != nil)
         other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
     }
 
@@ -55,37 +53,40 @@ import Testing
         return value
     }
 
-    private func undo() async throws -> OperatorAnswer? {
-        try await store.ask(.undoImport(ImportUndo(importID: "one", batch: batch, isRehearsal: false)), at: Self.later)
+    private func undo() async throws -> UndoneImport {
+        guard case .importUndone(let undone)? = try await store.ask(.undoImport("one"), at: Self.later) else {
+            throw StoreError.retry("no answer")
+        }
+        return undone
     }
 
-    /// Otherwise the upkeep could go on and prune the logs that keep a user.
-    @Test func anUndoWaitsForTheUpkeepThatForgetsItsLedger() async throws {
+    /// Otherwise the undo would take a user of whom a backend has told.
+    @Test func anUndoWaitsForASettlementOfItsUser() async throws {
         try await store.settleGrants(at: .start)
-        let answer = try await race("DELETE FROM request_key", in: "request_key") { try await undo() }
-        #expect(answer == .importUndone(ImportUndo.Result()))
+        let undone = try await race("UPDATE credential SET imported_by = NULL", in: "credential") { try await undo() }
+        #expect(undone.removed == 0 && !undone.isDone)
         #expect(try await store.count("credential") == 1)
     }
 
     /// Otherwise siwatch would settle a row that the undo counts as gone.
     @Test func anUndoWaitsForAClaimOfItsRow() async throws {
         let claim = "UPDATE grant_queue SET claimed_by = 'other', due_at = \(Timestamp.legal.upperBound.milliseconds)"
-        let answer = try await race(claim, in: "grant_queue") { try await undo() }
-        guard case .importUndone(let result)? = answer else {
-            Issue.record("\(String(describing: answer))")
-            return
-        }
-        #expect(result.claimed == 1 && result.taken == 0)
+        let undone = try await race(claim, in: "grant_queue") { try await undo() }
+        #expect(undone.claimed == 1 && undone.taken == 0)
         #expect(try await store.count("grant_queue") == 1)
     }
 
     /// Otherwise a batch could be committed after the undo has looked for the last time.
     @Test func aBatchWaitsForTheUndoOfTheBatchBefore() async throws {
-        let undo = "DELETE FROM request_key WHERE client = '\(ImportBatch.owner(of: "one"))'"
-        let told = try await race(undo, in: "request_key") { [store] in
+        let undo = """
+            WITH undone AS MATERIALIZED (SELECT id FROM import FOR UPDATE)
+            DELETE FROM request_key WHERE client = '\(ImportBatch.owner(of: "one"))' AND EXISTS (SELECT 1 FROM undone)
+            """
+        let told = try await race(undo, in: "import") { [store] in
             try await store.ports.append(Self.batch("b", after: "a", of: "bob"), at: .start)
         }
         #expect(told == nil)
         #expect(try await store.count("grant_queue") == 1)
+        #expect(try await store.ports.toldImports().map(\.signIns) == [1])
     }
 }

@@ -37,10 +37,9 @@ struct Inspector {
         version = nil
     }
 
-    /// An undo has taken these credentials, with all that the logs told of them. The log of grants may give its ids again.
+    /// An undo has taken these credentials, and tells nobody.
     mutating func forget(_ credentials: Set<CredentialID>) {
         for credential in credentials { (told[credential], toldMail[credential]) = (nil, nil) }
-        lastGrantLogged = 0
     }
 
     /// - Returns: the first violation.

@@ -15,22 +15,25 @@ extension ReferenceModel {
         var at: Timestamp
         /// The import that told it; nil for a backend.
         var importID: String?
-        /// Whether siwatch knew the credential before the import told it.
-        var wasKnown: Bool
         var isCode: Bool
         /// Outcome and reason in the log; nil while the row waits.
         var logged: [String]?
+        /// Whether an undo has taken its credential since.
+        var isUndone = false
 
         /// Whether siwatch learns of the sign-in from this row. Of a code's it does only if Apple's answer arrives.
         var tellsSignIn: Bool {
             guard let outcome = logged?.first.flatMap(GrantLogOutcome.init) else { return !isCode }
             return ![.retold, .inFuture, .rejected].contains(outcome)
         }
+
+        /// Whether siwatch has the credential from this row, too.
+        var tellsCredential: Bool { !isUndone && (tellsSignIn && logged != nil || logged?.first == GrantLogOutcome.retold.rawValue) }
     }
 
     /// What has gone from the tables in one transaction of an undo.
     struct Taken {
-        /// By the numbers that they had in the queue.
+        /// By the numbers in the queue.
         var rows: Set<Int64>
         var credentials: Set<CredentialID>
     }
@@ -56,47 +59,43 @@ extension ReferenceModel {
     /// An import has told a batch.
     mutating func told(_ batch: ImportBatch, _ rows: [(id: Int64, row: GrantRow)], at now: Timestamp) {
         importKeys[[batch.importID, batch.key]] = now
-        let known = Set(rows.map { $0.row.credential }.filter { facts[$0] != nil })
-        for (id, row) in rows { insert(row, as: id, toldBy: batch.importID, wasKnown: known.contains(row.credential)) }
+        for (id, row) in rows { insert(row, as: id, toldBy: batch.importID) }
     }
 
     // MARK: The undo
 
     /// Why an undo must leave a credential; nil if only the import has told of it.
     func reasonToKeep(_ credential: CredentialID, of importID: String) -> String? {
-        let rows = toldRows.filter { $0.value.credential == credential }
-        if rows.contains(where: { $0.value.importID != importID }) { return "a backend or another import has told of it" }
+        let others = toldRows.values.filter { $0.importID != importID }
+        if others.contains(where: { $0.credential == credential && $0.tellsCredential }) {
+            return "a backend or another import has told of it"
+        }
+        if others.contains(where: { $0.logged == nil && $0.credential?.userID == credential.userID }) { return "a row of its user waits" }
         if requestedUsers.contains(credential.userID) { return "a backend has asked to revoke it" }
-        if userFacts[credential.userID].map({ !$0.logged.isEmpty }) ?? false { return "Apple has notified siwatch of its user" }
-        guard let first = rows.min(by: { $0.key < $1.key }) else { return "no import has told of it" }
-        return first.value.wasKnown ? "siwatch knew it before" : nil
+        let user = userFacts[credential.userID] ?? UserFacts()
+        let isTold = !user.consentRevoked.isEmpty || !user.deleted.isEmpty || !user.relays.isEmpty
+        return isTold ? "Apple has notified siwatch of its user" : nil
     }
 
-    /// Takes out what one transaction of an undo has taken.
+    /// Takes out what one transaction of an undo has taken. The undo also forgets the keys, so that an import that runs ends.
     ///
-    /// - Parameters:
-    ///   - forgetsKeys: whether the batch had not been undone before. Then its undo forgets the keys, so that an import that runs ends.
-    ///   - isPunctual: whether the clock has always been right. Otherwise the model does not know when a claim ends.
+    /// - Parameter isPunctual: whether the clock has always been right. Otherwise the model does not know when a claim ends.
     /// - Returns: the violation, if the undo may not take all of that. Then nothing is taken out.
-    mutating func undo(
-        _ importID: String,
-        _ taken: Taken,
-        forgetsKeys: Bool,
-        isPunctual: Bool,
-        at now: Timestamp
-    ) -> Violation? {
+    mutating func undo(_ importID: String, _ taken: Taken, isPunctual: Bool, at now: Timestamp) -> Violation? {
         if let violation = look(at: taken, of: importID, isPunctual: isPunctual, at: now) { return violation }
-        if forgetsKeys { importKeys = importKeys.filter { $0.key[0] != importID } }
+        importKeys = importKeys.filter { $0.key[0] != importID }
         noteShownAgain(without: taken.credentials)
         for id in taken.rows {
             guard let row = toldRows.removeValue(forKey: id) else { continue }
             rowsUndone += 1
-            if row.logged != nil { loggedUndone += 1 }
             grantRows[id] = nil
-            guard let credential = row.credential, !taken.credentials.contains(credential) else { continue }
+            guard let credential = row.credential else { continue }
             // A credential that stays loses the sign-ins that siwatch had not taken yet.
-            let isTold = toldRows.values.contains { $0.credential == credential && $0.at == row.at && $0.tellsSignIn }
+            let isTold = toldRows.values.contains { $0.credential == credential && $0.at == row.at && $0.tellsSignIn && !$0.isUndone }
             if !isTold { inserted[credential]?.remove(row.at) }
+        }
+        for (id, row) in toldRows where row.logged != nil {
+            if let credential = row.credential, taken.credentials.contains(credential) { toldRows[id]!.isUndone = true }
         }
         for credential in taken.credentials {
             touched.insert(credential.userID)
@@ -116,17 +115,11 @@ extension ReferenceModel {
             return Violation(.nothingIsLost, "the undo of \(importID) takes \(credential.name), although \(reason)")
         }
         for id in taken.rows.sorted() {
-            guard let row = toldRows[id] else { continue }
+            guard let row = toldRows[id], let waiting = grantRows[id] else { continue }
             let name = "row \(id) of \(row.importID ?? "a backend")"
             guard row.importID == importID else { return Violation(.nothingIsLost, "the undo of \(importID) takes \(name)") }
-            if let waiting = grantRows[id] {
-                let isClaimed = waiting.held != nil && waiting.heldUntil > now
-                if isClaimed, isPunctual { return Violation(.nothingIsLost, "an undo takes \(name), which siwatch is settling") }
-                continue
-            }
-            if let credential = row.credential, facts[credential] != nil, !taken.credentials.contains(credential) {
-                return Violation(.nothingIsLost, "an undo takes \(name) out of the log, and leaves its credential")
-            }
+            let isClaimed = waiting.held != nil && waiting.heldUntil > now
+            if isClaimed, isPunctual { return Violation(.nothingIsLost, "an undo takes \(name), which siwatch is settling") }
         }
         return nil
     }
@@ -146,7 +139,7 @@ extension ReferenceModel {
     func isUndone(_ importID: String) -> Violation? {
         for (id, row) in toldRows.sorted(by: { $0.key < $1.key }) where row.importID == importID {
             if row.logged == nil { return Violation(.nothingIsStuck, "the undo of \(importID) is complete, and its row \(id) waits") }
-            guard let credential = row.credential, reasonToKeep(credential, of: importID) == nil else { continue }
+            guard row.tellsCredential, let credential = row.credential, reasonToKeep(credential, of: importID) == nil else { continue }
             return Violation(.stateFollowsFromFacts, "the undo of \(importID) is complete, and it has left \(credential.name)")
         }
         return nil

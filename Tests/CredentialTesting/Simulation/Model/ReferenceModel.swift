@@ -152,9 +152,8 @@ struct ReferenceModel {
     var receipts: [Receipt] = []
     /// The rows of grants that the queue or the log must hold, by the number that they had in the queue.
     var toldRows: [Int64: ToldRow] = [:]
-    /// How many rows of grants undos have taken, and how many of them from the log.
+    /// How many waiting rows of grants undos have taken.
     var rowsUndone = 0
-    var loggedUndone = 0
     /// When each batch of an import was told, by import and key, as long as a repeated import must skip it.
     var importKeys: [[String]: Timestamp] = [:]
     /// The users that a backend has ever asked siwatch to revoke.
@@ -314,10 +313,8 @@ struct ReferenceModel {
         return settled.union(waiting).contains { $0 > signIn.at }
     }
 
-    /// - Parameters:
-    ///   - importID: the import that tells the row; nil for a backend.
-    ///   - wasKnown: whether siwatch knew the credential before the import told it.
-    mutating func insert(_ row: GrantRow, as id: Int64, toldBy importID: String? = nil, wasKnown: Bool = false) {
+    /// - Parameter importID: the import that tells the row; nil for a backend.
+    mutating func insert(_ row: GrantRow, as id: Int64, toldBy importID: String? = nil) {
         grantRows[id] = row
         grantsIn += 1
         let isNamed = row.code?.namesUser ?? true
@@ -325,7 +322,6 @@ struct ReferenceModel {
             credential: isNamed ? row.credential : nil,
             at: row.grantedAt,
             importID: importID,
-            wasKnown: wasKnown,
             isCode: row.code != nil
         )
         if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }

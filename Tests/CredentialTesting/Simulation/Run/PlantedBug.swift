@@ -63,12 +63,12 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case requestDatedAheadTrusted
     /// siwatch gives up a revocation that Apple does not answer.
     case revocationGivenUp
-    /// An undo leaves the last batch of its import.
-    case lastBatchNotUndone
-    /// An undo does not search the logs, so it takes users that others have told too.
-    case undoneWithoutSearch
-    /// An undo is a rehearsal, whatever the operator asks.
-    case undoOnlyRehearsed
+    /// An undo does nothing, and says that it is complete.
+    case undoIgnored
+    /// siwatch takes a sign-in of an import for a backend's, so an undo leaves it.
+    case importTakenForBackend
+    /// siwatch takes a backend's sign-in for one of an import, so an undo takes users that a backend has told too.
+    case backendTakenForImport
 }
 
 extension PlantedBug {
@@ -82,31 +82,9 @@ extension PlantedBug {
             (plan.confirmsRejections, plan.weathers, plan.passwords) = (true, [.massRejection(1)], 700)
         case .requestDatedAheadTrusted:
             (plan.datesWrongly, plan.revocations) = (true, max(plan.revocations, 100))
-        case .lastBatchNotUndone, .undoneWithoutSearch, .undoOnlyRehearsed:
+        case .undoIgnored, .importTakenForBackend, .backendTakenForImport:
             (plan.importsFiles, plan.tellsAgain) = (true, true)
         default: break
-        }
-    }
-
-    /// The requests of an undo in place of those that its search has made.
-    func undos(_ undos: [ImportUndo], ofBatches batches: [Int64]) -> [ImportUndo] {
-        switch self {
-        case .lastBatchNotUndone: undos.filter { $0.batch != batches.max() }
-        case .undoneWithoutSearch:
-            undos.map { undo in
-                var undo = undo
-                undo.found = [:]
-                // Beyond every row, so that the transaction finds none either.
-                for log in UserLog.allCases { undo.searchedUpTo[log.rawValue] = 1_000_000 }
-                return undo
-            }
-        case .undoOnlyRehearsed:
-            undos.map { undo in
-                var undo = undo
-                undo.isRehearsal = true
-                return undo
-            }
-        default: undos
         }
     }
 
@@ -166,6 +144,12 @@ extension PlantedBug {
         case (.grantDatedByItsArrival, .grant(let work, .accepted(var grant, let credential, _))):
             grant.grantedAt = now
             return .grant(work, .accepted(grant, credential))
+        case (.importTakenForBackend, .grant(var work, let verdict)):
+            work.importID = nil
+            return .grant(work, verdict)
+        case (.backendTakenForImport, .grant(var work, let verdict)):
+            work.importID = work.importID ?? 1
+            return .grant(work, verdict)
         case (.tokenDropped, .grant(let work, .accepted(var grant, let credential, _))):
             grant.token = nil
             return .grant(work, .accepted(grant, credential))

@@ -20,14 +20,6 @@ extension Simulation {
         var isOver: Bool { next == batches.count }
     }
 
-    /// An undo, as far as its command has come.
-    struct Undo {
-        var importID: String
-        var progress = UndoProgress()
-        /// Whether another undo has taken rows meanwhile. A credential may have stayed for the sake of such a row.
-        var isDisturbed = false
-    }
-
     // MARK: The import
 
     /// An operator begins an import, or an import goes on, or ends early, or somebody repeats it.
@@ -159,14 +151,11 @@ extension Simulation {
 
     /// An operator begins an undo, or the undo goes on, or ends early. Now and then another operator undoes something meanwhile.
     mutating func undoImport() async throws {
-        guard undo != nil else {
-            let names = world.with { $0.model.importsTold }
+        let names = world.with { $0.model.importsTold }
+        guard let name = undo else {
             guard let name = names.randomElement(using: &generator) else { return }
-            var begun = Undo(importID: name)
-            world.with { $0.note("an operator undoes \(name)") }
-            guard try await search(&begun) else { return }
-            undo = begun
-            return
+            undo = name
+            return world.with { $0.note("an operator undoes \(name)") }
         }
         if chance(120) {
             undo = nil
@@ -175,145 +164,78 @@ extension Simulation {
                 state.note("the undo is cut short")
             }
         }
-        if chance(60) { try await disturb() }
-        try await undoBatch()
-    }
-
-    /// Another operator undoes one batch of any import.
-    private mutating func disturb() async throws {
-        let names = world.with { $0.model.importsTold }
-        guard let name = names.randomElement(using: &generator) else { return }
-        var other = Undo(importID: name)
-        guard try await search(&other), let request = other.progress.next else { return }
-        undo?.isDisturbed = true
-        _ = try await takeBack(request)
-    }
-
-    /// Looks for batches of the import that the undo does not know, and searches the logs for their users.
-    ///
-    /// - Returns: whether there are some.
-    private func search(_ undo: inout Undo) async throws -> Bool {
-        let importID = undo.importID
-        let batches = try await process.store.toldImports().filter { $0.importID == importID }
-        if batches.isEmpty {
-            world.with { $0.report(Violation(.nothingIsLost, "rows of \(importID) are there, and siwatch knows no such import")) }
-        }
-        let undos = try await ImportSearch(process.store).undos(of: undo.progress.unsearched(batches), isRehearsal: false)
-        let asked = bug?.undos(undos, ofBatches: batches.map(\.batch)) ?? undos
-        undo.progress.add(asked)
-        return !asked.isEmpty
-    }
-
-    private mutating func undoBatch() async throws {
-        guard var running = undo else { return }
-        guard let request = running.progress.next else { return try await endRound(running) }
+        if chance(60), let other = names.randomElement(using: &generator) { _ = try await takeBack(other) }
         if chance(200) {
-            var rehearsal = request
-            rehearsal.isRehearsal = true
             world.with { $0.count(.undoRehearsed) }
-            _ = try await takeBack(rehearsal)
+            _ = try await process.store.rehearseUndo(of: name, at: now)
+            try check()
         }
         // Nobody waits for a late answer.
-        guard let result = try await takeBack(request) else { return }
-        let isTaken = running.progress.take(result)
-        if !isTaken { world.with { $0.count(.undoOutdated) } }
-        running.isDisturbed = undo?.isDisturbed ?? false
-        undo = isTaken ? running : nil
-    }
-
-    /// At the end of a round the command comes back to claimed rows, and looks for batches that were told meanwhile.
-    private mutating func endRound(_ ended: Undo) async throws {
-        var running = ended
-        if running.progress.claimed > 0 {
+        guard let undone = try await takeBack(name), undone.isDone else { return }
+        if undone.claimed > 0 {
             world.with { $0.count(.undoWaits) }
-            running.progress.beginAgain()
-            // Its patience may end.
-            undo = chance(300) ? nil : running
-            return
-        }
-        if try await search(&running) {
-            undo = running
-            return
+            // The patience of the command may end.
+            if chance(700) { return }
         }
         undo = nil
-        world.with { state in
-            state.count(.undoComplete)
-            state.note("the undo of \(running.importID) is complete")
-            if !running.isDisturbed { state.report(state.model.isUndone(running.importID)) }
-        }
     }
 
-    /// Lets the daemon undo one batch, and tells the model what has gone.
+    /// Lets the daemon undo one portion, and tells the model what has gone.
     ///
     /// - Returns: nil if the request came too late.
-    private mutating func takeBack(_ request: ImportUndo) async throws -> ImportUndo.Result? {
+    private mutating func takeBack(_ importID: String) async throws -> UndoneImport? {
         // The earlier commits did not know what goes now.
         try check()
-        let batch = try await process.store.toldImports().first { $0.importID == request.importID && $0.batch == request.batch }
-        let erased = world.with { Int64($0.model.loggedUndone) }
-        let answer = try await ask(.undoImport(request))
+        let answer = try await ask(.undoImport(bug == .undoIgnored ? "none" : importID))
         if answer == .expired { return nil }
-        guard case .importUndone(let result)? = answer else {
+        guard case .importUndone(let undone)? = answer else {
             let text = "an undo answers \(answer.map { "\($0)" } ?? "nothing")"
             world.with { $0.report(Violation(.nothingIsLost, text)) }
             return nil
         }
         let taken = try gone()
         let now = now
-        // A bug may have made a rehearsal of it, and the operator does not know.
-        let isRehearsal = request.isRehearsal && bug != .undoOnlyRehearsed
         let isRight = world.with { state in
-            state.note("batch \(request.batch) of \(request.importID): \(taken.rows.count) rows, \(taken.credentials.map(\.name).sorted())")
-            return state.undone(
-                request,
-                result,
-                taken,
-                isRehearsal: isRehearsal,
-                forgetsKeys: !(batch?.ledger.rows.isEmpty ?? true),
-                erasedBefore: erased,
-                at: now
-            )
+            state.note("\(importID): \(taken.rows.count) rows, \(taken.credentials.map(\.name).sorted()) go, done \(undone.isDone)")
+            return state.undone(importID, undone, taken, at: now)
         }
-        guard isRight else { return result }
+        guard isRight else { return undone }
         inspector.forget(taken.credentials)
         let left = try whatIsLeft(of: taken.credentials)
         world.with { $0.report(left) }
-        return result
+        return undone
     }
 
-    /// The rows and credentials that the model knows and the tables do not hold.
+    /// The waiting rows and credentials that the model knows and the tables do not hold.
     private func gone() throws -> ReferenceModel.Taken {
-        let rows = try database.rows("SELECT id FROM grant_queue UNION ALL SELECT grant_id FROM grant_log").map { $0[0] as Int64 }
+        let rows = try database.rows("SELECT id FROM grant_queue").map { $0[0] as Int64 }
         let credentials = try database.rows(
             "SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client"
         ).map { CredentialID(clientID: $0[0], userID: $0[1]) }
         return world.with { state in
             ReferenceModel.Taken(
-                rows: Set(state.model.toldRows.keys).subtracting(rows),
+                rows: Set(state.model.grantRows.keys).subtracting(rows),
                 credentials: Set(state.model.credentials).subtracting(credentials)
             )
         }
     }
 
-    /// A violation, if a table still tells of a credential that an undo has taken.
+    /// A violation, if a table still holds something of a credential that an undo has taken. The logs may tell of it.
     private func whatIsLeft(of credentials: Set<CredentialID>) throws -> Violation? {
         for credential in credentials.sorted(by: { $0.name < $1.name }) {
             let isUserGone = world.with { $0.model.credentials(of: credential.userID).isEmpty }
             let row = try database.rows(
                 """
-                SELECT (SELECT COUNT(*) FROM grant_log WHERE client_id = ?1 AND user_id = ?2),
-                       (SELECT COUNT(*) FROM credential_change WHERE client_id = ?1 AND user_id = ?2),
-                       (SELECT COUNT(*) FROM canary WHERE user_id = ?2 AND client IN (SELECT id FROM client WHERE client_id = ?1)),
+                SELECT (SELECT COUNT(*) FROM canary WHERE user_id = ?2 AND client IN (SELECT id FROM client WHERE client_id = ?1)),
                        (SELECT COUNT(*) FROM admitted_rejection
                          WHERE user_id = ?2 AND client IN (SELECT id FROM client WHERE client_id = ?1)),
                        (SELECT COUNT(*) FROM user_event WHERE user_id = ?2)
                 """,
                 [credential.clientID, credential.userID]
             )[0]
-            let (grants, changes, canaries, rejections): (Int, Int, Int, Int) = (row[0], row[1], row[2], row[3])
-            let registers: Int = row[4]
-            guard grants + changes + canaries + rejections > 0 || isUserGone && registers > 0 else { continue }
-            let text = "\(grants) sign-ins, \(changes) changes, \(canaries) canaries, \(rejections) rejections, \(registers) registers"
+            let (canaries, rejections, registers): (Int, Int, Int) = (row[0], row[1], row[2])
+            guard canaries + rejections > 0 || isUserGone && registers > 0 else { continue }
+            let text = "\(canaries) canaries, \(rejections) rejections, \(registers) registers"
             return Violation(.stateFollowsFromFacts, "an undo has taken \(credential.name), and has left \(text)")
         }
         return nil
@@ -341,7 +263,7 @@ extension SimulatedWorld.State {
         case .refused: count(.importRefused)
         case .known:
             count(.importRepeated)
-            if let row = answer?.rows.first, model.toldRows[row] == nil {
+            if let row = answer?.rows.first(where: { model.toldRows[$0]?.isUndone ?? true }) {
                 return Violation(.nothingIsLost, "\(batch.importID) leaves out lines whose row \(row) an undo has taken")
             }
         case .told:
@@ -365,43 +287,32 @@ extension SimulatedWorld.State {
         return nil
     }
 
-    /// Tells the model what an undo has taken.
+    /// Tells the model what a portion of an undo has taken.
     ///
-    /// - Parameter erasedBefore: how many logged rows undos had taken before it.
     /// - Returns: whether the undo may take it.
     fileprivate mutating func undone(
-        _ request: ImportUndo,
-        _ result: ImportUndo.Result,
+        _ importID: String,
+        _ undone: UndoneImport,
         _ taken: ReferenceModel.Taken,
-        isRehearsal: Bool,
-        forgetsKeys: Bool,
-        erasedBefore: Int64,
         at now: Timestamp
     ) -> Bool {
-        let isOutdated = !isRehearsal && request.erasedBefore != erasedBefore
-        if isOutdated != result.isOutdated {
-            report(Violation(.nothingIsLost, "an undo \(result.isOutdated ? "ends" : "goes on") after \(erasedBefore) erased rows"))
-        }
-        let waiting = taken.rows.count(where: { model.grantRows[$0] != nil })
-        let expected = isRehearsal || isOutdated ? (rows: 0, credentials: 0) : (rows: result.taken, credentials: result.removed)
-        if waiting != expected.rows || taken.credentials.count != expected.credentials {
-            let told = "\(expected.rows) waiting rows and \(expected.credentials) credentials"
-            let text = "an undo tells of \(told), and \(waiting) and \(taken.credentials.count) are gone"
+        if taken.rows.count != undone.taken || taken.credentials.count != undone.removed {
+            let told = "\(undone.taken) waiting rows and \(undone.removed) credentials"
+            let text = "an undo tells of \(told), and \(taken.rows.count) and \(taken.credentials.count) are gone"
             report(Violation(.stateFollowsFromFacts, text))
         }
-        if isRehearsal || isOutdated { return taken.rows.isEmpty && taken.credentials.isEmpty }
-        let isPunctual = ledger.setAt == nil
-        if let violation = model.undo(request.importID, taken, forgetsKeys: forgetsKeys, isPunctual: isPunctual, at: now) {
+        if let violation = model.undo(importID, taken, isPunctual: ledger.setAt == nil, at: now) {
             report(violation)
             return false
-        }
-        if Int64(model.loggedUndone) != result.erased {
-            report(Violation(.stateFollowsFromFacts, "an undo tells of \(result.erased) erased rows, and it is \(model.loggedUndone)"))
         }
         // siwatch may ask about the same token once more, if somebody tells it again.
         for credential in taken.credentials { ledger.replaced(credential, at: truth) }
         if !taken.credentials.isEmpty { count(.undoTook) }
-        if !result.kept.isEmpty { count(.undoKept) }
+        if undone.isDone, undone.stayed > 0 { count(.undoKept) }
+        if undone.isDone, undone.claimed == 0 {
+            count(.undoComplete)
+            report(model.isUndone(importID))
+        }
         return true
     }
 }

@@ -102,9 +102,9 @@ package struct Simulation {
     var struck: Set<String> = []
     /// Whether the run has had its import of many.
     var hasImported = false
-    /// The files that operators import, and the undo that is at work.
+    /// The files that operators import, and the import that an operator takes back.
     var files: [ImportedFile] = []
-    var undo: Undo?
+    var undo: String?
     var backup: Backup?
     /// When siwatch last asked about an app with an open breaker, by Apple's clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]

@@ -173,7 +173,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case rejectionsConfirmed, droppedConfirmed
     case strayDate, signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
-    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoOutdated
+    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits
 }
 
 /// The last lines of the history, and a digest of all of them.
