@@ -151,8 +151,9 @@ struct RejectionTests {
             #expect(try await pending(in: monitor) == 0)
             #expect(try await monitor.count("SELECT unverified FROM app") == 10, "it is not kept silent")
             #expect(try await !isOpen(monitor))
-            let teams = try await monitor.store.tokens(of: Monitor.app, fromTeamsBesides: "NEWTEAM001", upTo: 1000)
-            #expect(teams == [ScriptedTokenEndpoint.teamID: 10])
+            let question = Overview.Question(at: monitor.clock.now, teams: [Monitor.app: "NEWTEAM001"])
+            let teams = try await monitor.store.overview(question).otherTeams
+            #expect(teams.map(\.oldTeamID) == [ScriptedTokenEndpoint.teamID] && teams.map(\.tokens) == [10])
             try expectADayBetweenAnswers(in: monitor)
         }
     }
@@ -546,7 +547,7 @@ struct RejectionTests {
     @Test func confirmClosesAndOneMoreAnswerOfAppleEndsWhomTheBreakerHadSpared() async throws {
         try await Monitor.with { monitor in
             func isMuted() async throws -> Double? {
-                await monitor.telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
+                monitor.telemetry.observe(try await monitor.store.overview(Overview.Question(at: monitor.clock.now)))
                 return try monitor.metrics.expectMeter("siwatch_breaker_muted", [("app", Monitor.app)]).lastValue
             }
             try await open(monitor, users: 100)
@@ -685,8 +686,8 @@ struct RejectionTests {
             let counter = try monitor.metrics.expectCounter("siwatch_notifications_missed_total", [("app", Monitor.app)])
             #expect(counter.totalValue == 1)
             #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty, "once")
-            let rejections = try await monitor.store.apps()[0].rejections
-            #expect(rejections == AppStatus.Rejections(pending: 0, admitted: 2, withoutNotification: 1))
+            let app = try await monitor.store.apps()[0]
+            #expect((app.pending, app.admitted, app.missed) == (0, 2, 1))
         }
     }
 
@@ -707,8 +708,8 @@ struct RejectionTests {
             #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty)
             try await monitor.settle(monitor.notificationHandler)
             #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty)
-            let rejections = try await monitor.store.apps()[0].rejections
-            #expect(rejections == AppStatus.Rejections(pending: 0, admitted: 1, withoutNotification: 0))
+            let app = try await monitor.store.apps()[0]
+            #expect((app.pending, app.admitted, app.missed) == (0, 1, 0))
         }
     }
 
@@ -781,7 +782,7 @@ struct RejectionTests {
 
     private func pending(in monitor: Monitor) async throws -> Int {
         let counted = try await monitor.count("SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL")
-        monitor.telemetry.observe(rejectionsOf: try await monitor.store.apps())
+        monitor.telemetry.observe(try await monitor.store.overview(Overview.Question(at: monitor.clock.now)))
         let gauge = try monitor.metrics.expectMeter("siwatch_credentials_pending", [("app", Monitor.app)]).lastValue
         #expect(gauge == Double(counted), "the count is kept")
         return counted

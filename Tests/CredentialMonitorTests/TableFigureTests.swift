@@ -22,14 +22,11 @@ struct TableFigureTests {
                 .queueDepth, .queueOldest, .queueDue, .credentials, .credentialsUnverified, .credentialsPending, .credentialsNeverAccepted,
             ]
             try await monitor.signIn("ann")
-            await telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
-            telemetry.observe(overdue: ["example": 1])
+            telemetry.observe(try await monitor.store.overview(Overview.Question(at: monitor.clock.now)))
             ErasureBlocker(telemetry: telemetry).observe(since: nil, at: monitor.clock.now)
             for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(isTold(metric), "\(metric.name)") }
 
-            try monitor.store.close()
-            await telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
-            telemetry.checksUnread()
+            telemetry.tablesUnread()
             telemetry.logPinUnread()
             for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(!isTold(metric), "\(metric.name)") }
             #expect(isTold(.storeFull), "what the process knows by itself stays")
@@ -43,10 +40,10 @@ struct TableFigureTests {
             _ = try await monitor.ask(.pause(app: Monitor.app))
             telemetry.observe(pausesOf: try await monitor.store.apps())
             #expect(gauge() == 1)
-            telemetry.pausesUnread()
+            telemetry.tablesUnread()
             #expect(gauge() == nil)
             telemetry.appPaused(Monitor.app, client: Monitor.clients[0], error: "invalid_client", pause: .minutes(1))
-            telemetry.pausesUnread()
+            telemetry.tablesUnread()
             #expect(gauge() == 1)
         }
     }

@@ -9,16 +9,11 @@ package protocol BreakerReader: Sendable {
     func apps() async throws -> [AppStatus]
 }
 
-/// Reads a store for `status`, the metrics, `explain` and other commands. Only the counts scan a table.
+/// Reads a store for `status`, the metrics, `explain` and other commands. Only counts and the backlog scan a table.
 package protocol CredentialReader: BreakerReader {
-    /// The last sign of life of any siwatch. Nil if there is none.
-    var aliveAt: Timestamp? { get async throws }
-    /// When `siwatch backup` last wrote a copy, or noted another program's. Nil if it never has.
-    var backedUpAt: Timestamp? { get async throws }
-    func queues() async throws -> [QueueStatus]
-    func credentialCounts() async throws -> [CredentialCount]
-    /// For each app, the credentials that Apple had not confirmed for three intervals when siwatch last asked about them.
-    func unverifiedCredentials() async throws -> [String: Int]
+    /// Every client, by app and name.
+    func clients() async throws -> [ClientStatus]
+    func overview(_ question: Overview.Question) async throws -> Overview
     /// A page of the tokens of an app that Apple rejects and has never accepted, by user and client.
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.
@@ -31,32 +26,10 @@ package protocol CredentialReader: BreakerReader {
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.
     func doubtedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
-    /// For each other team, how many of an app's tokens Apple has accepted from that team, counted up to about `limit`.
-    func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int]
-    /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.
-    func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
-    /// The postponed sign-ins and the sign-ins with a waiting code, counted up to `limit` each.
-    func waitingGrants(at now: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts
-    /// Where five or more of a client's newest twenty sign-ins since a time were rejected, and four in five for one reason, or because
-    /// Apple's answer was lost.
-    func rejectedSignIns(since time: Timestamp) async throws -> [RejectedSignIns]
-    /// How Apple answers the checks of tokens, over the life of the database.
-    func checks() async throws -> CheckStatus
-    /// Every client, by app and name.
-    func clients() async throws -> [ClientStatus]
-    /// The clients that Apple refuses, by app and name, with their waiting work, counted up to `limit` of each kind.
-    func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient]
-    /// The canaries of which no client has a token to ask about.
-    func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String]
     /// For each app, how many credentials were due before `time` and still wait, counted up to `limit`.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// How many credentials of an app are in the schedule. It counts them, which takes a second for ten million.
     func scheduledCredentials(of app: String) async throws -> Int
-    /// Whether a client has a token to ask Apple about.
-    func hasScheduledCredentials(clientID: String) async throws -> Bool
-    func waitingRevocations() async throws -> WaitingRevocationCounts
-    /// When the last notifications arrived that siwatch has verified, latest first.
-    func newestNotifications(upTo limit: Int) async throws -> [Timestamp]
     /// The users of the newest settled sign-ins, latest first. Empty for one that names nobody.
     func newestSignIns(upTo limit: Int) async throws -> [String]
 

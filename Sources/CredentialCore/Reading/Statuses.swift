@@ -20,68 +20,37 @@ package struct QueueStatus: Sendable, Equatable, Codable {
 
 package struct CheckStatus: Sendable, Equatable, Codable {
     /// Checks that Apple answered about the token; `lastAnsweredAt` is the last of them.
-    package var answered: Int
+    package var answered = 0
     package var lastAnsweredAt: Timestamp?
     /// Checks without an answer about the token: no connection, throttling, or a configuration that Apple refuses.
-    package var failed: Int
+    package var failed = 0
     package var lastFailedAt: Timestamp?
-
-    package init(answered: Int = 0, lastAnsweredAt: Timestamp? = nil, failed: Int = 0, lastFailedAt: Timestamp? = nil) {
-        self.answered = answered
-        self.lastAnsweredAt = lastAnsweredAt
-        self.failed = failed
-        self.lastFailedAt = lastFailedAt
-    }
 }
 
 package struct AppStatus: Sendable, Equatable, Codable {
     package var app: String
     /// Since when an operator has paused the app.
     package var pausedAt: Timestamp?
-    package var rejections: Rejections?
+    /// Apple's rejections of tokens that wait to be believed.
+    package var pending = 0
+    /// Rejections that were believed at least an hour ago, over the life of the database. `missed` counts those among them without a
+    /// notification.
+    package var admitted = 0, missed = 0
     /// Tokens that Apple rejects and has never accepted.
-    package var neverAccepted: Int
+    package var neverAccepted = 0
     /// Tokens that Apple accepts as another user's.
-    package var foreignTokens: Int
+    package var foreignTokens = 0
+    /// Credentials with a token that Apple had not confirmed for three intervals when siwatch last asked.
+    package var unverified = 0
     /// Since when the brake holds the app's requests to revoke, and how many.
     package var revocationsBrakedAt: Timestamp?
-    package var revocationsHeld: Int
+    package var revocationsHeld = 0
     /// Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
-    package var ended = 0
-    package var unproven = 0
+    package var ended = 0, unproven = 0
 
-    /// Counts of Apple's rejections of the app's tokens.
-    package struct Rejections: Sendable, Equatable, Codable {
-        /// Rejections that wait to be believed.
-        package var pending: Int
-        /// Rejections that were believed at least an hour ago, over the life of the database. `withoutNotification` counts those among them
-        /// without a notification.
-        package var admitted: Int
-        package var withoutNotification: Int
-
-        package init(pending: Int, admitted: Int, withoutNotification: Int) {
-            self.pending = pending
-            self.admitted = admitted
-            self.withoutNotification = withoutNotification
-        }
-    }
-
-    package init(
-        app: String,
-        pausedAt: Timestamp?,
-        rejections: Rejections? = nil,
-        neverAccepted: Int = 0,
-        foreignTokens: Int = 0,
-        revocationsBrakedAt: Timestamp? = nil,
-        revocationsHeld: Int = 0
-    ) {
+    package init(app: String, pausedAt: Timestamp? = nil) {
         self.app = app
         self.pausedAt = pausedAt
-        self.rejections = rejections
-        self.neverAccepted = neverAccepted
-        self.foreignTokens = foreignTokens
-        self.revocationsBrakedAt = revocationsBrakedAt
-        self.revocationsHeld = revocationsHeld
     }
 }
 
@@ -99,22 +68,6 @@ package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     package var isRepeated: Bool
 
     package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }
-
-    package init(
-        clientID: String,
-        userID: String,
-        grantedAt: Timestamp,
-        tokenGrantedAt: Timestamp,
-        rejectedAt: Timestamp,
-        isRepeated: Bool
-    ) {
-        self.clientID = clientID
-        self.userID = userID
-        self.grantedAt = grantedAt
-        self.tokenGrantedAt = tokenGrantedAt
-        self.rejectedAt = rejectedAt
-        self.isRepeated = isRepeated
-    }
 }
 
 /// A token, with the time of Apple's last answer about it.
@@ -136,36 +89,23 @@ package struct AnsweredToken: Sendable, Equatable, Codable {
     }
 }
 
-/// How many sign-ins stay in their queue because siwatch cannot take them yet.
-package struct WaitingGrantCounts: Sendable, Equatable {
-    package var putOff: [PutOff]
+/// Sign-ins that stay in their queue because siwatch cannot take them yet.
+package struct WaitingGrants: Sendable, Equatable, Codable {
+    package var putOff: [PutOff] = []
     /// Sign-ins that wait for their code to be exchanged.
-    package var withCode: Int
+    package var withCode = 0
     /// The time of the oldest of them.
     package var oldestCode: Timestamp?
     /// How many of the codes end within a minute, by the life that Apple documents.
-    package var codesEnding: Int
+    package var codesEnding = 0
 
-    package struct PutOff: Sendable, Equatable {
+    package struct PutOff: Sendable, Equatable, Codable {
         package var clientID: String
+        /// Whether they wait for the time of their date.
         package var isAhead: Bool
         package var count: Int
         /// Since when the first of them waits.
         package var since: Timestamp?
-
-        package init(clientID: String, isAhead: Bool, count: Int, since: Timestamp?) {
-            self.clientID = clientID
-            self.isAhead = isAhead
-            self.count = count
-            self.since = since
-        }
-    }
-
-    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil, codesEnding: Int = 0) {
-        self.putOff = putOff
-        self.withCode = withCode
-        self.oldestCode = oldestCode
-        self.codesEnding = codesEnding
     }
 }
 
@@ -180,26 +120,18 @@ package struct RejectedSignIns: Sendable, Equatable, Codable {
 }
 
 /// How much work waits to be revoked.
-package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
-    package var requests: Int
+package struct WaitingRevocations: Sendable, Equatable, Codable {
+    package var requests = 0
     /// When the oldest request was made.
     package var oldest: Timestamp?
     /// The tokens of the requests that are at work.
-    package var tokens: Int
+    package var tokens = 0
     /// The tokens that Apple was asked to revoke and still accepted.
-    package var stillAccepted: Int
+    package var stillAccepted = 0
     /// The tokens that Apple rejected when first asked. The rejections are not believed yet.
-    package var unbelieved: Int
+    package var unbelieved = 0
     /// The newest receipts, at most twenty, and those of them without a token.
     package var newest = 0, newestWithoutToken = 0
-
-    package init(requests: Int = 0, oldest: Timestamp? = nil, tokens: Int = 0, stillAccepted: Int = 0, unbelieved: Int = 0) {
-        self.requests = requests
-        self.oldest = oldest
-        self.tokens = tokens
-        self.stillAccepted = stillAccepted
-        self.unbelieved = unbelieved
-    }
 }
 
 package struct ClientStatus: Sendable, Equatable, Codable {
@@ -207,12 +139,8 @@ package struct ClientStatus: Sendable, Equatable, Codable {
     package var clientID: String
     /// When Apple last accepted a token or a code of the client.
     package var validAt: Timestamp?
-
-    package init(app: String, clientID: String, validAt: Timestamp?) {
-        self.app = app
-        self.clientID = clientID
-        self.validAt = validAt
-    }
+    /// Whether the client has a token to ask Apple about.
+    package var isScheduled: Bool
 }
 
 /// A client that Apple refuses, and its work that waits until Apple accepts it.
@@ -227,13 +155,9 @@ package struct RefusedClient: Sendable, Equatable, Codable {
     /// Tokens to revoke.
     package var revocations: Int
 
-    package init(app: String, clientID: String, refusal: ClientRefusal, codes: Int = 0, checks: Int = 0, revocations: Int = 0) {
-        self.app = app
-        self.clientID = clientID
-        self.refusal = refusal
-        self.codes = codes
-        self.checks = checks
-        self.revocations = revocations
+    package init(app: String, clientID: String, refusal: ClientRefusal, codes: Int, checks: Int, revocations: Int) {
+        (self.app, self.clientID, self.refusal) = (app, clientID, refusal)
+        (self.codes, self.checks, self.revocations) = (codes, checks, revocations)
     }
 }
 
@@ -246,5 +170,31 @@ package struct CredentialCount: Sendable, Equatable, Codable {
         self.app = app
         self.state = state
         self.count = count
+    }
+}
+
+/// A canary without a token that Apple could be asked about.
+package struct UnknownCanary: Sendable, Equatable, Codable {
+    package var app: String
+    package var userID: String
+
+    package init(app: String, userID: String) {
+        (self.app, self.userID) = (app, userID)
+    }
+}
+
+/// Tokens of an app that Apple has accepted from a team that the configuration does not name. The app has changed hands, or `team_id` is
+/// wrong.
+package struct OtherTeam: Sendable, Equatable, Codable {
+    package var app: String
+    /// The team in the configuration.
+    package var teamID: String
+    /// The team from which Apple accepted the tokens.
+    package var oldTeamID: String
+    /// Counted up to `Overview.mostTokens`.
+    package var tokens: Int
+
+    package init(app: String, teamID: String, oldTeamID: String, tokens: Int) {
+        (self.app, self.teamID, self.oldTeamID, self.tokens) = (app, teamID, oldTeamID, tokens)
     }
 }

@@ -32,62 +32,38 @@ extension Telemetry {
         for severity in ["note", "degraded", "down"] { gauge(Metric.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
     }
 
-    // MARK: Gauges that are read when somebody asks
+    // MARK: Figures of the tables
 
-    /// Reads figures from the tables. A figure that cannot be read is left out, because an old one would pass for today's.
-    package func observe(tablesOf store: any CredentialReader, at now: Timestamp) async {
-        await observe([.credentialsPending, .credentialsNeverAccepted]) { observe(rejectionsOf: try await store.apps()) }
-        await observe([.breakerMuted]) {
-            for (app, breaker) in try await store.breakers() { gauge(Metric.breakerMuted, breaker.isMuted(at: now) ? 1 : 0, ["app": app]) }
+    package func observe(_ overview: Overview) {
+        for app in overview.apps {
+            gauge(Metric.credentialsPending, Double(app.pending), ["app": app.app])
+            gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
+            gauge(Metric.revocationsHeld, Double(app.revocationsHeld), ["app": app.app])
+            gauge(Metric.credentialsUnverified, Double(app.unverified), ["app": app.app])
         }
-        await observe([.credentialsUnverified]) { observe(unverified: try await store.unverifiedCredentials()) }
-        await observe([.queueDepth, .queueOldest, .credentials]) {
-            observe(queues: try await store.queues(), credentials: try await store.credentialCounts())
+        for (app, breaker) in overview.breakers { gauge(Metric.breakerMuted, breaker.isMuted(at: overview.at) ? 1 : 0, ["app": app]) }
+        for queue in overview.queues {
+            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
+            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
         }
-        await observe([.backupLastSuccess]) { gauge(Metric.backupLastSuccess, try await store.backedUpAt?.inSeconds ?? 0) }
-        await observe([.queueDue]) {
-            observe(due: try await store.dueRows(at: now, upTo: Self.mostDueCounted))
-            gauge(Metric.tablesRead, now.inSeconds)
+        for (queue, count) in overview.due { gauge(Metric.queueDue, Double(min(count, Overview.mostDue)), ["queue": queue]) }
+        for credential in overview.credentials {
+            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
         }
+        for (app, count) in overview.overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
+        gauge(Metric.backupLastSuccess, overview.backedUpAt?.inSeconds ?? 0)
+        gauge(Metric.tablesRead, overview.at.inSeconds)
     }
 
-    private func observe(_ metrics: [Metric], _ read: () async throws -> Void) async {
-        do {
-            try await read()
-        } catch {
-            instruments.forgetGauges(of: metrics)
-        }
-    }
-
-    /// Leaves out how late checks are, because it could not be read.
-    package func checksUnread() {
-        instruments.forgetGauges(of: [.credentialsOverdue, .refreshRound])
+    /// Leaves out the figures of the tables that could not be read, because an old one would pass for today's.
+    package func tablesUnread() {
+        instruments.forgetGauges(of: Metric.ofTables.filter { ![.tablesRead, .logPinnedSince].contains($0) } + [.appPaused])
+        for app in pauses.forget(.operator) { gauge(Metric.appPaused, 1, ["app": app]) }
     }
 
     /// Leaves out since when erased rows stay readable, because it could not be read.
     package func logPinUnread() {
         instruments.forgetGauges(of: [.logPinnedSince])
-    }
-
-    package func observe(queues: [QueueStatus], credentials: [CredentialCount]) {
-        for queue in queues {
-            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
-            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
-        }
-        for credential in credentials {
-            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
-        }
-    }
-
-    package func observe(due: [String: Int]) {
-        for (queue, count) in due { gauge(Metric.queueDue, Double(min(count, Self.mostDueCounted)), ["queue": queue]) }
-    }
-
-    /// Due rows are counted up to this number.
-    package static let mostDueCounted = 1000
-
-    package func observe(unverified: [String: Int]) {
-        for (app, count) in unverified { gauge(Metric.credentialsUnverified, Double(count), ["app": app]) }
     }
 
     package func observe(isReady: Bool) {
@@ -105,24 +81,6 @@ extension Telemetry {
 
     package func observe(pausesOf apps: [AppStatus]) {
         for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
-    }
-
-    /// Leaves out which apps an operator has paused, because it could not be read.
-    package func pausesUnread() {
-        instruments.forgetGauges(of: [.appPaused])
-        for app in pauses.forget(.operator) { gauge(Metric.appPaused, 1, ["app": app]) }
-    }
-
-    package func observe(rejectionsOf apps: [AppStatus]) {
-        for app in apps {
-            gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
-            gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
-            gauge(Metric.revocationsHeld, Double(app.revocationsHeld), ["app": app.app])
-        }
-    }
-
-    package func observe(overdue: [String: Int]) {
-        for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
     }
 
     package func observe(_ round: CheckRound, of app: String) {

@@ -75,6 +75,12 @@ package protocol TableStore: CredentialStore {
         _ read: @escaping @Sendable (Connection.AnswerRow) -> Work
     ) async throws -> [Work]
 
+    /// How many rows each queue has, and since when.
+    func queues(in connection: Connection) throws -> [QueueStatus]
+
+    /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.
+    func dueRows(at now: Timestamp, upTo limit: Int, in connection: Connection) throws -> [String: Int]
+
     /// Makes sign-ins due that waited for a client of these apps. The store has just registered the apps.
     func tookIn(_ apps: [AppClients]) throws
 

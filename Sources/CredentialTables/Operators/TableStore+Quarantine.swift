@@ -32,12 +32,8 @@ extension TableStore {
         }
     }
 
-    /// The number of quarantined rows, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
     package func quarantineCounts() async throws -> [String: Int] {
-        try await query { connection in
-            let rows = try connection.fetchAll("SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
-            return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
-        }
+        try await query { try $0.quarantineCounts() }
     }
 }
 

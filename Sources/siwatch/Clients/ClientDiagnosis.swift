@@ -22,42 +22,42 @@ struct ClientDiagnosis {
         case client(app: String, teamID: String, keyID: String)
     }
 
-    var symptom: Symptom {
+    var finding: Finding {
         let refused = "Apple refuses \(clientID.printable) with the key \(key.id) of the team \(app.teamID) (\(words.printable))"
         switch elsewhere {
         case .key(let other, let teamID, let known):
             let owner = teamID == app.teamID ? "the app group" : "the team \(teamID)"
-            return Symptom(
-                .wrong,
+            return Finding(
+                .down,
                 "\(refused): this key belongs to \(owner) of the app \(other.printable), because Apple accepts \(known.printable) with it",
-                "give the app \(app.name.printable) a key of its own: id and file below [[app.key]]"
+                remedy: "give the app \(app.name.printable) a key of its own: id and file below [[app.key]]"
             )
         case .client(let other, let teamID, let keyID):
-            return Symptom(
-                .wrong,
+            return Finding(
+                .down,
                 "\(refused), and accepts it with the key \(keyID) of the team \(teamID)",
-                "move it to the client_ids of the app \(other.printable)"
+                remedy: "move it to the client_ids of the app \(other.printable)"
             )
         case nil: break
         }
         if app.teamID == key.id {
-            return Symptom(.wrong, "\(refused): team_id has the id of the key", "write the Team ID, as Membership at Apple shows it")
+            return Finding(.down, "\(refused): team_id has the id of the key", remedy: "write the Team ID, as Membership at Apple shows it")
         }
         if let accepted {
-            return Symptom(
-                .wrong,
+            return Finding(
+                .down,
                 "\(refused), and accepts \(accepted.printable) with the same key: the client id is wrong",
-                "compare it letter by letter with Identifiers at Apple: a bundle id for an app, a Services ID for a website or Android; "
+                remedy: "compare it letter by letter with Identifiers at Apple: a bundle id for an app, a Services ID for a website or Android; "
                     + "Sign in with Apple has to be enabled for it, in one group with \(accepted.printable)"
             )
         }
         if let named = key.nameOfFile, named != key.id {
-            return Symptom(.wrong, "\(refused): the file is named for the key \(named)", "put id or file right below [[app.key]]")
+            return Finding(.down, "\(refused): the file is named for the key \(named)", remedy: "put id or file right below [[app.key]]")
         }
-        return Symptom(
-            .wrong,
+        return Finding(
+            .down,
             "\(refused), and no other client of the app shows which of the three is wrong",
-            "compare at Apple: Keys has \(key.id), not revoked, with Sign in with Apple for the primary App ID of this client; "
+            remedy: "compare at Apple: Keys has \(key.id), not revoked, with Sign in with Apple for the primary App ID of this client; "
                 + "Membership shows the team; Identifiers has the client id, which may take two days to count when it is new"
         )
     }

@@ -15,7 +15,7 @@ struct OnlineCheck {
     private let transport: ObservedTransport
     private let clock = Invocation.current.clock
     private let skew: NIOLockedValueBox<Int64?>
-    private var symptoms: [Symptom] = []
+    private var findings: [Finding] = []
     private var unanswered = 0
 
     private init(_ configuration: Configuration, _ client: HTTPClient) {
@@ -43,7 +43,7 @@ struct OnlineCheck {
             if let keys {
                 await check.prove(keys)
             } else {
-                check.symptoms.append(Symptom(.warning, "systemd hides the keys from this command, so no client was asked about"))
+                check.findings.append(Finding(.degraded, "systemd hides the keys from this command, so no client was asked about"))
             }
         }
         try? await client.shutdown()
@@ -57,44 +57,44 @@ struct OnlineCheck {
         let host = endpoint.host() ?? ""
         do {
             let addresses = try HostAddress.addresses(of: host)
-            symptoms.append(Symptom(.ok, "\(host.printable) is \(addresses.map(\.printable).joined(separator: ", "))"))
+            findings.append(Finding(.note, "\(host.printable) is \(addresses.map(\.printable).joined(separator: ", "))"))
         } catch {
             unanswered += 1
-            symptoms.append(Symptom(.warning, "\(host.printable): \(error)", "this host needs DNS"))
+            findings.append(Finding(.degraded, "\(host.printable): \(error)", remedy: "this host needs DNS"))
             return
         }
         do {
             let keys = try await SigningKeySet(from: endpoint.absoluteString, over: transport)
-            if endpoint.scheme == "https" { symptoms.append(Symptom(.ok, "TLS: the certificate of \(host.printable) is valid")) }
-            symptoms.append(Symptom(.ok, "Apple publishes \(keys.count.counted("signing key"))"))
+            if endpoint.scheme == "https" { findings.append(Finding(.note, "TLS: the certificate of \(host.printable) is valid")) }
+            findings.append(Finding(.note, "Apple publishes \(keys.count.counted("signing key"))"))
         } catch {
             unanswered += 1
-            symptoms.append(Self.symptom(of: error, host))
+            findings.append(Self.finding(of: error, host))
             return
         }
-        symptoms.append(ofClock)
+        findings.append(ofClock)
     }
 
-    private static func symptom(of error: any Error, _ host: String) -> Symptom {
-        guard let failure = error as? TransportFailure else { return Symptom(.warning, "Apple publishes no usable signing keys: \(error)") }
+    private static func finding(of error: any Error, _ host: String) -> Finding {
+        guard let failure = error as? TransportFailure else { return Finding(.degraded, "Apple publishes no usable signing keys: \(error)") }
         return switch failure {
         case .tls:
-            Symptom(
-                .warning,
+            Finding(
+                .degraded,
                 "no TLS 1.2 connection to \(host.printable) with a valid certificate: CA certificates are missing, or a proxy answers",
-                "openssl s_client -connect \(host.shellQuoted):443 -servername \(host.shellQuoted) shows the chain"
+                remedy: "openssl s_client -connect \(host.shellQuoted):443 -servername \(host.shellQuoted) shows the chain"
             )
         case .timeout, .dns, .refused, .reset, .descriptors, .withheld, .other:
-            Symptom(.warning, "no answer came from \(host.printable): \(failure.rawValue)", "siwatch needs port 443 outwards")
+            Finding(.degraded, "no answer came from \(host.printable): \(failure.rawValue)", remedy: "siwatch needs port 443 outwards")
         }
     }
 
-    private var ofClock: Symptom {
+    private var ofClock: Finding {
         guard let skew = skew.withLockedValue({ $0 }) else {
-            return Symptom(.warning, "Apple's answer did not tell the time, so this clock was not compared")
+            return Finding(.degraded, "Apple's answer did not tell the time, so this clock was not compared")
         }
         let sentence = StatusReport.sentence(skew: skew)
-        return abs(skew) <= 30_000 ? Symptom(.ok, sentence) : Symptom(.warning, sentence, "put NTP right")
+        return abs(skew) <= 30_000 ? Finding(.note, sentence) : Finding(.degraded, sentence, remedy: "put NTP right")
     }
 
     // MARK: Clients
@@ -111,11 +111,11 @@ struct OnlineCheck {
                 let (verdict, words) = answer.verdict
                 let signed = "the key \(app.keys[0].id) of the team \(app.teamID)"
                 switch verdict {
-                case .accepted: symptoms.append(Symptom(.ok, "Apple accepts \(clientID.printable) with \(signed)"))
+                case .accepted: findings.append(Finding(.note, "Apple accepts \(clientID.printable) with \(signed)"))
                 case .unanswered:
                     unanswered += 1
                     let sentence = "Apple gave no usable answer about \(clientID.printable): \((words ?? "").printable)"
-                    symptoms.append(Symptom(.warning, sentence, "ask again later"))
+                    findings.append(Finding(.degraded, sentence, remedy: "ask again later"))
                 case .refused:
                     let diagnosis = ClientDiagnosis(
                         app: app,
@@ -124,7 +124,7 @@ struct OnlineCheck {
                         accepted: accepted,
                         elsewhere: await elsewhere(clientID, of: app, isKeyProved: accepted != nil, keys)
                     )
-                    symptoms.append(diagnosis.symptom)
+                    findings.append(diagnosis.finding)
                 }
             }
         }
@@ -163,8 +163,8 @@ struct OnlineCheck {
     // MARK: The end
 
     private func conclude() throws(CommandFailure) {
-        try printOutput((["At Apple, without a user:"] + symptoms.map(\.text) + Self.leftToSignIns).joined(separator: "\n"))
-        let wrong = symptoms.filter { $0.verdict == .wrong }.count
+        try printOutput((["At Apple, without a user:"] + findings.map(\.judged) + Self.leftToSignIns).joined(separator: "\n"))
+        let wrong = findings.filter { $0.severity == .down }.count
         if wrong > 0 { throw .unusable(["Apple refuses \(wrong.counted("client")) of this configuration"]) }
         if unanswered > 0 { throw .unavailable("Apple gave no usable answer, so nothing is proved wrong; ask again later") }
     }

@@ -24,8 +24,9 @@ extension Daemon {
         let (logger, readiness) = (context.logger, health.readiness)
         for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
-            try await sayUnknownCanaries()
-            await sayOtherTeams(than: context.configuration)
+            let overview = try await context.store.overview(of: context.configuration, at: context.clock.now, knowing: Overview.Backlog())
+            for canary in overview.unknownCanaries { context.telemetry.canaryUnknown(canary.app, userID: canary.userID) }
+            say(overview.otherTeams)
             logger.log(.starting, ["version": "\(Version.current)", "count": "\(apps.count)"])
             try await group.run()
         } catch is CancellationError where readiness.stoppingSince != nil {
@@ -49,8 +50,7 @@ extension Daemon {
             SystemdReports(
                 notifier: health.notifier,
                 readiness: health.readiness,
-                reader: context.store,
-                clock: context.clock,
+                status: { try await desk.report() },
                 watchdogInterval: SystemdNotifier.watchdogInterval()
             )
         ]
@@ -59,9 +59,9 @@ extension Daemon {
         if let intakeWatch { services.append(intakeWatch.service) }
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
-            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, overdueCount, databaseWatch,
+            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, databaseWatch,
             health.backendWatch.service,
-            desk.service, desk.examination, desk.programWatch, heartbeat(health.progress),
+            desk.examination, desk.programWatch, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }
@@ -105,18 +105,15 @@ extension Daemon {
         return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: queueWakeups.all)]
     }
 
-    private func sayUnknownCanaries() async throws {
-        for canary in try await context.store.unknownCanaries(of: context.configuration) {
-            context.telemetry.canaryUnknown(canary.app, userID: canary.userID)
-        }
+    /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
+    private func say(_ teams: [OtherTeam]) {
+        for team in teams { context.telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens) }
     }
 
-    /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
+    /// The same of a configuration that was taken over. If the database does not answer, other log lines say so.
     func sayOtherTeams(than configuration: Configuration) async {
-        // If the database does not answer, other log lines say so.
-        for team in (try? await context.store.otherTeams(than: configuration)) ?? [] {
-            context.telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens)
-        }
+        let overview = try? await context.store.overview(of: configuration, at: context.clock.now, knowing: Overview.Backlog())
+        say(overview?.otherTeams ?? [])
     }
 
     /// These services until SIGTERM or SIGINT.

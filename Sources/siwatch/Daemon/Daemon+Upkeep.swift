@@ -50,22 +50,6 @@ extension Daemon {
         if let now = clockGuard.trusted { context.telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
     }
 
-    var overdueCount: Recurring {
-        let (rounds, telemetry) = (CheckRounds(context.store), context.telemetry)
-        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [context, refresh, apps] in
-            guard context.membership.keepsHouse else { return }
-            do {
-                telemetry.observe(overdue: try await context.store.overdueChecks(at: context.clock.now))
-                for round in try await rounds.rounds(refresh(), of: apps.map(\.atWork.name)) {
-                    telemetry.observe(round.round, of: round.app)
-                }
-            } catch {
-                telemetry.checksUnread()
-                throw error
-            }
-        }
-    }
-
     /// The settings as the last reload left them.
     var refresh: @Sendable () -> Configuration.Refresh {
         { [context, apps] in
@@ -97,31 +81,23 @@ extension Daemon {
 
     private func pages(_ health: HealthReports, _ desk: StatusDesk) -> ServedPages {
         let telemetry = context.telemetry
-        // The figures of the last read stand until the next has ended.
-        let tables = SharedRead(patience: .milliseconds(500))
         return ServedPages(
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.writer.takeDropped())
-                telemetry.observe(isReady: health.readiness.condition == .good)
+                telemetry.observe(isReady: health.readiness.obstacle() == nil)
                 telemetry.observe(lanes: context.membership.ownership)
-                await tables.run { await observeTables() }
+                // The figures of the last read stand until the next has ended.
+                await desk.readTables(within: .milliseconds(500))
                 return context.registry.exposition(format)
             },
             health: {
                 let hung = health.progress.hung
-                return hung.isEmpty ? .good : .bad("no sign of life: \(hung.joined(separator: ", "))")
+                return hung.isEmpty ? nil : "no sign of life: \(hung.joined(separator: ", "))"
             },
-            readiness: { health.readiness.condition(of: $0) },
+            readiness: { health.readiness.obstacle(for: $0) },
             status: { try await desk.report() }
         )
-    }
-
-    private func observeTables() async {
-        let (store, telemetry) = (context.store, context.telemetry)
-        if let apps = try? await store.apps() { telemetry.observe(pausesOf: apps) } else { telemetry.pausesUnread() }
-        guard context.membership.keepsHouse else { return telemetry.leaveTablesToOthers() }
-        await telemetry.observe(tablesOf: store, at: context.clock.now)
     }
 
     func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {

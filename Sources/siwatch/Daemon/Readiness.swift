@@ -17,7 +17,8 @@ final class Readiness: Service {
     private let state = NIOLockedValueBox(State())
 
     private struct State {
-        var condition = ServedPages.Condition.bad("starting")
+        /// Nil once it has started.
+        var phase: String? = "starting"
         var stoppingSince: ContinuousClock.Instant?
     }
 
@@ -41,34 +42,32 @@ final class Readiness: Service {
         self.backendTrouble = backendTrouble
     }
 
-    var condition: ServedPages.Condition { condition(of: nil) }
-
-    /// Good while every loop turns, from the first turn of every loop until a stop begins.
+    /// Why this process is not ready, for people; nil while every loop turns, from the first turn of every loop until a stop begins.
     ///
     /// - Parameter member: whose other troubles count; nil for both.
-    func condition(of member: ServedPages.Member?) -> ServedPages.Condition {
-        if let reason = unready { return .bad(reason) }
-        let known = trouble() ?? (member == .tables ? nil : doorTrouble()) ?? (member == .door ? nil : backendTrouble())
-        let reasons = [known, progress.trouble(besides: known)].compactMap(\.self)
-        return reasons.isEmpty ? .good : .bad(reasons.joined(separator: "; "))
+    func obstacle(for member: ServedPages.Member? = nil) -> String? {
+        let troubles = troubles(besides: (member == .tables ? nil : doorTrouble()) ?? (member == .door ? nil : backendTrouble()))
+        return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
     /// Why this process does not work, one sentence each.
-    var troubles: [String] {
+    var troubles: [String] { troubles(besides: doorTrouble()) }
+
+    private func troubles(besides other: String?) -> [String] {
         if let reason = unready { return [reason] }
-        let known = trouble() ?? doorTrouble()
+        let known = trouble() ?? other
         return [known, progress.trouble(besides: known)].compactMap(\.self)
     }
 
     /// That siwatch starts or stops, and what holds up a start.
     private var unready: String? {
-        guard case .bad(let phase) = state.withLockedValue(\.condition) else { return nil }
+        guard let phase = state.withLockedValue(\.phase) else { return nil }
         guard stoppingSince == nil, let cause = trouble() ?? doorTrouble() ?? progress.refusal else { return phase }
         return "\(phase): \(cause)"
     }
 
     /// Whether every loop has turned, and no stop is under way.
-    var isStarted: Bool { state.withLockedValue(\.condition) == .good }
+    var isStarted: Bool { state.withLockedValue(\.phase) == nil }
 
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
@@ -77,7 +76,7 @@ final class Readiness: Service {
 
     func run() async throws {
         if await progress.waitForFirstTurns() {
-            state.withLockedValue { $0.condition = .good }
+            state.withLockedValue { $0.phase = nil }
             await tell(.ready, within: .seconds(10))
             // The figures follow within seconds. Until then `systemctl status` would go on saying that siwatch starts.
             await tell(.status("ready"), within: .seconds(1))
@@ -86,7 +85,7 @@ final class Readiness: Service {
         }
         // Ended without a stop, because something else has failed.
         guard Task.isShuttingDownGracefully else { return }
-        state.withLockedValue { $0 = State(condition: .bad("stopping"), stoppingSince: .now) }
+        state.withLockedValue { $0 = State(phase: "stopping", stoppingSince: .now) }
         await tell(.stopping, within: .seconds(1))
         logger.log(.stopping)
     }

@@ -28,7 +28,7 @@ actor StatusDesk {
     private var known: StatusReport?
     private var readAt: (tables: ContinuousClock.Instant, slow: ContinuousClock.Instant)?
     private var unread: String?
-    private let reading = SharedRead(patience: .seconds(2))
+    private var isReading = false
     private var course: [DaemonReport.Sample] = []
     /// Of clients whose sign-ins come to nothing, the reason.
     private var rejected: [String: String] = [:]
@@ -60,20 +60,12 @@ actor StatusDesk {
         reload.withLockedValue { $0 = news }
     }
 
-    /// Samples the course of the users.
-    nonisolated var service: Recurring {
-        Recurring(every: Self.courseInterval, onFailure: { _ in }) { [context] in
-            let counts = try await context.store.credentialCounts()
-            await self.note(DaemonReport.Sample(at: context.clock.now, credentials: counts))
-        }
-    }
-
-    /// Counts the findings for the metric.
+    /// Reads the tables, however seldom somebody asks, and counts the findings for the metric.
     nonisolated var examination: Recurring {
-        Recurring(every: .minutes(1), onFailure: { _ in }) { [context] in
+        Recurring(every: Self.slowValidity, onFailure: { _ in }) { [context] in
             let report = try await self.report()
             context.telemetry.observe(findings: report.findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
-            await self.note(report.rejectedSignIns)
+            await self.note(report.tables)
         }
     }
 
@@ -86,19 +78,19 @@ actor StatusDesk {
         }
     }
 
-    private func note(_ signIns: [RejectedSignIns]) {
-        let now = Dictionary(signIns.map { ($0.clientID, $0.reason) }) { first, _ in first }
+    /// Samples the course of the users, and logs where sign-ins come to nothing.
+    private func note(_ tables: Overview) {
+        let now = Dictionary(tables.rejectedSignIns.map { ($0.clientID, $0.reason) }) { first, _ in first }
         context.telemetry.observe(signInsRejected: now, before: rejected)
         rejected = now
-    }
-
-    private func note(_ sample: DaemonReport.Sample) {
-        course = (course + [sample]).suffix(Self.mostSamples)
+        let age = course.last.map { $0.at.duration(to: tables.at) }
+        if known == nil || age.map({ $0 >= .zero && $0 < Self.courseInterval }) == true { return }
+        course = (course + [DaemonReport.Sample(at: tables.at, credentials: tables.credentials)]).suffix(Self.mostSamples)
     }
 
     /// - Throws: `CommandFailure` if the configuration no longer names a database, as when its password file is gone.
     func report() async throws -> StatusReport {
-        await readTables()
+        await readTables(within: .seconds(2))
         var report = try known ?? StatusReport(unreadOf: context.configuration, at: context.clock.now)
         report.insertObstacle = health.backendWatch.trouble
         report.daemon = DaemonReport(
@@ -109,7 +101,7 @@ actor StatusDesk {
             replacementObstacle: replacement.withLockedValue(\.self),
             troubles: health.readiness.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
-            tablesReadAt: known?.at,
+            tablesReadAt: known?.tables.at,
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
             keyFileTrouble: context.configuration.keyFileTrouble(of: context.sealer),
@@ -126,7 +118,7 @@ actor StatusDesk {
             openFiles: process.openFiles.map { Int($0) },
             mostOpenFiles: process.mostOpenFiles.flatMap { Int(exactly: $0) },
             course: course,
-            warnings: context.output.warnings.map(DaemonReport.Warning.init),
+            warnings: context.output.warnings,
             lostLines: context.output.writer.lostLines
         )
         // The beat of this process is a commit, so an old one tells that nothing can be written.
@@ -137,7 +129,7 @@ actor StatusDesk {
     /// Whether the figures are so old that the database must be in trouble. A slow one may take seconds.
     private var isOutdated: Bool {
         guard let known else { return true }
-        return known.at.advanced(by: Self.longestDelay) < context.clock.now
+        return known.tables.at.advanced(by: Self.longestDelay) < context.clock.now
     }
 
     /// Whether the program's file was replaced or removed. The kernel then adds a word to its path.
@@ -146,10 +138,19 @@ actor StatusDesk {
     }
 
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
-    private func readTables() async {
+    func readTables(within patience: Duration) async {
         if let readAt, ContinuousClock.now - readAt.tables <= Self.validity { return }
-        let isRead = await reading.run { await self.read() }
-        if !isRead { unread = "no answer within \(reading.patience.text)" }
+        let start = ContinuousClock.now
+        if !isReading {
+            isReading = true
+            // Not a child of the asker, who does not wait for it to the end. It ends with the read.
+            Task {
+                await read()
+                isReading = false
+            }
+        }
+        while isReading, !Task.isCancelled, ContinuousClock.now - start < patience { try? await Task.sleep(for: .milliseconds(5)) }
+        if isReading { unread = "no answer within \(patience.text)" }
     }
 
     private func read() async {
@@ -160,12 +161,22 @@ actor StatusDesk {
             configuration.refresh = refresh()
             var report = try await StatusReport(of: configuration, in: context.store, knowing: standing, counted: rounds)
             report.hideUsers(as: context.telemetry.pseudonym)
+            observe(report)
             known = report
             unread = nil
             readAt = (.now, standing == nil ? start : readAt?.slow ?? start)
         } catch {
             unread = "\(error)".printable
+            context.telemetry.tablesUnread()
             readAt = readAt.map { (.now, $0.slow) } ?? (.now, start)
         }
+    }
+
+    private func observe(_ report: StatusReport) {
+        context.telemetry.observe(pausesOf: report.tables.apps)
+        // One replica counts what all share.
+        guard context.membership.keepsHouse else { return context.telemetry.leaveTablesToOthers() }
+        context.telemetry.observe(report.tables)
+        for round in report.rounds { context.telemetry.observe(round.round, of: round.app) }
     }
 }

@@ -18,11 +18,12 @@ struct DiskSpace {
     static let remedy = "make room with other files; never delete the -wal or the -shm file"
     static let remedyOfServer = "make room on the server; never delete files under pg_wal"
 
-    /// A sentence if the room is about to run out.
-    var warning: String? {
+    /// Nil unless the room is about to run out.
+    var finding: Finding? {
         guard free < Self.least else { return nil }
-        return
-            "\(isFull ? "nothing is" : "only \(free >> 20) MB are") free there; when none is, siwatch settles nothing and backends cannot insert"
+        let room = "\(isFull ? "nothing is" : "only \(free >> 20) MB are") free there"
+        let sentence = "database.path: \(room); when none is, siwatch settles nothing and backends cannot insert"
+        return Finding(.degraded, sentence, remedy: Self.remedy, runbook: "siwatchstorefull")
     }
 }
 

@@ -158,45 +158,29 @@ extension Configuration {
     /// By the name of the delivery.
     fileprivate func deliveryPositions() async throws -> [String: DeliveryPosition] {
         let names = Set(deliveries.map(\.name))
-        return try await onStore { store in
+        return try await withStore(appends: true) { store in
             var positions: [String: DeliveryPosition] = [:]
             for name in names.union(try await store.deliveryNames()) { positions[name] = try await store.delivery(name) }
             return positions
         }
     }
 
-    fileprivate func onStore<Value: Sendable>(_ body: @Sendable @escaping (any CredentialStore) async throws -> Value) async throws -> Value
-    {
-        do {
-            return try await existingDatabase().openBeside().closing { try await body($0) }
-        } catch {
-            throw CommandFailure(database: error)
-        }
-    }
-
     /// Works on deliveries that no siwatch is sending.
-    fileprivate func alone<Value: Sendable>(
+    fileprivate func alone<Value>(
         with deliveries: [String],
-        _ body: @Sendable @escaping (any CredentialStore) async throws -> Value
+        _ body: (any CredentialStore) async throws -> Value
     ) async throws -> Value {
-        do {
-            let database = try existingDatabase()
-            let lock = try database.lock()
-            defer { lock?.release() }
-            return try await database.open(retention: retention).closing { store in
-                for name in deliveries {
-                    guard let replica = try await store.fleet?.replicas(for: .delivery(name)).first else { continue }
-                    throw CommandFailure.unavailable(
-                        """
-                        the siwatch \(replica.processID) on \(replica.host.printable) has the delivery \(name.printable): stop it, or start it \
-                        again without the delivery
-                        """
-                    )
-                }
-                return try await body(store)
+        try await withStoreAlone { store in
+            for name in deliveries {
+                guard let replica = try await store.fleet?.replicas(for: .delivery(name)).first else { continue }
+                throw CommandFailure.unavailable(
+                    """
+                    the siwatch \(replica.processID) on \(replica.host.printable) has the delivery \(name.printable): stop it, or start it \
+                    again without the delivery
+                    """
+                )
             }
-        } catch {
-            throw CommandFailure(database: error)
+            return try await body(store)
         }
     }
 
@@ -210,11 +194,11 @@ extension Configuration {
 extension CommonOptions {
     fileprivate func change(
         _ name: String,
-        _ body: @Sendable @escaping (any CredentialStore, String) async throws -> Int
+        _ body: (any CredentialStore, String) async throws -> Int
     ) async throws -> Int {
         let configuration = try readConfiguration()
         _ = try configuration.delivery(named: name)
-        return try await configuration.onStore { store in
+        return try await configuration.withStore(appends: true) { store in
             guard try await store.delivery(name) != nil else {
                 throw CommandFailure.failed("the database does not know \(name.printable) yet: it begins when siwatch starts")
             }

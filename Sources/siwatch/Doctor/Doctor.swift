@@ -24,89 +24,64 @@ struct Doctor: AsyncParsableCommand {
     var backend: String?
 
     func run() async throws {
-        try Symptom.conclude(await symptoms())
+        let findings = await findings()
+        try printOutput(findings.map(\.judged).joined(separator: "\n"))
+        try findings.conclude()
     }
 
-    private func symptoms() async -> [Symptom] {
+    private func findings() async -> [Finding] {
         let configuration: Configuration
         do {
             configuration = try options.readConfiguration(opensDatabase: false)
         } catch {
-            let mistakes = error.messages.map { Symptom(.wrong, $0) }
+            let mistakes = error.messages.map { Finding(.down, $0) }
             return mistakes + (await ofDaemon()).filter { !error.messages.contains($0.sentence) }
         }
-        var symptoms = await ofConfiguration(configuration)
-        let isBroken = symptoms.contains { $0.verdict == .wrong }
+        let examination = await Examination(configuration) { (try? options.refuseRoot(on: $0)) != nil }
+        let mistakes = examination.mistakes + (examination.failure?.messages ?? [])
+        var findings = examination.findings + mistakes.map { Finding(.down, $0) }
+        if mistakes.isEmpty, examination.keys != nil {
+            findings.append(Finding(.note, "\(configuration.source) and the keys that it names are good"))
+        }
         // A daemon's good word may be older than what is wrong, and a bad one names the cause again.
-        let said = await ofDaemon().filter { !isBroken || $0.verdict > .ok }
-        symptoms.removeAll { symptom in said.contains { $0.sentence.hasSuffix(symptom.sentence) } }
-        if let backend { symptoms += ofBackend(backend, configuration) }
-        symptoms += said
-        if let user { symptoms += await ofUser(user, configuration) }
-        return symptoms
+        let said = await ofDaemon().filter { mistakes.isEmpty || $0.severity > .note }
+        findings.removeAll { finding in said.contains { $0.sentence.hasSuffix(finding.sentence) } }
+        if let backend { findings += ofBackend(backend, configuration) }
+        findings += said
+        if let user { findings += await ofUser(user, configuration) }
+        return findings
     }
 
-    private func ofConfiguration(_ configuration: Configuration) async -> [Symptom] {
-        var symptoms = configuration.warnings.map { Symptom(.warning, "\(configuration.source): \($0)") }
-        do {
-            let keys = try Keys(configuration)
-            let database = try configuration.namedDatabase()
-            // What is wrong with the database stands below, and what only its user may look at.
-            if (try? options.refuseRoot(on: database)) != nil, let store = try? database.openForReading() {
-                try await store.closing { try keys.check($0, of: configuration) }
-            }
-            symptoms.append(Symptom(.ok, "\(configuration.source) and the keys that it names are good"))
-        } catch {
-            symptoms += Symptom.all(of: error)
-        }
-        do {
-            let database = try configuration.namedDatabase()
-            if let user = database.userInPlaceOfRoot {
-                symptoms.append(Symptom(.warning, "root may read and write what \(user) may not", "sudo -u \(user) siwatch doctor"))
-            }
-            let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
-            symptoms += server.warnings.map { Symptom(.warning, $0) }
-            let obstacles = database.obstacles(besideKey: configuration.encryption.keyFile) + server.obstacles
-            symptoms += obstacles.map { Symptom(.wrong, $0) }
-        } catch {
-            symptoms += Symptom.all(of: error)
-        }
-        return symptoms
-    }
-
-    private func ofBackend(_ name: String, _ configuration: Configuration) -> [Symptom] {
+    private func ofBackend(_ name: String, _ configuration: Configuration) -> [Finding] {
         guard configuration.database.url == nil, let path = try? configuration.namedDatabase().name else {
-            return [Symptom(.warning, "--as is about files; on a server the rights of each role stand below")]
+            return [Finding(.degraded, "--as is about files; on a server the rights of each role stand below")]
         }
-        guard let access = BackendAccess(user: name) else { return [Symptom(.wrong, "this host knows no user \(name.printable)")] }
-        if let obstacle = access.obstacle(to: path) { return [Symptom(.wrong, obstacle.sentence, obstacle.remedy)] }
-        return [Symptom(.ok, "\(name.printable) can write the database")]
+        guard let access = BackendAccess(user: name) else { return [Finding(.down, "this host knows no user \(name.printable)")] }
+        if let obstacle = access.obstacle(to: path) { return [Finding(.down, obstacle.sentence, remedy: obstacle.remedy)] }
+        return [Finding(.note, "\(name.printable) can write the database")]
     }
 
     /// What the daemon says, else what the tables say.
-    private func ofDaemon() async -> [Symptom] {
+    private func ofDaemon() async -> [Finding] {
         do {
-            let said = try await StatusSaid(options)
-            let troubles = said.findings.filter { $0.severity > .note }.map { finding in
-                Symptom(finding.severity == .down ? .wrong : .warning, finding.sentence, finding.advice)
-            }
-            return troubles.isEmpty ? [Symptom(.ok, "siwatch works, backends can insert, Apple answers, and nothing is late")] : troubles
+            let troubles = try await StatusSaid(options).findings.filter { $0.severity > .note }
+            return troubles.isEmpty ? [Finding(.note, "siwatch works, backends can insert, Apple answers, and nothing is late")] : troubles
         } catch {
-            return Symptom.all(of: error)
+            return [Finding].all(of: error)
         }
     }
 
-    private func ofUser(_ user: String, _ configuration: Configuration) async -> [Symptom] {
+    private func ofUser(_ user: String, _ configuration: Configuration) async -> [Finding] {
         do {
             try options.refuseRoot(on: try configuration.namedDatabase())
             guard let explanation = try await Explain.explanation(of: user, in: configuration) else {
                 let advice = "look in the backend's log for the INSERT or the POST, and compare the sub with that of the id_token"
-                return [Symptom(.wrong, "no backend has told siwatch of the user \(user.printable)", advice)]
+                return [Finding(.down, "no backend has told siwatch of the user \(user.printable)", remedy: advice)]
             }
-            let unbelieved = explanation.unbelieved.map { [Symptom(.warning, $0.sentence, $0.remedy)] } ?? []
-            return [Symptom(.ok, "siwatch knows the user:\n\(explanation.text)")] + unbelieved
+            let unbelieved = explanation.unbelieved.map { [Finding(.degraded, $0.sentence, remedy: $0.remedy)] } ?? []
+            return [Finding(.note, "siwatch knows the user:\n\(explanation.text)")] + unbelieved
         } catch {
-            return Symptom.all(of: error)
+            return [Finding].all(of: error)
         }
     }
 }

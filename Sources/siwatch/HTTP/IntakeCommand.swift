@@ -39,42 +39,43 @@ extension IntakeCommand {
             guard let url = URL(string: url), url.canBeAsked, let scheme = url.scheme?.lowercased(), let host = url.host() else {
                 throw CommandFailure.wrongUsage("\(url.printable) is no URL of HTTPS with a host, and a port up to 65535")
             }
-            var symptoms = Self.ofName(host, scheme)
-            if symptoms.allSatisfy({ $0.verdict != .wrong }) { symptoms += await ofEndpoint(url) }
-            try Symptom.conclude(symptoms)
+            var findings = Self.ofName(host, scheme)
+            if findings.allSatisfy({ $0.severity != .down }) { findings += await ofEndpoint(url) }
+            try printOutput(findings.map(\.judged).joined(separator: "\n"))
+            try findings.conclude()
         }
 
-        private static func ofName(_ host: String, _ scheme: String) -> [Symptom] {
+        private static func ofName(_ host: String, _ scheme: String) -> [Finding] {
             let addresses: [String]
             do {
                 addresses = try HostAddress.addresses(of: host)
             } catch {
-                return [Symptom(.wrong, "\(host.printable): \(error)")]
+                return [Finding(.down, "\(host.printable): \(error)")]
             }
             let names = addresses.map(\.printable).joined(separator: ", ")
-            var symptoms: [Symptom] = []
+            var findings: [Finding] = []
             if let inner = addresses.first(where: HostAddress.isPrivate) {
-                symptoms.append(Symptom(.warning, "\(host.printable) is \(inner.printable), which Apple cannot reach"))
+                findings.append(Finding(.degraded, "\(host.printable) is \(inner.printable), which Apple cannot reach"))
             } else {
-                symptoms.append(Symptom(.ok, "\(host.printable) is \(names)"))
+                findings.append(Finding(.note, "\(host.printable) is \(names)"))
             }
-            if scheme == "http" { symptoms.append(Symptom(.warning, "Apple posts to https: URLs only")) }
-            return symptoms
+            if scheme == "http" { findings.append(Finding(.degraded, "Apple posts to https: URLs only")) }
+            return findings
         }
 
-        private func ofEndpoint(_ url: URL) async -> [Symptom] {
+        private func ofEndpoint(_ url: URL) async -> [Finding] {
             let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
             let transport = Self.transport(over: client)
             // Nobody's signature: the header names no algorithm.
-            let symptoms: [Symptom]
+            let findings: [Finding]
             switch await Self.post("{\"payload\":\"eyJhbGciOiJub25lIn0.e30.\"}", to: url, transport) {
-            case .failure(let failure): symptoms = [Self.symptom(of: failure, url)]
+            case .failure(let failure): findings = [Self.finding(of: failure, url)]
             case .success(let response):
-                let verdict = Self.symptom(ofForgery: response.status)
-                symptoms = [verdict] + (verdict.verdict == .wrong ? [] : [await ofProof(url, transport)])
+                let verdict = Self.finding(ofForgery: response.status)
+                findings = [verdict] + (verdict.severity == .down ? [] : [await ofProof(url, transport)])
             }
             try? await client.shutdown()
-            return symptoms
+            return findings
         }
 
         static func transport(over client: HTTPClient) -> HTTPTransport {
@@ -98,55 +99,55 @@ extension IntakeCommand {
             }
         }
 
-        private static func symptom(of failure: TransportFailure, _ url: URL) -> Symptom {
+        private static func finding(of failure: TransportFailure, _ url: URL) -> Finding {
             let host = url.host() ?? ""
             return switch failure {
             case .tls:
-                Symptom(
-                    .wrong,
+                Finding(
+                    .down,
                     "no TLS 1.2 connection with a valid certificate",
-                    "openssl s_client -connect \(host):\(url.port ?? 443) -servername \(host) shows the chain"
+                    remedy: "openssl s_client -connect \(host):\(url.port ?? 443) -servername \(host) shows the chain"
                 )
-            case .refused: Symptom(.wrong, "nobody listens at port \(url.port ?? (url.scheme == "http" ? 80 : 443))")
-            default: Symptom(.wrong, "no answer came: \(failure.rawValue)")
+            case .refused: Finding(.down, "nobody listens at port \(url.port ?? (url.scheme == "http" ? 80 : 443))")
+            default: Finding(.down, "no answer came: \(failure.rawValue)")
             }
         }
 
         /// - Parameter status: of the answer to a body that Apple did not sign.
-        private static func symptom(ofForgery status: Int) -> Symptom {
+        private static func finding(ofForgery status: Int) -> Finding {
             switch status {
-            case 400, 401, 403: Symptom(.ok, "a forgery is refused with \(status); siwatch keeps it as a sample in the quarantine")
-            case 200...299: Symptom(.wrong, "a forgery is taken with \(status): the endpoint verifies nothing, or is another program's")
-            case 300...399: Symptom(.wrong, "it redirects with \(status)", "register the URL that it leads to")
-            case 404, 405: Symptom(.wrong, "nothing takes a POST at this path: \(status)", "let the proxy hand it to /apple/notifications")
-            case 429: Symptom(.warning, "too many requests came for an answer: 429")
-            case 502, 503, 504: Symptom(.wrong, "the proxy does not reach siwatch, or siwatch its database: \(status)")
-            default: Symptom(.wrong, "the answer is \(status)")
+            case 400, 401, 403: Finding(.note, "a forgery is refused with \(status); siwatch keeps it as a sample in the quarantine")
+            case 200...299: Finding(.down, "a forgery is taken with \(status): the endpoint verifies nothing, or is another program's")
+            case 300...399: Finding(.down, "it redirects with \(status)", remedy: "register the URL that it leads to")
+            case 404, 405: Finding(.down, "nothing takes a POST at this path: \(status)", remedy: "let the proxy hand it to /apple/notifications")
+            case 429: Finding(.degraded, "too many requests came for an answer: 429")
+            case 502, 503, 504: Finding(.down, "the proxy does not reach siwatch, or siwatch its database: \(status)")
+            default: Finding(.down, "the answer is \(status)")
             }
         }
 
         /// Whether the siwatch that is meant answers there.
-        private func ofProof(_ url: URL, _ transport: HTTPTransport) async -> Symptom {
+        private func ofProof(_ url: URL, _ transport: HTTPTransport) async -> Finding {
             guard let configuration = try? options.readConfiguration(opensDatabase: false),
                 let ring = try? configuration.readKeyRing()
             else {
-                return Symptom(.warning, "whether it is your siwatch cannot be seen from here, without its configuration and sealing key")
+                return Finding(.degraded, "whether it is your siwatch cannot be seen from here, without its configuration and sealing key")
             }
             return await Self.proof(IntakeTestKey(ring), at: url, transport)
         }
 
         /// Whether the siwatch with this key answers at a URL.
-        static func proof(_ key: IntakeTestKey, at url: URL, _ transport: HTTPTransport) async -> Symptom {
+        static func proof(_ key: IntakeTestKey, at url: URL, _ transport: HTTPTransport) async -> Finding {
             let nonce = "\(UInt64.random(in: .min ... .max))"
             switch await post(key.question(nonce), to: url, transport) {
-            case .failure(let failure): return symptom(of: failure, url)
+            case .failure(let failure): return finding(of: failure, url)
             case .success(let response) where response.status == 200 && response.body == Array(key.answer(nonce).utf8):
-                return Symptom(.ok, "the siwatch with this sealing key answers there")
+                return Finding(.note, "the siwatch with this sealing key answers there")
             case .success(let response):
-                return Symptom(
-                    .wrong,
+                return Finding(
+                    .down,
                     "the answer \(response.status) is none of the siwatch with this sealing key",
-                    "compare the proxy's target with http.listen, and start the siwatch of this configuration"
+                    remedy: "compare the proxy's target with http.listen, and start the siwatch of this configuration"
                 )
             }
         }

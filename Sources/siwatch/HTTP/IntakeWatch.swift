@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 /// Notices when what Apple posts would not arrive, however seldom Apple posts: siwatch asks itself over the URL that is registered there.
 struct IntakeWatch: Sendable {
     let clock: WallClock
-    let ask: @Sendable () async -> Symptom
+    let ask: @Sendable () async -> Finding
     private let failing = NIOLockedValueBox<(words: String, since: Timestamp, looks: Int)?>(nil)
 
     /// Why nothing arrives; nil unless two looks in a row have found it.
@@ -17,9 +17,9 @@ struct IntakeWatch: Sendable {
     }
 
     func look() async {
-        let symptom = await ask()
+        let finding = await ask()
         failing.withLockedValue { last in
-            last = symptom.verdict == .ok ? nil : (words: symptom.sentence, since: last?.since ?? clock.now, looks: (last?.looks ?? 0) + 1)
+            last = finding.severity == .note ? nil : (words: finding.sentence, since: last?.since ?? clock.now, looks: (last?.looks ?? 0) + 1)
         }
     }
 

@@ -22,7 +22,7 @@ struct ImportRun {
         line = command.progress.line(json: command.output.json)
         let clock = try await FleetMembership.clock(of: store)
         // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
-        let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.apps.flatMap(\.clientIDs))
+        let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.clientIDs)
         file = try ImportFile(
             command.file ?? "-",
             clientID: command.clientID,

@@ -30,7 +30,21 @@ struct LogLine {
         return "{" + (head + fields).map { "\($0.0.jsonString):\($0.1.jsonString)" }.joined(separator: ",") + "}"
     }
 
+    var at: Timestamp { Timestamp(milliseconds: Int64(time.timeIntervalSince1970 * 1000)) }
+
+    /// Without those that name one user or one notification.
+    var shownFields: [String: String] {
+        Dictionary(uniqueKeysWithValues: fields.filter { !["user", "jti"].contains($0.key) })
+    }
+
     private var stamp: String { time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)) }
+}
+
+/// As the document of `siwatch status` has it.
+extension LogLine: Encodable {
+    func encode(to encoder: any Encoder) throws {
+        try encoder.encode(["at": at, "level": level.rawValue, "event": name, "message": message, "fields": shownFields])
+    }
 }
 
 extension Logger.Level {

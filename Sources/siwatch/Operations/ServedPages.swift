@@ -8,23 +8,16 @@ import PrometheusMetrics
 
 /// The HTTP pages of the daemon: `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
 struct ServedPages: Sendable {
-    /// The result of a probe.
-    enum Condition: Sendable, Equatable {
-        case good
-        /// With a reason for people.
-        case bad(String)
-    }
-
     var metrics: @Sendable (ExpositionFormat) async -> String
-    /// Good while every loop turns, or hears why it cannot. Otherwise a restart mends.
-    var health: @Sendable () async -> Condition
+    /// Nil while every loop turns, or hears why it cannot. Otherwise a restart mends, and it is the reason.
+    var health: @Sendable () async -> String?
     /// Those who rely on siwatch over HTTP, and over SQL.
     enum Member: String {
         case door, tables
     }
 
-    /// Good from the moment when the loops run until a stop begins; of a member, or of all.
-    var readiness: @Sendable (Member?) async -> Condition
+    /// Nil from the moment when the loops run until a stop begins, else the reason; of a member, or of all.
+    var readiness: @Sendable (Member?) async -> String?
     var status: @Sendable () async throws -> StatusReport
 
     @Sendable func respond(to request: Request) async -> Response {
@@ -51,13 +44,13 @@ struct ServedPages: Sendable {
                     ? Response(HTMLPage(report)) : Response(.ok, StatusPage(report).lines.map { $0.printable + "\n" }.joined())
             }
         case "/status.json":
-            return { Response(.ok, try json(of: StatusDocument(report: try await status())) + "\n", type: "application/json") }
+            return { Response(.ok, try json(of: try await status()) + "\n", type: "application/json") }
         case "/metrics": return { Response(.ok, await metrics(format).withoutHidden, type: format.contentType) }
-        case "/healthz": return { Response(await health()) }
-        case "/readyz": return { Response(await readiness(nil)) }
+        case "/healthz": return { Response(trouble: await health()) }
+        case "/readyz": return { Response(trouble: await readiness(nil)) }
         default:
             guard path.hasPrefix("/readyz/"), let member = Member(rawValue: String(path.dropFirst(8))) else { return nil }
-            return { Response(await readiness(member)) }
+            return { Response(trouble: await readiness(member)) }
         }
     }
 }
@@ -80,11 +73,8 @@ extension Response {
         headers[.allow] = allow
     }
 
-    fileprivate init(_ condition: ServedPages.Condition) {
-        switch condition {
-        case .good: self.init(.ok, "ok\n")
-        case .bad(let reason): self.init(.serviceUnavailable, reason + "\n")
-        }
+    fileprivate init(trouble: String?) {
+        self.init(trouble == nil ? .ok : .serviceUnavailable, "\(trouble ?? "ok")\n")
     }
 
     fileprivate init(_ page: HTMLPage) {

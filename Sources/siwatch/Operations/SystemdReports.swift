@@ -10,8 +10,7 @@ import ServiceLifecycle
 struct SystemdReports: Service {
     let notifier: SystemdNotifier
     let readiness: Readiness
-    let reader: any CredentialReader
-    let clock: WallClock
+    let status: @Sendable () async throws -> StatusReport
     let watchdogInterval: Duration?
 
     private static let statusInterval = Duration.seconds(5)
@@ -29,25 +28,24 @@ struct SystemdReports: Service {
             }
             group.addTask {
                 try? await Recurring(every: Self.statusInterval, onFailure: { _ in }) {
-                    try await notifier.notify(.status(status()))
+                    try await notifier.notify(.status(sentence()))
                 }.run()
             }
         }
     }
 
     /// For example `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue`.
-    private func status() async throws -> String {
-        if case .bad(let reason) = readiness.condition { return reason }
-        let credentials = try await reader.credentialCounts()
+    private func sentence() async throws -> String {
+        if let obstacle = readiness.obstacle() { return obstacle }
+        let tables = try await status().tables
         let states = CredentialState.allCases.map { state in
-            let count = credentials.filter { $0.state == state.rawValue }.reduce(0) { $0 + $1.count }
+            let count = tables.credentials.filter { $0.state == state.rawValue }.reduce(0) { $0 + $1.count }
             return "\(count) \(state.rawValue)"
         }
-        let queues = try await reader.queues().map { "\($0.depth) \($0.queue)" }
-        let overdue = try await reader.overdueChecks(at: clock.now)
+        let queues = tables.queues.map { "\($0.depth) \($0.queue)" }
         return """
             \(states.joined(separator: ", ")); waiting: \(queues.joined(separator: ", ")); \
-            \(overdue.values.reduce(0, +)) checks overdue
+            \(tables.overdue.values.reduce(0, +)) checks overdue
             """
     }
 }

@@ -50,12 +50,7 @@ extension Breaker {
                 }
             }
             let table = Unverified.table("rejected", tokens)
-            try output.print(Report(app: app, tokens: tokens), tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table)
-        }
-
-        private struct Report: Encodable {
-            var app: String
-            var tokens: [AnsweredToken]
+            try output.print(["app": app, "tokens": tokens] as Members, tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table)
         }
     }
 
@@ -87,15 +82,7 @@ extension Breaker {
                 text += " and is believed if it rejects them once more."
             }
             if isPaused { text += Recheck.paused }
-            try output.print(Confirmation(app: app, now: now, next: next, wasOpen: wasOpen, isPaused: isPaused), text)
-        }
-
-        private struct Confirmation: Encodable {
-            var app: String
-            var now: Int
-            var next: Int
-            var wasOpen: Bool
-            var isPaused: Bool
+            try output.print(["app": app, "now": now, "next": next, "wasOpen": wasOpen, "isPaused": isPaused] as Members, text)
         }
     }
 
@@ -114,14 +101,9 @@ extension Breaker {
             let answer = try await request.carryOut(in: try options.readConfiguration())
             guard case .breakerReset(let wasOpen) = answer else { throw CommandFailure(answer, to: request) }
             try output.print(
-                ResetReport(app: app, wasOpen: wasOpen),
+                ["app": app, "wasOpen": wasOpen] as Members,
                 wasOpen ? "The breaker of \(app.printable) is closed." : "The breaker of \(app.printable) was closed; it begins anew."
             )
-        }
-
-        private struct ResetReport: Encodable {
-            var app: String
-            var wasOpen: Bool
         }
     }
 }

@@ -33,7 +33,7 @@ struct BreakerReport: Encodable {
         (answers, rejections) = breaker.judged
         (probes, rejectedProbes) = breaker.probed
         (confirmedAt, mutedUntil) = (breaker.confirmedAt, breaker.mutedUntil)
-        pending = app.rejections?.pending ?? 0
+        pending = app.pending
     }
 
     static func all(_ breakers: [String: RejectionBreaker], of apps: [AppStatus]) -> [BreakerReport] {

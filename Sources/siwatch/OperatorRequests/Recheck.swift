@@ -30,10 +30,11 @@ struct Recheck: AsyncParsableCommand {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
         let configuration = try options.readConfiguration()
         let answer = try await request.carryOut(in: configuration, progress.line(json: output.json))
-        let (breakers, left) = try await configuration.withStore { store in
-            (try await store.breakers(), app == nil ? [] : try await store.clientsThatLeft(configuration))
+        let overview = try await configuration.withStore {
+            try await $0.overview(of: configuration, at: Invocation.current.clock.now, knowing: Overview.Backlog())
         }
-        let probed = breakers.filter { $0.value.isProbed }.keys.sorted()
+        let left = app == nil ? [] : overview.clientsThatLeft(configuration)
+        let probed = overview.breakers.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
             guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck, configuration)) }
@@ -44,7 +45,9 @@ struct Recheck: AsyncParsableCommand {
                 throw CommandFailure.failed(Self.sentence(on: app, configuration))
             }
             try output.print(
-                AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
+                [
+                    "credentials": credentials, "tooSoon": tooSoon, "requestsPerSecond": requestsPerSecond, "isPaused": isPaused,
+                ] as Members,
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
@@ -55,13 +58,6 @@ struct Recheck: AsyncParsableCommand {
             .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .importUndone, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }
-    }
-
-    private struct AppReport: Encodable {
-        var credentials: Int
-        var tooSoon: Int
-        var requestsPerSecond: Int
-        var isPaused: Bool
     }
 
     private static func text(probed apps: [String]) -> String {

@@ -26,8 +26,9 @@ extension Revocations {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let brakes = try await options.readConfiguration().withStore { store in try await store.apps().map(BrakeReport.init) }
-            try output.print(["brakes": brakes], brakes.map(\.text).joined(separator: "\n"))
+            let apps = try await options.readConfiguration().withStore { try await $0.apps() }
+            let report = apps.map { ["app": $0.app, "setAt": $0.revocationsBrakedAt, "held": $0.revocationsHeld] as Members }
+            try output.print(["brakes": report], apps.map(\.brake).joined(separator: "\n"))
         }
     }
 
@@ -73,13 +74,6 @@ extension Revocations {
         }
     }
 
-    private struct Decision: Encodable {
-        var app: String
-        var count: Int
-        /// How many wait for another word.
-        var left: Int
-    }
-
     private static func decide(
         _ request: OperatorRequest,
         _ options: CommonOptions,
@@ -93,6 +87,6 @@ extension Revocations {
             left == 0
             ? "The brake of \(app.printable) is released, unless more has come."
             : "The brake of \(app.printable) stays set and holds \(left) more."
-        try output.print(Decision(app: app, count: count, left: left), "\(words(count)) \(end)")
+        try output.print(["app": app, "count": count, "left": left] as Members, "\(words(count)) \(end)")
     }
 }

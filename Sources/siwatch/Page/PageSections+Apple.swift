@@ -21,8 +21,8 @@ extension PageSections {
     }
 
     var apple: HTML {
-        guard !report.apps.isEmpty else { return "<p>No app is known yet.</p>" }
-        return report.apps.map(apple).joined(separator: "\n")
+        guard !report.tables.apps.isEmpty else { return "<p>No app is known yet.</p>" }
+        return report.tables.apps.map(apple).joined(separator: "\n")
     }
 
     private static let columns: KeyValuePairs = ["Asked for": "", "Last answer": "answer", "Time": ""]
@@ -33,7 +33,7 @@ extension PageSections {
             let answer = daemon?.answers.first { $0.app == app.app && $0.lane == lane }
             return ["\(lane.rawValue)", answer.map { .code($0.kind) } ?? "none yet", answer.map { ago($0.at) } ?? "–"]
         }
-        let refused = report.refusedClients.filter { $0.app == app.app }.map { client -> HTML in
+        let refused = report.tables.refusedClients.filter { $0.app == app.app }.map { client -> HTML in
             "\(HTML.mark(.down))Apple refuses \(HTML.code(client.clientID)) with \(HTML.code(client.refusal.word)) since \(time(client.refusal.since))."
         }
         let trials = (daemon?.keyTrials ?? []).filter { $0.app == app.app }.map { trial -> HTML in

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import Foundation
+import Logging
 
 /// What the rest stands on: proofs, keys, the clock, the process and its log.
 extension PageSections {
@@ -15,8 +16,8 @@ extension PageSections {
             "\(HTML.mark(abs(skew) > 30_000 ? .degraded : .note))\(StatusReport.sentence(skew: skew).capitalizedFirst)."
         }
         let held: HTML = daemon?.isClockHeld == true ? " Nothing is deleted by age until Apple confirms the clock." : ""
-        let fetched = report.signingKeysFetchedAt.map { " It fetched them at \(told($0))." as HTML } ?? ""
-        let backup = report.backedUpAt.map { "\(HTML.code("siwatch backup")) last wrote a copy at \(told($0))." as HTML }
+        let fetched = report.tables.signingKeysFetchedAt.map { " It fetched them at \(told($0))." as HTML } ?? ""
+        let backup = report.tables.backedUpAt.map { "\(HTML.code("siwatch backup")) last wrote a copy at \(told($0))." as HTML }
         let isProven = clients.isEmpty
         let ownTools: HTML = "Back the server up with its own tools."
         return .pairs([
@@ -27,7 +28,7 @@ extension PageSections {
                     : clients.joined(separator: "<br>")
             ),
             ("clock", (clock ?? "Apple has not shown its clock yet.") + held),
-            ("signing keys", "siwatch knows \(report.signingKeys) of Apple’s keys.\(fetched)"),
+            ("signing keys", "siwatch knows \(report.tables.signingKeys) of Apple’s keys.\(fetched)"),
             ("backup", backup ?? (report.sqlite == nil ? ownTools : "siwatch backup has written no copy yet.")),
         ])
     }
@@ -76,9 +77,9 @@ extension PageSections {
         let lines = daemon?.warnings ?? []
         guard !lines.isEmpty else { return "<p>No line of the log since the start has the level warning or higher.</p>" }
         let rows = lines.reversed().map { line -> [HTML] in
-            let fields = line.fields.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+            let fields = line.shownFields.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
             return [
-                time(line.at), "\(line.level)", .code(line.event),
+                time(line.at), "\(line.level.rawValue)", .code(line.name),
                 "\(line.message)\(fields.isEmpty ? "" : HTML.code(fields, class: "fields"))",
             ]
         }

@@ -6,10 +6,10 @@ import CredentialCore
 /// What waits, and what came of it.
 extension PageSections {
     var queues: HTML {
-        let rows = report.queues.map { queue -> [HTML] in
+        let rows = report.tables.queues.map { queue -> [HTML] in
             ["\(queue.queue)", "\(queue.depth.grouped)", "\(report.age(of: queue))"]
         }
-        let ending = report.waitingGrants.codesEnding
+        let ending = report.tables.backlog.waitingGrants.codesEnding
         let codes: HTML =
             ending == 0 ? "No waiting code ends within a minute." : "\(HTML.mark(.down))\(ending) waiting codes end within a minute."
         let columns: KeyValuePairs = ["Queue": "", "Waiting": "number", "The oldest waits for": ""]
@@ -17,8 +17,8 @@ extension PageSections {
     }
 
     var users: HTML {
-        let groups = report.apps.map { app in
-            let rows = report.credentials.filter { $0.app == app.app }.map { count -> [HTML] in
+        let groups = report.tables.apps.map { app in
+            let rows = report.tables.credentials.filter { $0.app == app.app }.map { count -> [HTML] in
                 let past = (daemon?.course ?? []).map { sample in
                     sample.credentials.first { $0.app == app.app && $0.state == count.state }?.count ?? 0
                 }
@@ -32,8 +32,8 @@ extension PageSections {
     }
 
     var notifications: HTML {
-        let newest = report.newestNotification.map { "The newest verified notification arrived at \(told($0))." as HTML }
-        let rows = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { reason, count -> [HTML] in
+        let newest = report.tables.notifications.first.map { "The newest verified notification arrived at \(told($0))." as HTML }
+        let rows = report.tables.backlog.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { reason, count -> [HTML] in
             [.code(reason), "\(count.grouped)"]
         }
         let columns: KeyValuePairs = ["Reason": "", "Rows": "number"]

@@ -30,14 +30,9 @@ extension Quarantine {
             }
             let rows = Array(found.prefix(limit))
             try output.print(
-                Report(counts: counts, rows: rows.map { QuarantineReport($0) }),
+                ["counts": counts, "rows": rows.map { QuarantineReport($0) }] as Members,
                 text(rows, counts, hasMore: found.count > rows.count)
             )
-        }
-
-        private struct Report: Encodable {
-            var counts: [String: Int]
-            var rows: [QuarantineReport]
         }
 
         private func text(_ rows: [QuarantinedNotification], _ counts: [String: Int], hasMore: Bool) -> String {

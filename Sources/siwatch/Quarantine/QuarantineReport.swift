@@ -6,29 +6,25 @@ import Foundation
 
 /// A quarantined notification as programs read it. Characters that a terminal might obey are spelled out.
 struct QuarantineReport: Encodable {
-    var id: Int64
-    var receivedAt: Timestamp
-    var rejectedAt: Timestamp
-    var reason: String
-    var detail: String
-    var bytes: Int
-    var payload: String?
+    private let row: QuarantinedNotification
+    private(set) var payload: String?
     /// The header of the token inside, decoded but not verified.
-    var header: String?
-    var claims: String?
+    private(set) var header: String?
+    private(set) var claims: String?
 
     init(_ row: QuarantinedNotification, showsPayload: Bool = false) {
-        id = row.id
-        receivedAt = row.receivedAt
-        rejectedAt = row.rejectedAt
-        reason = row.reason
-        detail = row.detail
-        bytes = row.payload.count
+        self.row = row
         guard showsPayload else { return }
         payload = String(decoding: row.payload, as: UTF8.self).printable
         let parts = Self.token(in: row.payload)
-        header = parts?.header
-        claims = parts?.claims
+        (header, claims) = (parts?.header, parts?.claims)
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try encoder.encode([
+            "id": row.id, "receivedAt": row.receivedAt, "rejectedAt": row.rejectedAt, "reason": row.reason, "detail": row.detail,
+            "bytes": row.payload.count, "payload": payload, "header": header, "claims": claims,
+        ])
     }
 
     /// The first text in a body that looks like a signed token.

@@ -17,10 +17,10 @@ actor CheckRounds {
         self.store = store
     }
 
-    func rounds(_ refresh: Configuration.Refresh, of apps: [String]) async throws -> [AppRound] {
-        let counts = try await store.credentialCounts()
+    func rounds(_ configuration: Configuration, _ counts: [CredentialCount]) async throws -> [AppRound] {
+        let refresh = configuration.refresh
         var rounds: [AppRound] = []
-        for app in apps {
+        for app in configuration.apps.map(\.name) {
             let authorized = counts.first { $0.app == app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
             var round = CheckRound(
                 tokens: authorized,
@@ -45,19 +45,13 @@ struct AppRound: Encodable, CustomStringConvertible {
     var app: String
     var round: CheckRound
 
-    private enum Member: CodingKey {
-        case app, tokens, maxRequestsPerSecond, duration, interval, sufficientRequestsPerSecond
-    }
-
     /// Durations in milliseconds.
     func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: Member.self)
-        try container.encode(app, forKey: .app)
-        try container.encode(round.tokens, forKey: .tokens)
-        try container.encode(round.requestsPerSecond, forKey: .maxRequestsPerSecond)
-        try container.encode(round.duration.milliseconds, forKey: .duration)
-        try container.encode(round.interval.milliseconds, forKey: .interval)
-        try container.encode(round.sufficientRate, forKey: .sufficientRequestsPerSecond)
+        try encoder.encode([
+            "app": app, "tokens": round.tokens, "maxRequestsPerSecond": round.requestsPerSecond,
+            "duration": round.duration.milliseconds, "interval": round.interval.milliseconds,
+            "sufficientRequestsPerSecond": round.sufficientRate,
+        ])
     }
 
     /// The sentence for a round that does not fit.

@@ -43,29 +43,17 @@ struct Explanation: Encodable {
         )
     }
 
-    private enum CodingKeys: CodingKey {
-        case userID, user, conclusions, isCut, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
-        case refusals, quarantined
-    }
-
     func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(userID, forKey: .userID)
-        try container.encode(user, forKey: .user)
-        try container.encode(conclusions, forKey: .conclusions)
-        try container.encode(history.isCut, forKey: .isCut)
-        try container.encode(history.users, forKey: .users)
-        try container.encode(history.credentials, forKey: .credentials)
-        try container.encode(history.grants, forKey: .grants)
-        try container.encode(history.notifications, forKey: .notifications)
-        try container.encode(history.revocations, forKey: .revocations)
-        try container.encode(history.changes, forKey: .changes)
-        try container.encode(waiting, forKey: .waiting)
-        try container.encode(tokens, forKey: .tokensBeingRevoked)
-        try container.encode(history.quarantined.map { QuarantineReport($0) }, forKey: .quarantined)
-        // Refusals of the user's clients, by client.
         let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.token.clientID))
-        try container.encode(history.refusals.filter { clients.contains($0.key) }, forKey: .refusals)
+        let refusals = history.refusals.filter { clients.contains($0.key) }
+        let quarantined = history.quarantined.map { QuarantineReport($0) }
+        // Without a name in the log, `user` is null.
+        try encoder.encode(["userID": userID, "user": user as any Encodable, "conclusions": conclusions, "isCut": history.isCut])
+        try encoder.encode([
+            "users": history.users, "credentials": history.credentials, "grants": history.grants, "notifications": history.notifications,
+            "revocations": history.revocations, "changes": history.changes, "waiting": waiting, "tokensBeingRevoked": tokens,
+            "quarantined": quarantined, "refusals": refusals,
+        ])
     }
 
     var text: String {

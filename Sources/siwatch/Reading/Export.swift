@@ -28,8 +28,9 @@ struct Export: AsyncParsableCommand {
             let place = app.map { " in \($0.printable)" } ?? ""
             throw CommandFailure.failed("nothing is known of the user \(user.printable)\(place)")
         }
+        // The names are those of the tables and columns.
         let tables = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.rows) })
-        try printJSON(PersonalReport(user: user, app: app, exportedAt: now.text, tables: tables))
+        try printJSON(["user": user, "app": app, "exportedAt": now.text, "tables": tables] as Members)
     }
 }
 
@@ -46,14 +47,7 @@ extension CredentialReader {
     }
 }
 
-/// What a person is given. Times are ISO 8601, and the names are those of the tables and columns.
-private struct PersonalReport: Encodable {
-    var user: String
-    var app: String?
-    var exportedAt: String
-    var tables: [String: [[String: PersonalData.Value]]]
-}
-
+/// As a person is given it: times are ISO 8601.
 extension PersonalData.Value: Encodable {
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()

@@ -26,20 +26,12 @@ struct RevocationReport: Encodable {
         var waiting: WaitingRow
         var tokens: [TokenAtWork]
 
-        private enum CodingKeys: CodingKey {
-            case request, app, clientID, requestedAt, openedAt, reason, words, tokens
-        }
-
         func encode(to encoder: any Encoder) throws {
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(waiting.row.id, forKey: .request)
-            try container.encodeIfPresent(waiting.row.app, forKey: .app)
-            try container.encode(waiting.row.clientID, forKey: .clientID)
-            try container.encode(waiting.row.at, forKey: .requestedAt)
-            try container.encodeIfPresent(waiting.row.openedAt, forKey: .openedAt)
-            try container.encode(waiting.reason, forKey: .reason)
-            try container.encode(waiting.text, forKey: .words)
-            try container.encode(tokens, forKey: .tokens)
+            let row = waiting.row
+            try encoder.encode([
+                "request": row.id, "app": row.app, "clientID": row.clientID, "requestedAt": row.at, "openedAt": row.openedAt,
+                "reason": waiting.reason, "words": waiting.text, "tokens": tokens,
+            ])
         }
     }
 
@@ -67,25 +59,12 @@ struct RevocationReport: Encodable {
 }
 
 extension RevocationReceipt: Encodable {
-    private enum CodingKeys: CodingKey {
-        case id, request, app, clientID, requestedAt, tokenGrantedAt, keyID, settledAt, outcome, reason, words
-    }
-
-    /// The answers stand beside the rest.
     package func encode(to encoder: any Encoder) throws {
         try proof.encode(to: encoder)
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(id, forKey: .id)
-        try container.encode(request, forKey: .request)
-        try container.encodeIfPresent(app, forKey: .app)
-        try container.encode(clientID, forKey: .clientID)
-        try container.encode(requestedAt, forKey: .requestedAt)
-        try container.encodeIfPresent(tokenGrantedAt, forKey: .tokenGrantedAt)
-        try container.encodeIfPresent(proof.keyID, forKey: .keyID)
-        try container.encode(settledAt, forKey: .settledAt)
-        try container.encode(outcome, forKey: .outcome)
-        try container.encodeIfPresent(reason, forKey: .reason)
-        try container.encode(words, forKey: .words)
+        try encoder.encode([
+            "id": id, "request": request, "app": app, "clientID": clientID, "requestedAt": requestedAt, "tokenGrantedAt": tokenGrantedAt,
+            "keyID": proof.keyID, "settledAt": settledAt, "outcome": outcome, "reason": reason, "words": words,
+        ])
     }
 
     fileprivate var lines: [String] {

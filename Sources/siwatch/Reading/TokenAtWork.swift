@@ -22,20 +22,12 @@ struct TokenAtWork: Encodable {
         words = "\(token.proof.words); \(next)"
     }
 
-    private enum CodingKeys: CodingKey {
-        case clientID, tokenGrantedAt, rounds, failures, dueAt, refusal, words
-    }
-
     func encode(to encoder: any Encoder) throws {
         try token.proof.encode(to: encoder)
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(token.clientID, forKey: .clientID)
-        try container.encode(token.tokenGrantedAt, forKey: .tokenGrantedAt)
-        try container.encode(token.proof.rounds, forKey: .rounds)
-        try container.encode(token.proof.failures, forKey: .failures)
-        try container.encode(token.dueAt, forKey: .dueAt)
-        try container.encodeIfPresent(refusal, forKey: .refusal)
-        try container.encode(words, forKey: .words)
+        try encoder.encode([
+            "clientID": token.clientID, "tokenGrantedAt": token.tokenGrantedAt, "rounds": token.proof.rounds,
+            "failures": token.proof.failures, "dueAt": token.dueAt, "refusal": refusal, "words": words,
+        ])
     }
 }
 

@@ -27,7 +27,7 @@ struct Unverified: AsyncParsableCommand {
                 try await Self.pages { try await store.foreignTokens(of: app, after: $0?.credential, upTo: Self.pageLength) }
             )
         }
-        try output.print(Report(app: app, tokens: found, foreignTokens: foreign), text(found, foreign))
+        try output.print(["app": app, "tokens": found, "foreignTokens": foreign] as Members, text(found, foreign))
     }
 
     static let pageLength = 1000
@@ -40,12 +40,6 @@ struct Unverified: AsyncParsableCommand {
             tokens += next
             if next.count < pageLength { return tokens }
         }
-    }
-
-    private struct Report: Encodable {
-        var app: String
-        var tokens: [NeverAcceptedToken]
-        var foreignTokens: [AnsweredToken]
     }
 
     /// A table for each kind: tokens with a repeated rejection, tokens with a rejection that still waits, and those of other users.

@@ -134,25 +134,14 @@ struct WaitingRow {
 }
 
 extension WaitingRow: Encodable {
-    private enum CodingKeys: CodingKey {
-        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, detail, openedAt, reason, refusal, until
-    }
-
     func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(row.queue, forKey: .queue)
-        try container.encode(row.clientID, forKey: .clientID)
-        try container.encode(row.at, forKey: .at)
-        try container.encodeIfPresent(row.waitsSince, forKey: .waitsSince)
-        if row.bringsCode {
-            try container.encode(true, forKey: .bringsCode)
-            try container.encode(row.failures, forKey: .failures)
-            try container.encode(row.isAnswerLost, forKey: .isAnswerLost)
-            try container.encodeIfPresent(row.detail, forKey: .detail)
-        }
-        try container.encodeIfPresent(row.openedAt, forKey: .openedAt)
-        try container.encode(reason, forKey: .reason)
-        if reason == .refusal { try container.encodeIfPresent(refusal, forKey: .refusal) }
-        try container.encodeIfPresent(until, forKey: .until)
+        try encoder.encode([
+            "queue": row.queue, "clientID": row.clientID, "at": row.at, "waitsSince": row.waitsSince, "openedAt": row.openedAt,
+            "reason": reason, "refusal": reason == .refusal ? refusal : nil, "until": until,
+        ])
+        guard row.bringsCode else { return }
+        try encoder.encode([
+            "bringsCode": true, "failures": row.failures, "isAnswerLost": row.isAnswerLost, "detail": row.detail,
+        ])
     }
 }

@@ -3,8 +3,6 @@
 
 import CredentialCore
 import CredentialMonitor
-import Foundation
-import Logging
 
 /// What only the running siwatch knows of itself.
 struct DaemonReport: Encodable {
@@ -47,7 +45,7 @@ struct DaemonReport: Encodable {
     /// How many users had each state, every half hour of the last day in which this process ran.
     var course: [Sample]
     /// The last warnings and errors of the log, oldest first.
-    var warnings: [Warning]
+    var warnings: [LogLine]
     /// Lines of the log that could not be written; nil if none was lost.
     var lostLines: LostLines?
 
@@ -63,22 +61,5 @@ struct DaemonReport: Encodable {
     struct Sample: Encodable {
         var at: Timestamp
         var credentials: [CredentialCount]
-    }
-
-    struct Warning: Encodable {
-        var at: Timestamp
-        var level: String
-        var event: String
-        var message: String
-        /// Without those that name one user or one notification.
-        var fields: [String: String]
-
-        init(_ line: LogLine) {
-            at = Timestamp(milliseconds: Int64(line.time.timeIntervalSince1970 * 1000))
-            level = line.level.rawValue
-            event = line.name
-            message = line.message
-            fields = Dictionary(uniqueKeysWithValues: line.fields.filter { !["user", "jti"].contains($0.key) })
-        }
     }
 }

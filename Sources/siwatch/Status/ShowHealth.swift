@@ -25,9 +25,8 @@ struct ShowHealth: AsyncParsableCommand {
             try printOutput("down: no siwatch answers, and \(failure)")
             throw ExitCode(Finding.Severity.down.exitCode)
         }
-        let worst = said.findings.worst
         let sentence = said.findings.first { $0.severity > .note }?.sentence
-        try printOutput([worst.health, sentence].compactMap(\.self).joined(separator: ": "))
-        if worst > .note { throw ExitCode(worst.exitCode) }
+        try printOutput([said.findings.worst.health, sentence].compactMap(\.self).joined(separator: ": "))
+        try said.findings.conclude()
     }
 }

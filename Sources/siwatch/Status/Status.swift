@@ -25,6 +25,6 @@ struct Status: AsyncParsableCommand {
         if watch { return try await StatusWatch(configuration: options.readConfiguration()).run() }
         let said = try await StatusSaid(options)
         try printOutput(output.json ? said.json : said.text)
-        if said.findings.worst > .note { throw ExitCode(said.findings.worst.exitCode) }
+        try said.findings.conclude()
     }
 }

@@ -31,9 +31,9 @@ struct StatusPage {
         let trouble = daemon.troubles.isEmpty && report.insertObstacle == nil ? "ready" : "not ready"
         var lines = [
             "process \(daemon.processID) on \(daemon.host.printable) since \(daemon.startedAt.text), \(trouble)",
-            "configuration \(daemon.reload.mistakes.isEmpty ? "" : "not ")taken over \(ago(daemon.reload.at))",
+            "configuration \(daemon.reload.mistakes.isEmpty ? "" : "not ")taken over \(report.ago(daemon.reload.at))",
         ]
-        let inserts = daemon.insertsTriedAt.map { "tried \(ago($0))" } ?? "not tried yet"
+        let inserts = daemon.insertsTriedAt.map { "tried \(report.ago($0))" } ?? "not tried yet"
         lines.append("backends \(report.insertObstacle == nil ? "can" : "cannot") insert, \(inserts)")
         lines.append(daemon.appleClockSkew.map(StatusReport.sentence) ?? "Apple has not shown its clock yet")
         lines += report.freeSpace.map { ["\($0 >> 20) MB free on the disk"] } ?? []
@@ -45,7 +45,8 @@ struct StatusPage {
     private var replicas: [String] {
         (report.replicas ?? []).map { status in
             let replica = status.replica
-            var line = "replica \(replica.host.printable) \(replica.processID), \(replica.version.printable), seen \(ago(status.seenAt))"
+            var line = "replica \(replica.host.printable) \(replica.processID), \(replica.version.printable)"
+            line += ", seen \(report.ago(status.seenAt))"
             if !status.apps.isEmpty { line += ", asks Apple for \(status.apps.map(\.printable).joined(separator: ", "))" }
             if !status.deliveries.isEmpty { line += ", sends webhooks to \(status.deliveries.map(\.printable).joined(separator: ", "))" }
             if status.keepsHouse { line += ", keeps house" }
@@ -56,7 +57,7 @@ struct StatusPage {
     private var queues: [String] {
         let head = "queue           waiting  the oldest for" + (rates == nil ? "" : "   settled/s")
         return [head]
-            + report.queues.map { queue in
+            + report.tables.queues.map { queue in
                 let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
                 return rates.map { line + $0.column(queue.queue) } ?? line
             }
@@ -64,10 +65,10 @@ struct StatusPage {
 
     private var apps: [String] {
         var lines: [String] = []
-        for app in report.apps {
+        for app in report.tables.apps {
             let pause = app.pausedAt.map { ", paused since \($0.text)" } ?? ""
             lines.append("app \(app.app.printable)\(pause)")
-            let counts = report.credentials.filter { $0.app == app.app }
+            let counts = report.tables.credentials.filter { $0.app == app.app }
             let total = counts.reduce(0) { $0 + max($1.count, 0) }
             for count in counts {
                 let share = total > 0 ? Double(count.count) / Double(total) : 0
@@ -79,31 +80,29 @@ struct StatusPage {
     }
 
     private var apple: [String] {
-        let checks = report.checks
-        var lines = ["Apple's keys    \(String(report.signingKeys).padded(to: -7))  fetched \(ago(report.signingKeysFetchedAt))"]
-        let answered = "checks answered \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
+        let checks = report.tables.checks
+        var lines = ["Apple's keys    \(String(report.tables.signingKeys).padded(to: -7))  fetched \(report.ago(report.tables.signingKeysFetchedAt))"]
+        let answered = "checks answered \(String(checks.answered).padded(to: -7))  last \(report.ago(checks.lastAnsweredAt))"
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
-        lines.append("and unanswered  \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
-        if report.sqlite != nil || report.backedUpAt != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
-        lines.append("last verified notification  \(ago(report.newestNotification))")
+        lines.append("and unanswered  \(String(checks.failed).padded(to: -7))  last \(report.ago(checks.lastFailedAt))")
+        if report.sqlite != nil || report.tables.backedUpAt != nil { lines.append("last backup     \(report.ago(report.tables.backedUpAt))") }
+        lines.append("last verified notification  \(report.ago(report.tables.notifications.first))")
         guard let daemon = report.daemon else { return lines }
         lines += daemon.keyTrials.map { trial in
-            "client \(trial.clientID.printable) \(trial.verdict.words) with the key \(trial.keyID.printable), asked \(ago(trial.askedAt))"
+            "client \(trial.clientID.printable) \(trial.verdict.words) with the key \(trial.keyID.printable), asked \(report.ago(trial.askedAt))"
         }
         lines += ["", daemon.answers.isEmpty ? "Apple has answered about no token and no code since the start" : "Apple's last answers"]
         return lines
             + daemon.answers.map { answer in
-                "  \(answer.app.printable.padded(to: 14))\(answer.lane.rawValue.padded(to: 13))\(answer.kind.printable.padded(to: 22))\(ago(answer.at))"
+                "  \(answer.app.printable.padded(to: 14))\(answer.lane.rawValue.padded(to: 13))\(answer.kind.printable.padded(to: 22))\(report.ago(answer.at))"
             }
     }
 
     private var quarantine: [String] {
-        guard !report.quarantined.isEmpty else { return [] }
-        let reasons = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        guard !report.tables.backlog.quarantined.isEmpty else { return [] }
+        let reasons = report.tables.backlog.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         return ["", "in quarantine: " + reasons.map { "\($0.key.printable) \($0.value)" }.joined(separator: ", ")]
     }
-
-    private func ago(_ time: Timestamp?) -> String { report.ago(time) }
 
     /// A bar of at most 30 characters, in eighths of a character. A share above zero is always visible.
     private static func bar(_ share: Double) -> String {

@@ -12,8 +12,8 @@ struct StatusRates {
     private var rates: [String: [Double]] = [:]
 
     mutating func note(_ report: StatusReport, at now: ContinuousClock.Instant = .now) {
-        var counts = Dictionary(uniqueKeysWithValues: report.queues.map { ($0.queue, $0.settled) })
-        counts[Self.answers] = report.checks.answered
+        var counts = Dictionary(uniqueKeysWithValues: report.tables.queues.map { ($0.queue, $0.settled) })
+        counts[Self.answers] = report.tables.checks.answered
         if let last {
             let seconds = max((now - last.at) / .seconds(1), 0.001)
             for (name, count) in counts {

@@ -3,16 +3,15 @@
 
 import CredentialCore
 
-/// What `siwatch status`, the page and `/status.json` say.
-struct StatusReport: Encodable {
+/// What the tables, the host and the daemon say, once for all who ask: `siwatch status`, the page, `/status.json`, the metrics and systemd.
+struct StatusReport {
+    let configuration: Configuration
     /// By the clock of the store.
     var at: Timestamp
     /// Of the siwatch that speaks: the daemon, or the command that has read the tables.
     var version = Version.current
     var database: String
     var isRunning = false
-    /// The last sign of life of any siwatch on this database.
-    var aliveAt: Timestamp?
     /// Whether siwatch has run for a minute and written nothing here in that time. A beat is due each ten seconds.
     var isSilent = false
     /// Why backends cannot insert; nil if they can, or if no daemon has the file open.
@@ -27,34 +26,12 @@ struct StatusReport: Encodable {
     var hasWALResetBug = false
     /// Replicas that were seen on the server within an hour.
     var replicas: [ReplicaStatus]?
-    var queues: [QueueStatus] = []
-    var apps: [AppStatus] = []
-    var credentials: [CredentialCount] = []
-    var overdue: [String: Int] = [:]
-    /// Credentials with a token and no good answer for three intervals, by app.
-    var unverified: [String: Int] = [:]
-    var checks = CheckStatus()
+    var tables: Overview
     var breakers: [BreakerReport] = []
-    /// Clients whose tokens Apple has not accepted within an interval.
-    var unprovenClients: [ClientStatus] = []
-    var refusedClients: [RefusedClient] = []
     /// How long a check of every token takes.
     var rounds: [AppRound] = []
-    var unknownCanaries: [UnknownCanary] = []
-    var otherTeams: [OtherTeam] = []
-    var waitingGrants = WaitingGrants(WaitingGrantCounts(), configured: [])
-    /// The newest sign-ins of clients that nearly all came to nothing.
-    var rejectedSignIns: [RejectedSignIns] = []
-    var waitingRevocations = WaitingRevocationCounts()
-    var quarantined: [String: Int] = [:]
-    var signingKeys = 0
-    var signingKeysFetchedAt: Timestamp?
-    /// When `siwatch backup` last wrote a copy of the file, or noted another program's. Nil if it never has.
-    var backedUpAt: Timestamp?
     /// Since when a transaction keeps the database from clearing away what was erased. Nil if none does.
     var logPinnedSince: Timestamp?
-    /// When the newest verified notification arrived.
-    var newestNotification: Timestamp?
     /// The bytes that are free on the disk of a file. Nil on a server.
     var freeSpace: UInt64?
     /// The process that works alone on a file.
@@ -62,19 +39,8 @@ struct StatusReport: Encodable {
     /// What the daemon says of itself. Nil if the tables alone were read.
     var daemon: DaemonReport?
 
-    private enum CodingKeys: CodingKey {
-        case at, version, database, isRunning, aliveAt, isSilent, insertObstacle, insertWeakness, sqlite, postgresql, hasWALResetBug,
-            replicas
-        case queues, apps, credentials, overdue, unverified, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries,
-            otherTeams
-        case waitingGrants, rejectedSignIns, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt, logPinnedSince
-        case newestNotification, freeSpace, lockHolder, daemon
-    }
-
     // MARK: What findings need, and the document does not have
 
-    /// When the newest hundred verified notifications arrived, latest first.
-    var notifications: [Timestamp] = []
     /// When a siwatch that works alone on a file began.
     var runsSince: Timestamp?
     /// When the sealing key of that file was written, with the first tables.
@@ -85,21 +51,14 @@ struct StatusReport: Encodable {
     var barriers: [String] = []
     /// What deliveries of the database still have to send that nobody has in the configuration, by name.
     private(set) var abandonedDeliveries: [String: DeliveryPosition] = [:]
-    /// Clients with tokens that the configuration no longer names.
-    private(set) var clientsThatLeft: [ClientStatus] = []
     private(set) var foreignIDs = ForeignIDs()
-    /// When Apple last accepted a token or a code, by client.
-    private(set) var acceptedAt: [String: Timestamp] = [:]
-    /// Apps of which Apple has accepted a token or a code.
-    private(set) var provingApps: Set<String> = []
-    /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
-    private var idleClients: Set<String> = []
 }
 
 extension StatusReport {
     /// Before the tables could be read.
     init(unreadOf configuration: Configuration, at now: Timestamp) throws(CommandFailure) {
-        self.init(at: now, database: try configuration.namedDatabase().name, isRunning: true)
+        let database = try configuration.namedDatabase().name
+        self.init(configuration: configuration, at: now, database: database, isRunning: true, tables: Overview(at: now))
     }
 
     /// - Parameters:
@@ -112,29 +71,25 @@ extension StatusReport {
         counted: CheckRounds? = nil
     ) async throws {
         let database = try configuration.namedDatabase()
-        self.init(at: try await FleetMembership.clock(of: store).now, database: database.name)
-        try await read(database, of: configuration, in: store)
-        // The daemon tries it all the time.
-        if counted == nil { insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) } }
-        try await readTables(of: configuration, in: store)
-        try await readClients(of: configuration, in: store, idle: known?.idleClients ?? [])
+        let now = try await FleetMembership.clock(of: store).now
+        let tables = try await store.overview(of: configuration, at: now, knowing: known?.tables.backlog)
+        self.init(configuration: configuration, at: now, database: database.name, tables: tables)
+        breakers = BreakerReport.all(tables.breakers, of: tables.apps)
+        logPinnedSince = try await store.logPinnedSince
+        try await look(at: database, store)
         if let known {
-            (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
-            (quarantined, abandonedDeliveries) = (known.quarantined, known.abandonedDeliveries)
-            (clientsThatLeft, foreignIDs) = (known.clientsThatLeft, known.foreignIDs)
-        } else {
-            rounds = try await (counted ?? CheckRounds(store)).rounds(configuration.refresh, of: configuration.apps.map(\.name))
-            let waiting = try await store.waitingGrants(at: at, upTo: WaitingGrants.mostCounted)
-            waitingGrants = WaitingGrants(waiting, configured: configuration.clientIDs)
-            waitingRevocations = try await store.waitingRevocations()
-            quarantined = try await store.quarantineCounts()
-            abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
-            clientsThatLeft = try await store.clientsThatLeft(configuration)
-            foreignIDs = try await ForeignIDs(store)
+            (insertObstacle, rounds) = (known.insertObstacle, known.rounds)
+            (abandonedDeliveries, foreignIDs) = (known.abandonedDeliveries, known.foreignIDs)
+            return
         }
+        // The daemon tries it all the time.
+        if counted == nil { insertObstacle = try await database.insertObstacle(in: store) }
+        rounds = try await (counted ?? CheckRounds(store)).rounds(configuration, tables.credentials)
+        abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
+        foreignIDs = try await ForeignIDs(store)
     }
 
-    private mutating func read(_ database: DatabaseLocation, of configuration: Configuration, in store: any CredentialStore) async throws {
+    private mutating func look(at database: DatabaseLocation, _ store: any CredentialStore) async throws {
         insertWeakness = database.insertWeakness
         freeSpace = database.space?.free
         lockHolder = database.lockHolder
@@ -150,67 +105,56 @@ extension StatusReport {
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
         }
         hasWALResetBug = database.hasWALResetBug && database.isOpenedByBackends(with: configuration.http)
-        aliveAt = try await store.aliveAt
         runsSince = database.lockedAt
         installedAt = runsSince == nil ? nil : DatabaseLock.lastWritten(configuration.encryption.keyFile)
-        isSilent = isRunning && max(aliveAt ?? .earliest, runsSince ?? .earliest) < at.advanced(by: .seconds(-60))
-    }
-
-    private mutating func readTables(of configuration: Configuration, in store: any CredentialStore) async throws {
-        queues = try await store.queues()
-        apps = try await store.apps()
-        credentials = try await store.credentialCounts()
-        overdue = try await store.overdueChecks(at: at)
-        unverified = try await store.unverifiedCredentials()
-        checks = try await store.checks()
-        breakers = BreakerReport.all(try await store.breakers(), of: apps)
-        unknownCanaries = try await store.unknownCanaries(of: configuration)
-        otherTeams = try await store.otherTeams(than: configuration)
-        let keys = try await store.signingKeys()
-        signingKeys = keys.count
-        signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
-        backedUpAt = try await store.backedUpAt
-        logPinnedSince = try await store.logPinnedSince
-        notifications = try await store.newestNotifications(upTo: 100)
-        newestNotification = notifications.first
-    }
-
-    private mutating func readClients(of configuration: Configuration, in store: any CredentialStore, idle: Set<String>) async throws {
-        let watched = configuration.clientIDs
-        let clients = try await store.clients().filter { watched.contains($0.clientID) }
-        acceptedAt = Dictionary(clients.compactMap { client in client.validAt.map { (client.clientID, $0) } }, uniquingKeysWith: max)
-        provingApps = Set(clients.filter { $0.validAt != nil }.map(\.app))
-        // A check may come somewhat later, and an hour late.
-        let proof = at.advanced(by: .zero - configuration.refreshPolicy.longestInterval - .hours(1))
-        idleClients = idle
-        for client in clients where (client.validAt ?? .earliest) < proof && !idle.contains(client.clientID) {
-            if try await store.hasScheduledCredentials(clientID: client.clientID) {
-                unprovenClients.append(client)
-            } else {
-                idleClients.insert(client.clientID)
-            }
-        }
-        refusedClients = try await store.refusedClients(of: configuration, at: at)
-        rejectedSignIns = try await store.rejectedSignIns(since: at.advanced(by: .hours(-1))).filter { watched.contains($0.clientID) }
+        isSilent = isRunning && max(tables.aliveAt ?? .earliest, runsSince ?? .earliest) < at.advanced(by: .seconds(-60))
     }
 
     /// Puts another name in the place of each user's. What is served needs no password.
     mutating func hideUsers(as pseudonym: (String) -> String) {
-        for index in unknownCanaries.indices { unknownCanaries[index].userID = pseudonym(unknownCanaries[index].userID) }
+        for index in tables.unknownCanaries.indices { tables.unknownCanaries[index].userID = pseudonym(tables.unknownCanaries[index].userID) }
         for index in breakers.indices {
             breakers[index].rejectedCanaries = breakers[index].rejectedCanaries.map {
                 CredentialID(clientID: $0.clientID, userID: pseudonym($0.userID))
             }
         }
     }
+
+    // MARK: Of the clients
+
+    /// Clients whose tokens Apple has not accepted within an interval. A check may come somewhat later, and an hour late.
+    var unprovenClients: [ClientStatus] {
+        let proof = tables.at.advanced(by: .zero - configuration.refreshPolicy.longestInterval - .hours(1))
+        return tables.clients.filter {
+            $0.isScheduled && configuration.clientIDs.contains($0.clientID) && ($0.validAt ?? .earliest) < proof
+        }
+    }
+
+    /// When Apple last accepted a token or a code of a configured client.
+    func acceptedAt(_ clientID: String) -> Timestamp? {
+        guard configuration.clientIDs.contains(clientID) else { return nil }
+        return tables.clients.first { $0.clientID == clientID }?.validAt
+    }
 }
 
-/// A report as its JSON document.
-struct StatusDocument: Encodable {
-    var report: StatusReport
-
+/// The document of `siwatch status --json` and `/status.json`.
+extension StatusReport: Encodable {
     func encode(to encoder: any Encoder) throws {
-        try report.encode(to: encoder)
-        try Verdict(report.findings).encode(to: encoder)
+        let backlog = tables.backlog
+        try encoder.encode(findings.members)
+        try encoder.encode([
+            "at": at, "version": version, "database": database, "isRunning": isRunning, "aliveAt": tables.aliveAt, "isSilent": isSilent,
+            "insertObstacle": insertObstacle, "insertWeakness": insertWeakness, "sqlite": sqlite, "postgresql": postgresql,
+            "hasWALResetBug": hasWALResetBug, "replicas": replicas, "freeSpace": freeSpace, "lockHolder": lockHolder, "daemon": daemon,
+        ])
+        try encoder.encode([
+            "queues": tables.queues, "apps": tables.apps, "credentials": tables.credentials, "overdue": tables.overdue,
+            "checks": tables.checks, "breakers": breakers, "unprovenClients": unprovenClients, "refusedClients": tables.refusedClients,
+            "rounds": rounds, "unknownCanaries": tables.unknownCanaries, "otherTeams": tables.otherTeams,
+            "waitingGrants": backlog.waitingGrants.naming(configuration.clientIDs), "rejectedSignIns": tables.rejectedSignIns,
+            "waitingRevocations": backlog.waitingRevocations, "quarantined": backlog.quarantined, "signingKeys": tables.signingKeys,
+            "signingKeysFetchedAt": tables.signingKeysFetchedAt, "backedUpAt": tables.backedUpAt, "logPinnedSince": logPinnedSince,
+            "newestNotification": tables.notifications.first,
+        ])
     }
 }

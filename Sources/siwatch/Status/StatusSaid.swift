@@ -79,12 +79,12 @@ struct StatusSaid {
         findings = sentences.map { Finding(.down, $0, runbook: "siwatchstoreerrors") }
         findings.append(silence ?? Finding(.down, "no siwatch answers on this host", runbook: "siwatchdown"))
         text = (["health: \(findings.worst.health)"] + findings.flatMap(\.lines)).joined(separator: "\n")
-        json = try siwatch.json(of: Verdict(findings))
+        json = try siwatch.json(of: findings.members)
     }
 
     private init(_ report: StatusReport) throws {
         findings = report.findings
         text = StatusPage(report).lines.joined(separator: "\n")
-        json = try siwatch.json(of: StatusDocument(report: report))
+        json = try siwatch.json(of: report)
     }
 }

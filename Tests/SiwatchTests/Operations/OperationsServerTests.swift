@@ -16,8 +16,8 @@ struct OperationsServerTests {
     /// A server on a free port. It stops gracefully after the body.
     private func withServer(
         metrics: String = "",
-        health: ServedPages.Condition = .good,
-        readiness: @escaping @Sendable () -> ServedPages.Condition = { .good },
+        health: String? = nil,
+        readiness: @escaping @Sendable () -> String? = { nil },
         _ body: (_ base: String) async throws -> Void
     ) async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
@@ -30,7 +30,7 @@ struct OperationsServerTests {
             pages: ServedPages(
                 metrics: { _ in metrics },
                 health: { health },
-                readiness: { member in member == .door ? .good : readiness() },
+                readiness: { member in member == .door ? nil : readiness() },
                 status: { throw CommandFailure.unusable(["no status"]) }
             ),
             onListening: { listening.yield($0) }
@@ -98,8 +98,8 @@ struct OperationsServerTests {
     @Test func probesAreAnswered() async throws {
         let ready = Atomic(true)
         try await withServer(
-            health: .bad("the refresh loop has not turned for 12 s"),
-            readiness: { ready.load(ordering: .relaxed) ? .good : .bad("stopping") }
+            health: "the refresh loop has not turned for 12 s",
+            readiness: { ready.load(ordering: .relaxed) ? nil : "stopping" }
         ) { base in
             let health = try await fetch("\(base)/healthz")
             #expect(health.status == 503)
@@ -124,7 +124,7 @@ struct OperationsServerTests {
     }
 
     @Test func headIsAnsweredWithoutABody() async throws {
-        try await withServer(metrics: "12345", readiness: { .bad("starting") }) { base in
+        try await withServer(metrics: "12345", readiness: { "starting" }) { base in
             let metrics = try await fetch("\(base)/metrics", method: "HEAD")
             #expect(metrics.status == 200)
             #expect(metrics.length == "5")
@@ -158,8 +158,8 @@ struct OperationsServerTests {
                 logger: logger,
                 pages: ServedPages(
                     metrics: { _ in "" },
-                    health: { .good },
-                    readiness: { _ in .good },
+                    health: { nil },
+                    readiness: { _ in nil },
                     status: { throw CommandFailure.unusable([]) }
                 )
             )

@@ -140,6 +140,8 @@ struct DaemonWordsTests {
                     $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, as above")
                 }
                 #expect(page.components(separatedBy: reason).count == 2, "\(page)")
+                let scrape = try await pages.get("metrics", within: .seconds(60)) { !$0.contains("\nsiwatch_queue_depth{") }
+                #expect(!scrape.contains("\nsiwatch_queue_depth{"), "an old figure would pass for today's")
                 let doctor = try await site.folder.siwatch("doctor").output.joined(separator: "\n")
                 #expect(doctor.components(separatedBy: reason).count == 2 && !doctor.contains("directory Is"), "\(doctor)")
                 let (status, said) = try await site.folder.siwatch("health")

@@ -23,19 +23,19 @@ struct FindingTests {
 
     @Test func lostAnswersArePagedAndABackendsMistakesWait() throws {
         var report = try unread()
-        report.rejectedSignIns = [RejectedSignIns(clientID: "app", reason: "answer_lost", rejected: 5, settled: 20)]
+        report.tables.rejectedSignIns = [RejectedSignIns(clientID: "app", reason: "answer_lost", rejected: 5, settled: 20)]
         let lost = try #require(finding(report, "app: 5 of the last 20 sign-ins within an hour came to nothing, as answer_lost"))
         #expect(lost.severity == .down && lost.runbook == "siwatchcodesexpired")
-        report.rejectedSignIns[0].reason = "code_used"
+        report.tables.rejectedSignIns[0].reason = "code_used"
         #expect(finding(report, "came to nothing")?.severity == .degraded)
     }
 
     /// The backend names users by ids of its own, and gets 202.
     @Test func requestsThatFindNoTokenAreSaid() throws {
         var report = try unread()
-        (report.waitingRevocations.newest, report.waitingRevocations.newestWithoutToken) = (6, 5)
+        (report.tables.backlog.waitingRevocations.newest, report.tables.backlog.waitingRevocations.newestWithoutToken) = (6, 5)
         #expect(finding(report, "5 of the last 6 requests to revoke found no token")?.severity == .note)
-        report.waitingRevocations.newest = 7
+        report.tables.backlog.waitingRevocations.newest = 7
         #expect(finding(report, "requests to revoke") == nil)
     }
 
@@ -44,8 +44,8 @@ struct FindingTests {
         var report = try unread()
         let newest = clock.now
         func findAfter(_ silence: Duration, of count: Int, each gap: Duration) -> Finding? {
-            report.notifications = (0..<count).map { newest.advanced(by: .zero - gap * $0) }
-            (report.newestNotification, report.at) = (newest, newest.advanced(by: silence))
+            report.tables.notifications = (0..<count).map { newest.advanced(by: .zero - gap * $0) }
+            report.at = newest.advanced(by: silence)
             return finding(report, "Apple's last notification came")
         }
         #expect(findAfter(.days(9), of: 20, each: .days(1)) == nil)
@@ -57,17 +57,17 @@ struct FindingTests {
     }
 
     @Test func twoLooksInARowFindThatNothingArrives() async throws {
-        let answer = NIOLockedValueBox(Symptom(.ok, "good"))
+        let answer = NIOLockedValueBox(Finding(.note, "good"))
         let watch = IntakeWatch(clock: clock.wallClock) { answer.withLockedValue(\.self) }
         await watch.look()
-        answer.withLockedValue { $0 = Symptom(.wrong, "nothing takes a POST at this path: 404") }
+        answer.withLockedValue { $0 = Finding(.down, "nothing takes a POST at this path: 404") }
         let since = clock.now
         await watch.look()
         #expect(watch.obstacle == nil, "a receiver is restarted now and then")
         clock.advance(by: .minutes(5))
         await watch.look()
         #expect(watch.obstacle == "nothing takes a POST at this path: 404, since \(since.text)")
-        answer.withLockedValue { $0 = Symptom(.ok, "good") }
+        answer.withLockedValue { $0 = Finding(.note, "good") }
         await watch.look()
         #expect(watch.obstacle == nil)
     }
@@ -83,7 +83,7 @@ struct FindingTests {
         report.at = clock.now.advanced(by: .hours(49))
         let never = try #require(finding(report, "siwatch backup has never written a copy"))
         #expect(never.severity == .degraded && never.runbook == "siwatchbackupold" && never.remedy?.contains("backup --note") == true)
-        report.backedUpAt = clock.now.advanced(by: .hours(2))
+        report.tables.backedUpAt = clock.now.advanced(by: .hours(2))
         #expect(finding(report, "siwatch backup") == nil)
         report.at = clock.now.advanced(by: .hours(51))
         #expect(finding(report, "siwatch backup last wrote a copy") != nil)

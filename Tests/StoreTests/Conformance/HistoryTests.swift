@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import Testing
+
+@testable import CredentialCore
 
 /// All records of one user, and of no other.
 @Suite(.schemas, .timeLimit(.minutes(10))) struct HistoryTests {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import Testing
+
+@testable import CredentialCore
 
 /// The lengths of the queues, without counting rows.
 @Suite(.schemas, .timeLimit(.minutes(10))) struct QueueStatusTests {
@@ -132,15 +133,15 @@ import Testing
         try await store.grant("early", at: .start + .hours(2))
         try await store.grant(code: "c")
         let counts = { (limit: Int) in try await store.ports.waitingGrants(at: .start, upTo: limit) }
-        #expect(try await counts(10) == WaitingGrantCounts(withCode: 1, oldestCode: .start))
+        #expect(try await counts(10) == WaitingGrants(withCode: 1, oldestCode: .start))
         try await store.settleGrants(at: .start) { work in
             // Apple's clock is an hour behind ours.
             work.grantedAt > .start ? .inFuture(due: work.grantedAt + .hours(1), lookedAt: .start) : .unknownClient(lookedAt: .start)
         }
         try await store.grant("new", client: "elsewhere")
-        let early = WaitingGrantCounts.PutOff(clientID: "app", isAhead: true, count: 1, since: .start)
-        let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3, since: .start)
-        #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1, oldestCode: .start))
+        let early = WaitingGrants.PutOff(clientID: "app", isAhead: true, count: 1, since: .start)
+        let others = WaitingGrants.PutOff(clientID: "elsewhere", isAhead: false, count: 3, since: .start)
+        #expect(try await counts(10) == WaitingGrants(putOff: [early, others], withCode: 1, oldestCode: .start))
         #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
         let ending = { (age: Duration) in try await store.ports.waitingGrants(at: .start + age, upTo: 10).codesEnding }
         #expect(try await ending(.minutes(3)) == 0)
@@ -152,7 +153,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func knowsWhatCouldBeTaken(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        let due = { (now: Timestamp) in try await store.ports.dueRows(at: now, upTo: 10) }
+        let due = { (now: Timestamp) in try await store.ports.dueRows(at: now) }
         #expect(try await due(.start) == ["notification": 0, "grant": 0])
         try await store.receive(2)
         for client in ["app", "elsewhere"] { try await store.grant(client: client) }

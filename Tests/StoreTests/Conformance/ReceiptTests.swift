@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import CredentialTables
 import SQLiteStore
 import Testing
+
+@testable import CredentialCore
 
 /// The output about requests to revoke: the finished ones, and the progress of the others.
 @Suite(.schemas, .timeLimit(.minutes(10))) struct ReceiptTests {
@@ -46,7 +47,7 @@ import Testing
         #expect(found.tokens.map(\.request) == [1] && found.tokens[0].proof.next == .isStillAccepted)
         #expect(found.tokens[0].tokenGrantedAt == .start && found.tokens[0].app == "example")
         #expect(
-            try await store.ports.waitingRevocations() == WaitingRevocationCounts(requests: 1, oldest: Self.asked, tokens: 1)
+            try await store.ports.waitingRevocations() == WaitingRevocations(requests: 1, oldest: Self.asked, tokens: 1)
         )
 
         try await answer(.rejected, in: store, from: Self.asked + .seconds(2))
@@ -77,7 +78,7 @@ import Testing
         try await answer(.rejected, in: store)
         #expect(
             try await store.ports.waitingRevocations()
-                == WaitingRevocationCounts(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
+                == WaitingRevocations(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
         )
         #expect(try await store.ports.revocations(of: "still").tokens.map(\.proof.rounds) == [1])
         #expect(try await store.ports.revocations(of: "dead").tokens.map(\.proof.next) == [.isBelieved])

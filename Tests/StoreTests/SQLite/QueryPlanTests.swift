@@ -84,7 +84,6 @@ import Testing
 
         try await store.askEverything()
         _ = try await sqlite.scheduledCredentials(of: "example")
-        _ = try await sqlite.hasScheduledCredentials(clientID: "app")
         try await sqlite.writer.writeWithoutTransaction { db in db.trace(options: []) }
 
         let found = statements.all

@@ -87,7 +87,6 @@ extension StoreUnderTest {
         _ = try await ports.tokens(of: "example", fromTeamsBesides: "TEAM", upTo: 10)
         _ = try await ports.waitingGrants(at: .start, upTo: 10)
         _ = try await ports.newestNotifications(upTo: 10)
-        _ = try await ports.dueRows(at: .start, upTo: 10)
         _ = try await ports.clients()
         _ = try await ports.refusedClients(at: .start, upTo: 10)
         _ = try await ports.breakers()

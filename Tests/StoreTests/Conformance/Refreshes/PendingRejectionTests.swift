@@ -25,8 +25,8 @@ import Testing
         try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state WHERE user_id = 'user'")[0]
     }
 
-    private func pending(_ store: StoreUnderTest) async throws -> Int? {
-        try await store.ports.apps()[0].rejections?.pending
+    private func pending(_ store: StoreUnderTest) async throws -> Int {
+        try await store.ports.apps()[0].pending
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -193,8 +193,8 @@ import Testing
         func listed() async throws -> [Bool] {
             try await store.ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10).map(\.isRepeated)
         }
-        func counted() async throws -> [Int?] {
-            try await store.ports.apps().filter { $0.app == "example" }.flatMap { [$0.rejections?.pending, $0.neverAccepted] }
+        func counted() async throws -> [Int] {
+            try await store.ports.apps().filter { $0.app == "example" }.flatMap { [$0.pending, $0.neverAccepted] }
         }
         #expect(try await listed() == [false])
         #expect(try await counted() == [1, 0])

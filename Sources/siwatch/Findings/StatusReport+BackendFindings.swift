@@ -33,7 +33,7 @@ extension StatusReport {
     /// Requests and sign-ins of a backend that errs, and may swallow what it is told.
     @FindingList var ofRefusals: [Finding] {
         (daemon?.refusals ?? []).map(finding(of:))
-        rejectedSignIns.map { signIns in
+        tables.rejectedSignIns.map { signIns in
             let words = GrantRejection(rawValue: signIns.reason).map { ": \($0.words)" } ?? ""
             let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
             let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
@@ -58,18 +58,19 @@ extension StatusReport {
     }
 
     @FindingList var ofQueues: [Finding] {
+        let waitingGrants = tables.backlog.waitingGrants
         if waitingGrants.codesEnding > 0 {
             let sentence = "\(waitingGrants.codesEnding.counted("code ends", "codes end")) within a minute, so people cannot sign in"
             Finding(.down, sentence, runbook: "siwatchcodesexpired")
         }
-        if let oldest = queues.first(where: { $0.queue == "notification" })?.oldest.map(Timestamp.init(milliseconds:)),
+        if let oldest = tables.queues.first(where: { $0.queue == "notification" })?.oldest.map(Timestamp.init(milliseconds:)),
             oldest < at.advanced(by: .minutes(-15))
         {
             let sentence = "the oldest notification waits for \(oldest.duration(to: at).text)"
             Finding(.down, sentence, runbook: "siwatchnotificationswaiting")
         }
-        apps.map(BrakeReport.init).filter { $0.setAt != nil }.map { Finding(.down, $0.text, runbook: "siwatchrevocationsheld") }
-        waitingGrants.findings(at: at)
+        tables.apps.filter { $0.revocationsBrakedAt != nil }.map { Finding(.down, $0.brake, runbook: "siwatchrevocationsheld") }
+        waitingGrants.findings(at: at, configuration.clientIDs)
         signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchrowsrejected") }
         foreignIDs.finding
         ofRevocations
@@ -77,7 +78,7 @@ extension StatusReport {
 
     /// Notifications that Apple signed, and that siwatch did not believe for another reason.
     private var signedInQuarantine: String? {
-        let signed = quarantined.filter { RejectionReason(rawValue: $0.key).map { $0.ring == nil && $0 != .poison } ?? false }.sorted {
+        let signed = tables.backlog.quarantined.filter { RejectionReason(rawValue: $0.key).map { $0.ring == nil && $0 != .poison } ?? false }.sorted {
             $0.key < $1.key
         }
         guard !signed.isEmpty else { return nil }
@@ -136,7 +137,7 @@ extension StatusReport {
     }
 
     @FindingList private var ofRevocations: [Finding] {
-        let waiting = waitingRevocations
+        let waiting = tables.backlog.waitingRevocations
         if waiting.requests > 0 {
             let requests = waiting.requests.counted("request to revoke waits", "requests to revoke wait")
             let oldest = waiting.oldest.map { ", the oldest for \($0.duration(to: at).text)" } ?? ""

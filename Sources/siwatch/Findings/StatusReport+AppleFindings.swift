@@ -8,19 +8,19 @@ import CredentialMonitor
 extension StatusReport {
     @FindingList var ofApple: [Finding] {
         ofClock
-        refusedClients.map { client in
+        tables.refusedClients.map { client in
             Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
         }
         ofTrials
         // People wait at the sign-in page for these codes.
-        let isWaitedFor = waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
+        let isWaitedFor = tables.backlog.waitingGrants.oldestCode.map { $0 < at.advanced(by: .seconds(-30)) } ?? false
         (daemon?.absences ?? []).map { absence in
             let kinds = absence.kinds.map(\.printable).joined(separator: ", ")
             let sentence = "\(absence.app.printable): Apple gives no usable answer since \(absence.since.text)"
             let requests = absence.failures.counted("request")
             return Finding(isWaitedFor ? .down : .degraded, "\(sentence): \(kinds), \(requests)", runbook: "siwatchappleerrors")
         }
-        apps.compactMap { app in
+        tables.apps.compactMap { app in
             app.pausedAt.map { at in
                 let remedy = "siwatch resume \(app.app.shellQuoted.printable)"
                 let sentence = "\(app.app.printable): an operator has paused it since \(at.text)"
@@ -35,7 +35,7 @@ extension StatusReport {
         }
         ofSigningKeys
         ofSilence
-        ofChecks
+        (daemon?.checks ?? []).flatMap(findings(of:))
     }
 
     @FindingList private var ofClock: [Finding] {
@@ -55,9 +55,9 @@ extension StatusReport {
     /// Clients that Apple refused when siwatch asked about their key. Codes and checks tell by themselves what Apple says to them.
     private var ofTrials: [Finding] {
         (daemon?.keyTrials ?? []).filter { $0.verdict == .refused }.compactMap { trial in
-            guard !refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
+            guard !tables.refusedClients.contains(where: { $0.clientID == trial.clientID }) else { return nil }
             // The question is new after each start, and each client is checked once a day.
-            let isContradicted = (acceptedAt[trial.clientID] ?? .earliest) > trial.since.advanced(by: .hours(-25))
+            let isContradicted = (acceptedAt(trial.clientID) ?? .earliest) > trial.since.advanced(by: .hours(-25))
             let more = isContradicted ? ", and has accepted a token of it within a day" : ""
             let severity = isContradicted ? Finding.Severity.note : .degraded
             return Finding(severity, trial.sentence + more, remedy: KeyTrial.remedy, runbook: "siwatchapppaused")
@@ -67,10 +67,10 @@ extension StatusReport {
     @FindingList private var ofSigningKeys: [Finding] {
         // Those of the tables may be older than what the process has fetched since its start.
         let isNew = daemon.map { daemon in daemon.tablesReadAt.map { $0 < daemon.startedAt.advanced(by: .seconds(10)) } ?? true } ?? false
-        if signingKeys == 0, isRunning, !isNew {
+        if tables.signingKeys == 0, isRunning, !isNew {
             let sentence = "siwatch knows none of Apple's keys, so notifications and codes wait"
             Finding(.down, sentence, runbook: "siwatchsigningkeysmissing")
-        } else if let fetchedAt = signingKeysFetchedAt, isRunning, fetchedAt < at.advanced(by: .hours(-6)) {
+        } else if let fetchedAt = tables.signingKeysFetchedAt, isRunning, fetchedAt < at.advanced(by: .hours(-6)) {
             Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: "siwatchappleerrors")
         }
         if let last = daemon?.keysDisbelievedAt, last > at.advanced(by: .days(-1)) {
@@ -86,15 +86,11 @@ extension StatusReport {
             let sentence = "what Apple posts does not arrive: \(obstacle)"
             return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
         }
-        guard let newest = newestNotification, let oldest = notifications.last, notifications.count > 9 else { return [] }
-        let usual = oldest.duration(to: newest) / (notifications.count - 1)
+        guard let newest = tables.notifications.first, let oldest = tables.notifications.last, tables.notifications.count > 9 else { return [] }
+        let usual = oldest.duration(to: newest) / (tables.notifications.count - 1)
         guard newest.duration(to: at) > max(.hours(24), usual * 10) else { return [] }
         let sentence = "Apple's last notification came \(ago(newest)), where one each \(usual.text) was usual"
         return [Finding(.degraded, sentence, runbook: runbook)]
-    }
-
-    private var ofChecks: [Finding] {
-        (daemon?.checks ?? []).flatMap(findings(of:))
     }
 
     @FindingList private func findings(of checks: AppChecks) -> [Finding] {
@@ -113,19 +109,19 @@ extension StatusReport {
 
     @FindingList var ofRejections: [Finding] {
         breakers.filter(\.isOpen).map { Finding(.degraded, "breaker \($0.text)", runbook: "siwatchrejectionspending") }
-        apps.flatMap(rejections(of:))
+        tables.apps.flatMap(rejections(of:))
     }
 
     @FindingList private func rejections(of app: AppStatus) -> [Finding] {
         let name = app.app.printable
         let list = "siwatch unverified --app \(app.app.shellQuoted.printable) lists them"
-        if let pending = app.rejections?.pending, pending > 0 {
-            let sentence = "\(name): \(pending.counted("rejection waits", "rejections wait")) to be believed"
+        if app.pending > 0 {
+            let sentence = "\(name): \(app.pending.counted("rejection waits", "rejections wait")) to be believed"
             Finding(.note, sentence, runbook: "siwatchrejectionspending")
         }
-        if let rejections = app.rejections, rejections.withoutNotification > 0 {
-            let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
-            let share = "\(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %)"
+        if app.missed > 0 {
+            let percent = Int((Double(app.missed) / Double(max(app.admitted, 1)) * 100).rounded())
+            let share = "\(app.missed) of \(app.admitted) revocations (\(percent) %)"
             let sentence = "\(name): \(share) came without a notification; is the endpoint registered at Apple?"
             Finding(.note, sentence, runbook: "siwatchnotificationslate")
         }
@@ -139,20 +135,21 @@ extension StatusReport {
         }
         if app.unproven > 0 {
             // Few users come back, and an app without tokens proves none of them.
-            let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && provingApps.contains(app.app)
+            let isProving = tables.clients.contains { $0.app == app.app && acceptedAt($0.clientID) != nil }
+            let isMuch = app.unproven > 10 && app.unproven * 5 > app.ended && isProving
             let percent = app.unproven * 100 / max(app.ended, 1)
             let back = "\(app.unproven) (\(percent) %) signed in again, and no token proves it"
             let sentence = "\(name): Apple has ended the sign-ins of \(app.ended.counted("user")); \(back)"
             let remedy = "look who may tell sign-ins, and let backends tell each with its code or token"
             Finding(isMuch ? .degraded : .note, sentence, remedy: remedy)
         }
-        let authorized = credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
-        if let unverified = unverified[app.app], unverified > 4, unverified > authorized / 20 {
-            let sentence = "\(name): Apple has given no good answer about \(unverified) credentials for three intervals"
+        let authorized = tables.credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
+        if app.unverified > 4, app.unverified > authorized / 20 {
+            let sentence = "\(name): Apple has given no good answer about \(app.unverified) credentials for three intervals"
             Finding(.degraded, sentence, runbook: "siwatchcredentialsunverified")
         }
-        if let overdue = overdue[app.app], overdue > 0, app.pausedAt == nil {
-            let more = overdue == mostOverdueCounted ? " or more" : ""
+        if let overdue = tables.overdue[app.app], overdue > 0, app.pausedAt == nil {
+            let more = overdue == Overview.mostOverdue ? " or more" : ""
             let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
             // A moment's backlog of a small app is no trouble.
             let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)

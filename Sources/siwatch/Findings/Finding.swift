@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import ArgumentParser
 import Foundation
 
 /// One fact that an operator should know, and what to do about it.
@@ -31,6 +32,9 @@ struct Finding: Codable, Equatable {
     /// As text, with the advice below.
     var lines: [String] { [sentence] + (advice.map { ["    \($0)"] } ?? []) }
 
+    /// The same after a verdict, for commands that look for what is wrong.
+    var judged: String { "\(severity.verdict.padded(to: 9))\(sentence)" + (advice.map { "\n\("".padded(to: 9))\($0)" } ?? "") }
+
     init(_ severity: Severity, _ sentence: String, remedy: String? = nil, runbook: String? = nil) {
         self.severity = severity
         self.sentence = sentence
@@ -48,12 +52,21 @@ struct Finding: Codable, Equatable {
 
         static func < (left: Severity, right: Severity) -> Bool { left.exitCode < right.exitCode }
 
-        /// Of `status`, `health` and `doctor`, as Nagios's plugins exit.
+        /// As Nagios's plugins exit.
         var exitCode: Int32 {
             switch self {
             case .note: 0
             case .degraded: 1
             case .down: 2
+            }
+        }
+
+        /// What a command says of one thing that it looks at.
+        var verdict: String {
+            switch self {
+            case .note: "ok"
+            case .degraded: "warning"
+            case .down: "wrong"
             }
         }
 
@@ -64,6 +77,18 @@ struct Finding: Codable, Equatable {
 
 extension [Finding] {
     var worst: Finding.Severity { map(\.severity).max() ?? .note }
+
+    static func all(of error: any Error) -> [Finding] { CommandFailure(database: error).messages.map { Finding(.down, $0) } }
+
+    /// Ends a command as the worst says.
+    ///
+    /// - Throws: `ExitCode`, unless all is well.
+    func conclude() throws {
+        if worst > .note { throw ExitCode(worst.exitCode) }
+    }
+
+    /// As documents have them.
+    var members: Members { ["health": worst.health, "findings": self] }
 
     /// A server that is away is the cause of several findings. The first names it.
     var sayingCauseOnce: [Finding] {
@@ -86,15 +111,4 @@ enum FindingList {
     static func buildEither(first part: [Finding]) -> [Finding] { part }
     static func buildEither(second part: [Finding]) -> [Finding] { part }
     static func buildArray(_ parts: [[Finding]]) -> [Finding] { parts.flatMap(\.self) }
-}
-
-/// What a document says in sum.
-struct Verdict: Encodable {
-    let health: String
-    let findings: [Finding]
-
-    init(_ findings: [Finding]) {
-        health = findings.worst.health
-        self.findings = findings
-    }
 }

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 
 extension String {
+    /// Quoted as one word of a shell command.
+    var shellQuoted: String {
+        let isPlain = utf8.allSatisfy { $0.isLetterOrDigit || "/._-+@%:,".utf8.contains($0) }
+        return isPlain && !isEmpty ? self : "'\(replacing("'", with: #"'\''"#))'"
+    }
+
     /// The absolute path that somebody means who has dragged a file here, or has written it for a shell.
     var asPastedPath: String { pastedPath(homeBehindSudo: Account.homeBehindSudo) }
 

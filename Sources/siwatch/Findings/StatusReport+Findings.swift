@@ -21,7 +21,7 @@ extension StatusReport {
         }
         if isSilent {
             let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
-            Finding(.down, "its last sign of life here: \(ago(aliveAt)). \(causes)", runbook: "siwatchnotready")
+            Finding(.down, "its last sign of life here: \(ago(tables.aliveAt)). \(causes)", runbook: "siwatchnotready")
         }
         if daemon == nil, isRunning, daemonSilence == nil {
             let sentence = "siwatch runs and cannot be asked, so the tables alone speak"
@@ -38,7 +38,7 @@ extension StatusReport {
         let living = (replicas ?? []).filter { $0.isLiving(at: at) }
         guard let oldest = living.map(\.startedAt).min(), oldest < at.advanced(by: .minutes(-2)) else { return [] }
         let owned = Set(living.flatMap(\.apps))
-        return rounds.map(\.app).filter { !owned.contains($0) } + (living.contains(where: \.keepsHouse) ? [] : ["maintenance"])
+        return configuration.apps.map(\.name).filter { !owned.contains($0) } + (living.contains(where: \.keepsHouse) ? [] : ["maintenance"])
     }
 
     @FindingList private var ofDaemon: [Finding] {
@@ -90,32 +90,30 @@ extension StatusReport {
     }
 
     /// Of the configuration, a line may be lost, or the app or client be over.
-    @FindingList private var ofConfiguration: [Finding] {
-        let configured = Set(rounds.map(\.app))
-        clientsThatLeft.filter { configured.contains($0.app) }.map {
+    @FindingList var ofConfiguration: [Finding] {
+        let configured = Set(configuration.apps.map(\.name))
+        tables.clientsThatLeft(configuration).filter { configured.contains($0.app) }.map {
             let client = "\($0.clientID.printable) of \($0.app.printable)"
             return Finding(.note, "the client \(client) is not in the configuration, so nobody asks Apple about its tokens")
         }
-        credentials.filter { $0.state == CredentialState.authorized.rawValue && $0.count > 0 && !configured.contains($0.app) }.map {
+        tables.credentials.filter { $0.state == CredentialState.authorized.rawValue && $0.count > 0 && !configured.contains($0.app) }.map {
             let users = $0.count.counted("user")
             return Finding(.note, "\($0.app.printable) is not in the configuration, so nobody asks Apple about its \(users)")
         }
         rounds.filter { !$0.round.fits }.map { Finding(.degraded, "\($0)", runbook: "siwatchcheckslate") }
-        unknownCanaries.map { Finding(.degraded, "\($0)") }
-        otherTeams.map { Finding(.degraded, "\($0)") }
+        tables.unknownCanaries.map { Finding(.degraded, "\($0)") }
+        tables.otherTeams.map { Finding(.degraded, "\($0)") }
     }
 
     @FindingList private var ofHost: [Finding] {
-        if let warning = freeSpace.flatMap({ DiskSpace(free: $0).warning }) {
-            Finding(.degraded, "database.path: \(warning)", remedy: DiskSpace.remedy, runbook: "siwatchstorefull")
-        }
+        freeSpace.flatMap { DiskSpace(free: $0).finding }
         if let logPinnedSince, logPinnedSince < at.advanced(by: .minutes(-1)) {
             let sentence = "a transaction keeps erased data readable in the database since \(logPinnedSince.text)"
             let isLong = logPinnedSince < at.advanced(by: .minutes(-30))
             Finding(isLong ? .degraded : .note, sentence, runbook: "siwatchlogpinned")
         }
-        if let expected = backedUpAt ?? (isRunning ? installedAt ?? runsSince : nil), expected < at.advanced(by: .hours(-48)) {
-            let sentence = "siwatch backup \(backedUpAt == nil ? "has never written a copy" : "last wrote a copy \(ago(expected))")"
+        if let expected = tables.backedUpAt ?? (isRunning ? installedAt ?? runsSince : nil), expected < at.advanced(by: .hours(-48)) {
+            let sentence = "siwatch backup \(tables.backedUpAt == nil ? "has never written a copy" : "last wrote a copy \(ago(expected))")"
             let remedy = "sudo systemctl enable --now siwatch-backup.timer, or siwatch backup --note at the end of another program's copy"
             Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchbackupold")
         }

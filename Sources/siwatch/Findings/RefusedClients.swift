@@ -4,9 +4,6 @@
 import CredentialCore
 
 extension RefusedClient {
-    /// The limit for each kind of work.
-    static let mostCounted = 10_000
-
     /// What to do, as the end of a sentence.
     static let remedy = """
         put the key or its id right, then sudo -u siwatch siwatch check, then sudo systemctl reload siwatch; team_id or a client id needs a restart
@@ -19,7 +16,7 @@ extension RefusedClient {
     var sentence: String {
         let kinds = [(codes, "code"), (checks, "due check"), (revocations, "revocation")]
         let waiting = kinds.filter { $0.0 > 0 }.map { count, what in
-            count < Self.mostCounted ? count.counted(what) : "\(count) or more \(what)s"
+            count < Overview.mostWaiting ? count.counted(what) : "\(count) or more \(what)s"
         }
         let refused =
             "\(app.printable): Apple refuses the client \(clientID.printable) since \(refusal.since.text) (\(refusal.word.printable))"
