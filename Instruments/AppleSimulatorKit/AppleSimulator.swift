@@ -66,29 +66,40 @@ package final class AppleSimulator: Service {
     }
 }
 
-/// Runs a simulator for as long as `body` does.
-///
-/// - Parameter body: gets the simulator and its base URL, `http://127.0.0.1:<port>`.
-/// - Throws: what `body` throws, or an error of NIO if the simulator cannot bind the port.
-package func withAppleSimulator<Result>(
-    _ configuration: SimulatorConfiguration,
-    logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
-    isolation: isolated (any Actor)? = #isolation,
-    _ body: (_ simulator: AppleSimulator, _ baseURL: String) async throws -> Result
-) async throws -> Result {
-    let (listening, announcement) = AsyncStream.makeStream(of: String.self)
-    let simulator = try AppleSimulator(configuration, logger: logger) { announcement.yield($0) }
-    return try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask {
+extension AppleSimulator {
+    /// Starts one, and returns when it answers requests. It runs until its task is cancelled.
+    ///
+    /// - Returns: with its base URL, `http://127.0.0.1:<port>`.
+    /// - Throws: an error of NIO if the simulator cannot bind the port.
+    package static func start(
+        _ configuration: SimulatorConfiguration,
+        on executor: (any TaskExecutor)? = nil
+    ) async throws -> (simulator: AppleSimulator, baseURL: String, running: Task<Void, any Error>) {
+        let (listening, announcement) = AsyncStream.makeStream(of: String.self)
+        let simulator = try AppleSimulator(configuration) { announcement.yield($0) }
+        let running = Task(executorPreference: executor) {
             // A simulator that cannot start must not leave its user waiting.
             defer { announcement.finish() }
             try await simulator.run()
         }
         guard let baseURL = await listening.first(where: { _ in true }) else {
-            try await group.waitForAll()
+            running.cancel()
+            try await running.value
             throw CancellationError()
         }
-        defer { group.cancelAll() }
-        return try await body(simulator, baseURL)
+        return (simulator, baseURL, running)
     }
+}
+
+/// Runs a simulator for as long as `body` does.
+///
+/// - Throws: what `body` throws, or an error of NIO if the simulator cannot bind the port.
+package func withAppleSimulator<Result>(
+    _ configuration: SimulatorConfiguration,
+    isolation: isolated (any Actor)? = #isolation,
+    _ body: (_ simulator: AppleSimulator, _ baseURL: String) async throws -> Result
+) async throws -> Result {
+    let (simulator, baseURL, running) = try await AppleSimulator.start(configuration)
+    defer { running.cancel() }
+    return try await body(simulator, baseURL)
 }

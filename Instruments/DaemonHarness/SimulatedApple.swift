@@ -73,18 +73,8 @@ package struct SimulatedApple: Sendable {
         )
         configuration.answerReuse = answerReuse
         configuration.signingKey = try Self.signingKey.get()
-        let (listening, announcement) = AsyncStream.makeStream(of: String.self)
-        let simulator = try AppleSimulator(configuration) { announcement.yield($0) }
         // No child task, because it outlives its test. `stop()` ends it, and awaits its end.
-        let service = Task(executorPreference: OwnThread()) {
-            defer { announcement.finish() }
-            try await simulator.run()
-        }
-        guard let url = await listening.first(where: { _ in true }) else {
-            service.cancel()
-            try await service.value
-            throw CancellationError()
-        }
+        let (_, url, service) = try await AppleSimulator.start(configuration, on: OwnThread())
         (self.url, self.service, process) = (url, service, nil)
     }
 

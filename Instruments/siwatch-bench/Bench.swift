@@ -75,10 +75,12 @@ struct Bench: AsyncParsableCommand {
 
     func run() async throws {
         let machine = Machine()
-        let sections = try await interruptible(within: .seconds(limit)) {
-            var sections: [Section] = []
-            for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
-            return sections
+        let sections = try await Workplace.$logLevel.withValue(logLevel) {
+            try await interruptible(within: .seconds(limit)) {
+                var sections: [Section] = []
+                for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
+                return sections
+            }
         }
         print("\nsiwatch-bench: \(machine)\n")
         if parts.isEmpty || parts.contains(where: \.isOnServer) { print("\(try await BenchServer.description())\n") }
@@ -87,38 +89,30 @@ struct Bench: AsyncParsableCommand {
 
     private func measure(_ part: Part) async throws -> Section {
         switch part {
-        case .notifications: try await NotificationBenchmark(count: notifications, logLevel: logLevel).run()
-        case .refreshes: try await RefreshBenchmark(count: refreshes, logLevel: logLevel).run()
+        case .notifications: try await NotificationBenchmark(count: notifications).run()
+        case .refreshes: try await RefreshBenchmark(count: refreshes).run()
         case .scale:
             try await ScaleBenchmark(
                 sizes: sizes.isEmpty ? [10_000, 100_000, 1_000_000, 10_000_000] : sizes,
                 users: notifications,
-                store: .sqlite,
-                logLevel: logLevel
+                store: .sqlite
             ).run()
-        case .codes: try await CodeBenchmark(count: codes, notifications: notifications, logLevel: logLevel).run()
+        case .codes: try await CodeBenchmark(count: codes, notifications: notifications).run()
         case .endurance:
-            try await EnduranceBenchmark(
-                length: .seconds(minutes * 60),
-                notifications: notifications,
-                refreshes: refreshes,
-                logLevel: logLevel
-            ).run()
-        case .latency: try await LatencyBenchmark(count: inserts, store: .sqlite, logLevel: logLevel).run()
-        case .door: try await DoorBenchmark(notifications: notifications, codes: codes, clients: waiting, logLevel: logLevel).run()
-        case .postgresNotifications: try await FleetBenchmark(count: queued, rounds: rounds, logLevel: logLevel).run()
-        case .postgresRefreshes: try await StoreRefreshBenchmark(count: refreshes, rounds: rounds, logLevel: logLevel).run()
-        case .postgresLatency: try await LatencyBenchmark(count: inserts, store: .postgres, logLevel: logLevel).run()
-        case .postgresTrigger: try await GateBenchmark(rounds: rounds, logLevel: logLevel).run()
-        case .postgresSnapshot:
-            try await SnapshotBenchmark(length: .seconds(snapshotMinutes * 60), users: refreshes, logLevel: logLevel).run()
-        case .postgresMove: try await MoveBenchmark(size: moved, logLevel: logLevel).run()
+            try await EnduranceBenchmark(length: .seconds(minutes * 60), notifications: notifications, refreshes: refreshes).run()
+        case .latency: try await LatencyBenchmark(count: inserts, store: .sqlite).run()
+        case .door: try await DoorBenchmark(notifications: notifications, codes: codes, clients: waiting).run()
+        case .postgresNotifications: try await FleetBenchmark(count: queued, rounds: rounds).run()
+        case .postgresRefreshes: try await StoreRefreshBenchmark(count: refreshes, rounds: rounds).run()
+        case .postgresLatency: try await LatencyBenchmark(count: inserts, store: .postgres).run()
+        case .postgresTrigger: try await GateBenchmark(rounds: rounds).run()
+        case .postgresSnapshot: try await SnapshotBenchmark(length: .seconds(snapshotMinutes * 60), users: refreshes).run()
+        case .postgresMove: try await MoveBenchmark(size: moved).run()
         case .postgresScale:
             try await ScaleBenchmark(
                 sizes: postgresSizes.isEmpty ? [10_000, 10_000_000] : postgresSizes,
                 users: notifications,
-                store: .postgres,
-                logLevel: logLevel
+                store: .postgres
             ).run()
         }
     }

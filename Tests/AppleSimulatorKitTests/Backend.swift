@@ -17,45 +17,34 @@ struct Backend {
     var teamID = "A1B2C3D4E5"
     var clientID = "com.example.app"
 
+    /// Keeps the simulator at work; nil for a second backend of it.
+    var running: RunningSimulator?
+
     // MARK: Apple's endpoints
 
     func refresh(_ token: String?, clientID: String? = nil, secret: String? = nil) async throws -> Answer {
-        let clientID = clientID ?? self.clientID
-        return try await post(
-            "/auth/token",
-            [
-                ("grant_type", "refresh_token"),
-                ("client_id", clientID),
-                ("client_secret", try await sign(secret, for: clientID)),
-                ("refresh_token", token ?? ""),
-            ]
-        )
+        try await ask("token", [("grant_type", "refresh_token"), ("refresh_token", token ?? "")], as: clientID, secret)
     }
 
     func redeem(_ code: String?, clientID: String? = nil, secret: String? = nil, redirectURI: String? = nil) async throws -> Answer {
-        let clientID = clientID ?? self.clientID
-        return try await post(
-            "/auth/token",
-            [
-                ("grant_type", "authorization_code"),
-                ("client_id", clientID),
-                ("client_secret", try await sign(secret, for: clientID)),
-                ("code", code ?? ""),
-            ] + (redirectURI.map { [("redirect_uri", $0)] } ?? [])
-        )
+        let redirect = redirectURI.map { [("redirect_uri", $0)] } ?? []
+        return try await ask("token", [("grant_type", "authorization_code"), ("code", code ?? "")] + redirect, as: clientID, secret)
     }
 
     func revoke(_ token: String?, clientID: String? = nil, secret: String? = nil) async throws -> Answer {
-        let clientID = clientID ?? self.clientID
-        return try await post(
-            "/auth/revoke",
-            [
-                ("client_id", clientID),
-                ("client_secret", try await sign(secret, for: clientID)),
-                ("token", token ?? ""),
-                ("token_type_hint", "refresh_token"),
-            ]
-        )
+        try await ask("revoke", [("token", token ?? ""), ("token_type_hint", "refresh_token")], as: clientID, secret)
+    }
+
+    func prove(_ clientID: String? = nil, scope: String = "user.migration", secret: String? = nil) async throws -> Answer {
+        try await ask("token", [("grant_type", "client_credentials"), ("scope", scope)], as: clientID, secret)
+    }
+
+    /// Posts fields with the client and its secret, which is a good one unless `secret` says otherwise.
+    private func ask(_ path: String, _ fields: [(String, String)], as clientID: String?, _ secret: String?) async throws -> Answer {
+        var secret = secret
+        if secret == nil { secret = try await self.secret(clientID) }
+        let client = [("client_id", clientID ?? self.clientID), ("client_secret", secret ?? "")]
+        return try await post("/auth/\(path)", fields + client)
     }
 
     /// Apple's published keys, as jwt-kit reads them.
@@ -82,11 +71,6 @@ struct Backend {
 
     func secret(_ clientID: String? = nil) async throws -> String {
         try await sign(claims(clientID))
-    }
-
-    private func sign(_ secret: String?, for clientID: String) async throws -> String {
-        if let secret { return secret }
-        return try await self.secret(clientID)
     }
 
     func sign(_ claims: SecretClaims, as kid: String? = nil) async throws -> String {
@@ -170,19 +154,24 @@ struct Answer {
 // A debug build takes a while to make an RSA key.
 private let signingKey = Result { try SigningKey() }
 
-/// Runs a simulator with the usual app group while `body` runs.
-func withBackend(
-    _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
-    _ body: (Backend, AppleSimulator) async throws -> Void
-) async throws {
+/// Starts a simulator with the usual app group. It runs for as long as the backend lives.
+func startBackend(_ adjust: (inout SimulatorConfiguration) -> Void = { _ in }) async throws -> (Backend, AppleSimulator) {
     let key = ClientKey.generate()
     var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
     configuration.signingKey = try signingKey.get()
     configuration.signingKeyCount = 1
     adjust(&configuration)
-    try await withAppleSimulator(configuration) { simulator, baseURL in
-        try await body(Backend(baseURL: baseURL, key: key), simulator)
-    }
+    let (simulator, baseURL, task) = try await AppleSimulator.start(configuration)
+    return (Backend(baseURL: baseURL, key: key, running: RunningSimulator(task)), simulator)
+}
+
+/// Stops a simulator when nobody holds this object any more.
+final class RunningSimulator: Sendable {
+    private let task: Task<Void, any Error>
+
+    fileprivate init(_ task: Task<Void, any Error>) { self.task = task }
+
+    deinit { task.cancel() }
 }
 
 /// Common messages without HTTP.

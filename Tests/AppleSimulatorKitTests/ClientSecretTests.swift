@@ -9,146 +9,101 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct ClientSecretTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     /// Sends a good token with this secret, and returns the flaw that the simulator saw behind Apple's mute `invalid_client`.
-    private func flaw(_ secret: (Backend) async throws -> String) async throws -> ClientSecretFlaw? {
-        var flaw: ClientSecretFlaw?
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let answer = try await backend.refresh(user.refreshToken, secret: secret(backend))
-            if answer.status == 200 { return }
-            #expect(answer.text == #"{"error":"invalid_client"}"#)
-            let flaws = simulator.world.counters.clientSecretFlaws
-            #expect(flaws.values.reduce(0, +) == 1)
-            flaw = flaws.keys.first
-        }
-        return flaw
+    private func flaw(of secret: String) async throws -> ClientSecretFlaw? {
+        simulator.withWorld { $0.counters.reset() }
+        let answer = try await backend.refresh(simulator.createUser().refreshToken, secret: secret)
+        if answer.status == 200 { return nil }
+        #expect(answer.text == #"{"error":"invalid_client"}"#)
+        let flaws = simulator.world.counters.clientSecretFlaws
+        #expect(flaws.values.reduce(0, +) == 1)
+        return flaws.keys.first
+    }
+
+    private func flaw(changing change: (inout Backend.SecretClaims) -> Void) async throws -> ClientSecretFlaw? {
+        var claims = backend.claims()
+        change(&claims)
+        return try await flaw(of: backend.sign(claims))
     }
 
     @Test func aGoodOneIsTaken() async throws {
-        #expect(try await flaw { try await $0.secret() } == nil)
+        #expect(try await flaw(of: backend.secret()) == nil)
     }
 
     @Test(arguments: ["x", "a.b.c", "...", "eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.e30.AA"])
     func rubbishIsRefused(secret: String) async throws {
-        #expect(try await flaw { _ in secret } == .malformed)
+        #expect(try await flaw(of: secret) == .malformed)
     }
 
-    @Test func anotherTeamIsRefused() async throws {
-        let flaw = try await flaw {
-            var claims = $0.claims()
-            claims.iss = "ZZZZZZZZZZ"
-            return try await $0.sign(claims)
-        }
-        #expect(flaw == .wrongIssuer)
-    }
-
-    @Test func anotherAudienceIsRefused() async throws {
-        let flaw = try await flaw {
-            var claims = $0.claims()
-            claims.aud = "https://account.apple.com"
-            return try await $0.sign(claims)
-        }
-        #expect(flaw == .wrongAudience)
-    }
-
-    @Test func theSecretOfAnotherClientIsRefused() async throws {
-        #expect(try await flaw { try await $0.secret("com.example.web") } == .wrongSubject)
-    }
-
-    @Test func aSecretFromTheFutureIsRefused() async throws {
-        let flaw = try await flaw {
-            var claims = $0.claims()
-            claims.iat = Int(Date().timeIntervalSince1970) + 90
-            return try await $0.sign(claims)
-        }
-        #expect(flaw == .issuedInFuture)
-    }
-
-    @Test func anExpiredOneIsRefused() async throws {
-        let flaw = try await flaw {
-            var claims = $0.claims()
-            claims.exp = Int(Date().timeIntervalSince1970) - 1
-            return try await $0.sign(claims)
-        }
-        #expect(flaw == .expired)
-    }
-
-    @Test(arguments: [(15_777_000 - 30, nil), (15_777_000 + 30, ClientSecretFlaw.livesTooLong)])
-    func sixMonthsAreTheLimit(seconds: Int, expected: ClientSecretFlaw?) async throws {
-        let flaw = try await flaw {
-            var claims = $0.claims()
-            claims.exp = Int(Date().timeIntervalSince1970) + seconds
-            return try await $0.sign(claims)
-        }
-        #expect(flaw == expected)
+    @Test func eachClaimIsExamined() async throws {
+        let now = Int(Date().timeIntervalSince1970)
+        #expect(try await flaw { $0.iss = "ZZZZZZZZZZ" } == .wrongIssuer, "another team")
+        #expect(try await flaw { $0.aud = "https://account.apple.com" } == .wrongAudience)
+        #expect(try await flaw { $0.sub = "com.example.web" } == .wrongSubject, "the secret of another client")
+        #expect(try await flaw { $0.iat = now + 90 } == .issuedInFuture)
+        #expect(try await flaw { $0.exp = now - 1 } == .expired)
+        #expect(try await flaw { $0.exp = now + 15_777_000 - 30 } == nil, "six months are the limit")
+        #expect(try await flaw { $0.exp = now + 15_777_000 + 30 } == .livesTooLong)
     }
 
     @Test func aKeyThatIsNotRegisteredIsRefused() async throws {
-        #expect(try await flaw { try await $0.sign($0.claims(), as: "ZZZZZZZZZZ") } == .unknownKey)
+        #expect(try await flaw(of: backend.sign(backend.claims(), as: "ZZZZZZZZZZ")) == .unknownKey)
     }
 
     @Test func aStrangersSignatureUnderARegisteredKeyIDIsRefused() async throws {
-        let flaw = try await flaw {
-            try await Backend(baseURL: $0.baseURL, key: .generate(id: $0.key.id)).secret()
-        }
-        #expect(flaw == .badSignature)
+        let stranger = Backend(baseURL: backend.baseURL, key: .generate(id: backend.key.id))
+        #expect(try await flaw(of: stranger.secret()) == .badSignature)
     }
 
     @Test func theDERFormOfASignatureIsRefused() async throws {
-        let flaw = try await flaw { backend in
-            let parts = try await backend.secret().split(separator: ".")
-            let signed = "\(parts[0]).\(parts[1])"
-            let signature = try backend.key.privateKey.signature(for: Data(signed.utf8))
-            return signed + "." + signature.derRepresentation.base64URL
-        }
-        #expect(flaw == .badSignature)
+        let parts = try await backend.secret().split(separator: ".")
+        let signed = "\(parts[0]).\(parts[1])"
+        let signature = try backend.key.privateKey.signature(for: Data(signed.utf8))
+        #expect(try await flaw(of: signed + "." + signature.derRepresentation.base64URL) == .badSignature)
     }
 
     @Test func anotherAlgorithmIsRefused() async throws {
-        let flaw = try await flaw { backend in
-            let keys = JWTKeyCollection()
-            await keys.add(hmac: "0123456789abcdef0123456789abcdef", digestAlgorithm: .sha256, kid: JWKIdentifier(string: backend.key.id))
-            return try await keys.sign(backend.claims(), kid: JWKIdentifier(string: backend.key.id))
-        }
-        #expect(flaw == .wrongAlgorithm)
+        let (keys, kid) = (JWTKeyCollection(), JWKIdentifier(string: backend.key.id))
+        await keys.add(hmac: "0123456789abcdef0123456789abcdef", digestAlgorithm: .sha256, kid: kid)
+        #expect(try await flaw(of: keys.sign(backend.claims(), kid: kid)) == .wrongAlgorithm)
     }
 
     @Test func applesClockDecidesForARememberedSecretToo() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let secret = try await backend.secret()
-            #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
-            simulator.withWorld { $0.clockOffset = .seconds(-120) }
-            #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
-            simulator.withWorld { $0.clockOffset = .seconds(4000) }
-            #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
-            #expect(simulator.world.counters.clientSecretFlaws == [.issuedInFuture: 1, .expired: 1])
-        }
+        let user = try simulator.createUser()
+        let secret = try await backend.secret()
+        #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
+        simulator.withWorld { $0.clockOffset = .seconds(-120) }
+        #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
+        simulator.withWorld { $0.clockOffset = .seconds(4000) }
+        #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
+        #expect(simulator.world.counters.clientSecretFlaws == [.issuedInFuture: 1, .expired: 1])
     }
 
     @Test func aRememberedSecretOfARevokedKeyIsWorthless() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let secret = try await backend.secret()
-            #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
-            try simulator.withWorld { try $0.revokeKey(backend.key.id) }
-            #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
-            let new = ClientKey.generate(id: "NEWKEY1234")
-            try simulator.withWorld { try $0.register(new.registered, for: "com.example.web") }
-            #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
-        }
+        let user = try simulator.createUser()
+        let secret = try await backend.secret()
+        #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
+        try simulator.withWorld { try $0.revokeKey(backend.key.id) }
+        #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
+        let new = ClientKey.generate(id: "NEWKEY1234")
+        try simulator.withWorld { try $0.register(new.registered, for: "com.example.web") }
+        #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
     }
 
     @Test func theKeyOfAnotherAppGroupIsRefused() async throws {
         let other = ClientKey.generate(id: "OTHER12345")
-        try await withBackend {
+        let (backend, simulator) = try await startBackend {
             $0.groups.append(AppGroup(clientIDs: ["com.example.other"], keys: [other.registered]))
-        } _: { backend, simulator in
-            let user = try simulator.createUser()
-            let answer = try await Backend(baseURL: backend.baseURL, key: other).refresh(user.refreshToken)
-            #expect(answer["error"] == "invalid_client")
-            #expect(simulator.world.counters.clientSecretFlaws == [.unknownKey: 1])
         }
+        let user = try simulator.createUser()
+        let answer = try await Backend(baseURL: backend.baseURL, key: other).refresh(user.refreshToken)
+        #expect(answer["error"] == "invalid_client")
+        #expect(simulator.world.counters.clientSecretFlaws == [.unknownKey: 1])
     }
 
     @Test func aKeySurvivesItsFile() throws {

@@ -27,17 +27,16 @@ struct ControlDocumentTests {
     }
 
     @Test func theDocumentHasEveryRouteAndEveryMember() async throws {
-        try await withBackend { backend, simulator in
-            let document = try await backend.get("/simulator/openapi.json").decoded(Document.self)
-            for message in ControlRoutes.messages {
-                let parts = message.route.split(separator: " ").map(String.init)
-                let path = "/simulator/" + parts[1].replacing(":id", with: "{id}")
-                let operation = try #require(document.paths[path]?[parts[0].lowercased()], "\(message.route)")
-                let name = operation.requestBody?.content["application/json"]?.schema.schema.split(separator: "/").last.map(String.init)
-                let properties = name.flatMap { document.components.schemas[$0]?.properties } ?? [:]
-                #expect(Set(properties.keys) == Set(message.members), "\(message.route)")
-            }
-            #expect(document.paths.values.map(\.count).reduce(0, +) == ControlRoutes.messages.count + 1)
+        let (backend, _) = try await startBackend()
+        let document = try await backend.get("/simulator/openapi.json").decoded(Document.self)
+        for message in ControlRoutes.messages {
+            let parts = message.route.split(separator: " ").map(String.init)
+            let path = "/simulator/" + parts[1].replacing(":id", with: "{id}")
+            let operation = try #require(document.paths[path]?[parts[0].lowercased()], "\(message.route)")
+            let name = operation.requestBody?.content["application/json"]?.schema.schema.split(separator: "/").last.map(String.init)
+            let properties = name.flatMap { document.components.schemas[$0]?.properties } ?? [:]
+            #expect(Set(properties.keys) == Set(message.members), "\(message.route)")
         }
+        #expect(document.paths.values.map(\.count).reduce(0, +) == ControlRoutes.messages.count + 1)
     }
 }

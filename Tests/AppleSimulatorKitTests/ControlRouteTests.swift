@@ -8,6 +8,11 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct ControlRouteTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     private struct SignIns: Decodable {
         let signIns: [SignIn]
 
@@ -21,161 +26,140 @@ struct ControlRouteTests {
     }
 
     @Test func usersAreCreatedInBulkAndSignInAgain() async throws {
-        try await withBackend { backend, simulator in
-            let made = try await backend.post(
-                "/simulator/users",
-                json: #"{"count":3,"client_id":"com.example.web","credential":"authorization_code","granted_at":1600000000000}"#
-            )
-            #expect(made.status == 200)
-            let signIns = try made.decoded(SignIns.self).signIns
-            #expect(signIns.count == 3)
-            #expect(signIns.allSatisfy { $0.clientID == "com.example.web" && $0.code != nil && $0.refreshToken == nil })
-            #expect(signIns[0].grantedAt == Moment(milliseconds: 1_600_000_000_000))
+        let made = try await backend.post(
+            "/simulator/users",
+            json: #"{"count":3,"client_id":"com.example.web","credential":"authorization_code","granted_at":1600000000000}"#
+        )
+        #expect(made.status == 200)
+        let signIns = try made.decoded(SignIns.self).signIns
+        #expect(signIns.count == 3)
+        #expect(signIns.allSatisfy { $0.clientID == "com.example.web" && $0.code != nil && $0.refreshToken == nil })
+        #expect(signIns[0].grantedAt == Moment(milliseconds: 1_600_000_000_000))
 
-            let again = try await backend.post("/simulator/sign-ins", json: #"{"user_ids":["\#(signIns[1].userID)"]}"#)
-            let signIn = try again.decoded(SignIns.self).signIns[0]
-            #expect(signIn.userID == signIns[1].userID)
-            #expect(try await backend.refresh(signIn.refreshToken).status == 200)
-        }
+        let again = try await backend.post("/simulator/sign-ins", json: #"{"user_ids":["\#(signIns[1].userID)"]}"#)
+        let signIn = try again.decoded(SignIns.self).signIns[0]
+        #expect(signIn.userID == signIns[1].userID)
+        #expect(try await backend.refresh(signIn.refreshToken).status == 200)
     }
 
     @Test func theAppsOwnWordsComeBackWithASignIn() async throws {
-        try await withBackend { backend, simulator in
-            let words = #""credential":"authorization_code","redirect_uri":"https://example.com/back","nonce":"n""#
-            let made = try await backend.post("/simulator/users", json: "{\(words)}").decoded(SignIns.self).signIns[0]
-            let again = try await backend.post("/simulator/sign-ins", json: #"{"any":1,\#(words)}"#).decoded(SignIns.self).signIns[0]
-            for signIn in [made, again] {
-                #expect(signIn.redirectURI == "https://example.com/back" && signIn.nonce == "n")
-                let answer = try await backend.redeem(signIn.code, redirectURI: signIn.redirectURI)
-                #expect(try answer.claims["nonce"] as? String == "n")
-            }
+        let words = #""credential":"authorization_code","redirect_uri":"https://example.com/back","nonce":"n""#
+        let made = try await backend.post("/simulator/users", json: "{\(words)}").decoded(SignIns.self).signIns[0]
+        let again = try await backend.post("/simulator/sign-ins", json: #"{"any":1,\#(words)}"#).decoded(SignIns.self).signIns[0]
+        for signIn in [made, again] {
+            #expect(signIn.redirectURI == "https://example.com/back" && signIn.nonce == "n")
+            let answer = try await backend.redeem(signIn.code, redirectURI: signIn.redirectURI)
+            #expect(try answer.claims["nonce"] as? String == "n")
         }
     }
 
     @Test func aBodyMayBeAbsentWhereNothingInItIsRequired() async throws {
-        try await withBackend { backend, simulator in
-            let made = try await backend.post("/simulator/users")
-            #expect(try made.decoded(SignIns.self).signIns.count == 1)
-        }
+        let made = try await backend.post("/simulator/users")
+        #expect(try made.decoded(SignIns.self).signIns.count == 1)
     }
 
     @Test func peopleRevokeDeleteAndSwitchTheirMailAndTheAnswerIsWhatAppleWouldSend() async throws {
-        try await withBackend { backend, simulator in
-            let users = try simulator.createUsers(3).map(\.userID)
-            let mail = try await backend.post(
-                "/simulator/mail-forwarding",
-                json: #"{"any":1,"enabled":false,"event_time":1600000000001,"is_private_email":"bool"}"#
-            ).decoded(Notifications.self).notifications
-            #expect(mail.map(\.type) == ["email-disabled"])
-            let event = try WireNotification(mail[0].body).event
-            #expect(event["event_time"] as? Int64 == 1_600_000_000_001)
-            #expect(event["is_private_email"] as? Bool == true)
+        let users = try simulator.createUsers(3).map(\.userID)
+        let mail = try await backend.post(
+            "/simulator/mail-forwarding",
+            json: #"{"any":1,"enabled":false,"event_time":1600000000001,"is_private_email":"bool"}"#
+        ).decoded(Notifications.self).notifications
+        #expect(mail.map(\.type) == ["email-disabled"])
+        let event = try WireNotification(mail[0].body).event
+        #expect(event["event_time"] as? Int64 == 1_600_000_000_001)
+        #expect(event["is_private_email"] as? Bool == true)
 
-            let revoked = try await backend.post(
-                "/simulator/consent-revocations",
-                json: #"{"user_ids":["\#(users[0])","\#(users[1])"],"audience":"primary","events_as_object":true}"#
-            ).decoded(Notifications.self).notifications
-            #expect(revoked.map(\.userID) == Array(users[..<2]))
-            #expect(try WireNotification(revoked[0].body).claims["events"] is [String: Any])
+        let revoked = try await backend.post(
+            "/simulator/consent-revocations",
+            json: #"{"user_ids":["\#(users[0])","\#(users[1])"],"audience":"primary","events_as_object":true}"#
+        ).decoded(Notifications.self).notifications
+        #expect(revoked.map(\.userID) == Array(users[..<2]))
+        #expect(try WireNotification(revoked[0].body).claims["events"] is [String: Any])
 
-            let deleted = try await backend.post(
-                "/simulator/account-deletions",
-                json: #"{"user_ids":["\#(users[2])"],"deletion_spelling":"account-delete"}"#
-            ).decoded(Notifications.self).notifications
-            #expect(deleted.map(\.type) == ["account-delete"])
+        let deleted = try await backend.post(
+            "/simulator/account-deletions",
+            json: #"{"user_ids":["\#(users[2])"],"deletion_spelling":"account-delete"}"#
+        ).decoded(Notifications.self).notifications
+        #expect(deleted.map(\.type) == ["account-delete"])
 
-            let said = try await backend.post("/simulator/notifications", json: #"{"user_ids":["\#(users[0])"],"type":"x"}"#)
-            #expect(try said.decoded(Notifications.self).notifications.map(\.type) == ["x"])
+        let said = try await backend.post("/simulator/notifications", json: #"{"user_ids":["\#(users[0])"],"type":"x"}"#)
+        #expect(try said.decoded(Notifications.self).notifications.map(\.type) == ["x"])
 
-            let all = try await backend.get("/simulator/notifications").decoded(Notifications.self).notifications
-            #expect(all.count == 5)
-            let again = try await backend.post("/simulator/notifications/\(all[0].id)/redelivery")
-            #expect(try again.decoded(Notifications.self).notifications == [all[0]])
-        }
+        let all = try await backend.get("/simulator/notifications").decoded(Notifications.self).notifications
+        #expect(all.count == 5)
+        let again = try await backend.post("/simulator/notifications/\(all[0].id)/redelivery")
+        #expect(try again.decoded(Notifications.self).notifications == [all[0]])
     }
 
     @Test func passwordsChange() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            #expect(try await backend.post("/simulator/password-changes", json: #"{"any":1}"#).text == "{}\n")
-            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
-        }
+        let user = try simulator.createUser()
+        #expect(try await backend.post("/simulator/password-changes", json: #"{"any":1}"#).text == "{}\n")
+        #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
     }
 
     @Test func theTruthCanBeAskedFor() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let truth = try await backend.get("/simulator/users/\(user.userID)")
-            #expect(try truth.decoded(UserTruth.self) == simulator.world.truth(of: user.userID))
-            struct Users: Decodable { let users: [UserTruth] }
-            #expect(try await backend.get("/simulator/users").decoded(Users.self).users.map(\.userID) == [user.userID])
-        }
+        let user = try simulator.createUser()
+        let truth = try await backend.get("/simulator/users/\(user.userID)")
+        #expect(try truth.decoded(UserTruth.self) == simulator.world.truth(of: user.userID))
+        struct Users: Decodable { let users: [UserTruth] }
+        #expect(try await backend.get("/simulator/users").decoded(Users.self).users.map(\.userID) == [user.userID])
     }
 
     @Test func keysRotateClientKeysComeAndGoAndTheClockMoves() async throws {
-        try await withBackend { backend, simulator in
-            let former = simulator.world.signingKeys.ids
-            _ = try await backend.post("/simulator/keys/rotation", json: #"{"keep_former":false}"#)
-            #expect(simulator.world.signingKeys.ids.count == 1 && simulator.world.signingKeys.ids != former)
+        let former = simulator.world.signingKeys.ids
+        _ = try await backend.post("/simulator/keys/rotation", json: #"{"keep_former":false}"#)
+        #expect(simulator.world.signingKeys.ids.count == 1 && simulator.world.signingKeys.ids != former)
 
-            let user = try simulator.createUser()
-            let new = ClientKey.generate(id: "NEWKEY1234")
-            let pem = new.privateKey.publicKey.pemRepresentation.replacing("\n", with: "\\n")
-            let json = #"{"client_id":"com.example.app","key_id":"NEWKEY1234","public_key":"\#(pem)"}"#
-            #expect(try await backend.post("/simulator/client-keys", json: json).status == 200)
-            #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
-            #expect(try await backend.delete("/simulator/client-keys/\(backend.key.id)").status == 200)
-            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_client")
+        let user = try simulator.createUser()
+        let new = ClientKey.generate(id: "NEWKEY1234")
+        let pem = new.privateKey.publicKey.pemRepresentation.replacing("\n", with: "\\n")
+        let json = #"{"client_id":"com.example.app","key_id":"NEWKEY1234","public_key":"\#(pem)"}"#
+        #expect(try await backend.post("/simulator/client-keys", json: json).status == 200)
+        #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
+        #expect(try await backend.delete("/simulator/client-keys/\(backend.key.id)").status == 200)
+        #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_client")
 
-            let time = try await backend.put("/simulator/clock", json: #"{"offset_ms":3600000}"#)
-            #expect(try time.decoded([String: Int64].self)["now"] ?? 0 > Moment.now().milliseconds + 3_500_000)
-            #expect(try await backend.get("/simulator/clock").decoded([String: Int64].self)["offset_ms"] == 3_600_000)
-        }
+        let time = try await backend.put("/simulator/clock", json: #"{"offset_ms":3600000}"#)
+        #expect(try time.decoded([String: Int64].self)["now"] ?? 0 > Moment.now().milliseconds + 3_500_000)
+        #expect(try await backend.get("/simulator/clock").decoded([String: Int64].self)["offset_ms"] == 3_600_000)
     }
 
     @Test func answersAreSignedAhead() async throws {
-        try await withBackend { backend, simulator in
-            _ = try simulator.createUsers(40)
-            let prepared = try await backend.post("/simulator/preparations")
-            #expect(prepared.text == "{\"prepared\":40}\n")
-        }
+        _ = try simulator.createUsers(40)
+        let prepared = try await backend.post("/simulator/preparations")
+        #expect(prepared.text == "{\"prepared\":40}\n")
     }
 
     @Test func faultsComeAndGo() async throws {
-        try await withBackend { backend, simulator in
-            let json = #"""
-                {"endpoint":"keys","count":2,"delay_ms":1,"loses":"answer","status":503,"headers":{"A":"b"},"body":"x","padding":1}
-                """#
-            let id = try await backend.post("/simulator/faults", json: json)
-            #expect(id.text == "{\"id\":1}\n")
-            let answer = try await backend.get("/auth/keys")
-            #expect(answer.status == 503 && answer.text == "x " && answer.header("A") == "b")
-            #expect(
-                try await backend.get("/simulator/faults").text
-                    == #"{"faults":[{"fault":\#(Self.sorted(json)),"id":1,"remaining":1}]}"# + "\n"
-            )
-            #expect(try await backend.delete("/simulator/faults/1").status == 200)
-            #expect(try await backend.delete("/simulator/faults/1").status == 404)
-            _ = try await backend.post("/simulator/faults", json: #"{"connection":"hang"}"#)
-            #expect(try await backend.delete("/simulator/faults").status == 200)
-            #expect(try await backend.get("/auth/keys").status == 200)
-        }
+        let json = #"""
+            {"endpoint":"keys","count":2,"delay_ms":1,"loses":"answer","status":503,"headers":{"A":"b"},"body":"x","padding":1}
+            """#
+        let id = try await backend.post("/simulator/faults", json: json)
+        #expect(id.text == "{\"id\":1}\n")
+        let answer = try await backend.get("/auth/keys")
+        #expect(answer.status == 503 && answer.text == "x " && answer.header("A") == "b")
+        #expect(
+            try await backend.get("/simulator/faults").text
+                == #"{"faults":[{"fault":\#(Self.sorted(json)),"id":1,"remaining":1}]}"# + "\n"
+        )
+        #expect(try await backend.delete("/simulator/faults/1").status == 200)
+        #expect(try await backend.delete("/simulator/faults/1").status == 404)
+        _ = try await backend.post("/simulator/faults", json: #"{"connection":"hang"}"#)
+        #expect(try await backend.delete("/simulator/faults").status == 200)
+        #expect(try await backend.get("/auth/keys").status == 200)
     }
 
     @Test func anIDTokenOutOfTheOrdinaryCanBeOrdered() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser(SignInOptions(credential: .code))
-            var fault = Fault.idToken(.missing, count: 1)
-            fault.userIDs = [user.userID]
-            let json = #"""
-                {"endpoint":"token","grant_type":"authorization_code","user_ids":["\#(user.userID)"],"count":1,"id_token":"missing"}
-                """#
-            #expect(try await backend.post("/simulator/faults", json: json).status == 200)
-            #expect(simulator.world.faults.all.map(\.fault) == [fault])
-            #expect(try await backend.get("/simulator/faults").text.contains(#""id_token":"missing""#))
-            #expect(try await backend.redeem(user.code)["id_token"] == nil)
-            #expect(simulator.world.faults.all.isEmpty)
-        }
+        let user = try simulator.createUser(SignInOptions(credential: .code))
+        let fault = Fault.idToken(.missing, count: 1).of(user.userID)
+        let json = #"""
+            {"endpoint":"token","grant_type":"authorization_code","user_ids":["\#(user.userID)"],"count":1,"id_token":"missing"}
+            """#
+        #expect(try await backend.post("/simulator/faults", json: json).status == 200)
+        #expect(simulator.world.faults.all.map(\.fault) == [fault])
+        #expect(try await backend.get("/simulator/faults").text.contains(#""id_token":"missing""#))
+        #expect(try await backend.redeem(user.code)["id_token"] == nil)
+        #expect(simulator.world.faults.all.isEmpty)
     }
 
     private static func sorted(_ json: String) throws -> String {
@@ -184,31 +168,29 @@ struct ControlRouteTests {
     }
 
     @Test func countersCanBeReadAndReset() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            _ = try await backend.refresh(user.refreshToken)
-            simulator.withWorld { $0.clockOffset = .seconds(61) }
-            _ = try await backend.refresh(user.refreshToken)
-            _ = try await backend.redeem("c0123")
-            struct Wire: Decodable {
-                let requests: [String: [String: Int]]
-                let codes: CodeCounters
-                let revocations: [String: Int]
-                let shortestRefreshGap: Int64
+        let user = try simulator.createUser()
+        _ = try await backend.refresh(user.refreshToken)
+        simulator.withWorld { $0.clockOffset = .seconds(61) }
+        _ = try await backend.refresh(user.refreshToken)
+        _ = try await backend.redeem("c0123")
+        struct Wire: Decodable {
+            let requests: [String: [String: Int]]
+            let codes: CodeCounters
+            let revocations: [String: Int]
+            let shortestRefreshGap: Int64
 
-                enum CodingKeys: String, CodingKey {
-                    case requests, codes, revocations
-                    case shortestRefreshGap = "shortest_refresh_gap_ms"
-                }
+            enum CodingKeys: String, CodingKey {
+                case requests, codes, revocations
+                case shortestRefreshGap = "shortest_refresh_gap_ms"
             }
-            let counters = try await backend.get("/simulator/counters").decoded(Wire.self)
-            #expect(counters.requests == ["token": ["200": 2, "400": 1]])
-            #expect(counters.codes.redeemed == 0 && counters.codes.refused == [.dead: 1])
-            #expect(counters.revocations == ["asked": 0, "effective": 0])
-            #expect(counters.shortestRefreshGap >= 61_000)
-            #expect(try await backend.delete("/simulator/counters").status == 200)
-            #expect(simulator.world.counters.requests.isEmpty)
         }
+        let counters = try await backend.get("/simulator/counters").decoded(Wire.self)
+        #expect(counters.requests == ["token": ["200": 2, "400": 1]])
+        #expect(counters.codes.redeemed == 0 && counters.codes.refused == [.dead: 1])
+        #expect(counters.revocations == ["asked": 0, "effective": 0])
+        #expect(counters.shortestRefreshGap >= 61_000)
+        #expect(try await backend.delete("/simulator/counters").status == 200)
+        #expect(simulator.world.counters.requests.isEmpty)
     }
 
     @Test(
@@ -261,10 +243,8 @@ struct ControlRouteTests {
         ]
     )
     func aMistakeGetsASentence(path: String, json: String, status: UInt, sentence: String) async throws {
-        try await withBackend { backend, simulator in
-            let answer = try await backend.post(path, json: json)
-            #expect(answer.status == status)
-            #expect(answer["error"]?.contains(sentence) == true, "\(answer.text)")
-        }
+        let answer = try await backend.post(path, json: json)
+        #expect(answer.status == status)
+        #expect(answer["error"]?.contains(sentence) == true, "\(answer.text)")
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AsyncHTTPClient
 import Hummingbird
 import NIOCore
 import Testing
@@ -39,30 +38,28 @@ struct DeliveryTests {
 
     @Test func eachNotificationIsPostedAsItIsUnlessAppleLostIt() async throws {
         try await withEndpoint { url, posts in
-            try await withBackend {
-                $0.delivery = DeliveryTarget(url: url)
-            } _: { backend, simulator in
-                let users = try simulator.createUsers(2).map(\.userID)
-                _ = try await simulator.notify(RevokeConsent(), of: .these([users[0]]), Emission { $0.deliver = false })
-                let sent = try await simulator.notify(RevokeConsent(), of: .these([users[1]]))[0]
-                var received = posts.makeAsyncIterator()
-                #expect(await received.next() == sent.body)
-                _ = try Redeliver(id: sent.id).happen(in: simulator)
-                #expect(await received.next() == sent.body)
-            }
+            let (backend, simulator) = try await startBackend { $0.delivery = DeliveryTarget(url: url) }
+            let users = try simulator.createUsers(2).map(\.userID)
+            _ = try await simulator.notify(RevokeConsent(), of: .these([users[0]]), Emission { $0.deliver = false })
+            let sent = try await simulator.notify(RevokeConsent(), of: .these([users[1]]))[0]
+            var received = posts.makeAsyncIterator()
+            #expect(await received.next() == sent.body)
+            _ = try Redeliver(id: sent.id).happen(in: simulator)
+            #expect(await received.next() == sent.body)
+            withExtendedLifetime(backend) {}
         }
     }
 
     @Test func anythingBut200IsTriedAgain() async throws {
         try await withEndpoint([.internalServerError, .noContent]) { url, posts in
-            try await withBackend {
+            let (backend, simulator) = try await startBackend {
                 $0.delivery = DeliveryTarget(url: url)
                 $0.delivery?.pause = .zero
-            } _: { backend, simulator in
-                let sent = try await simulator.notify(FalseEvent(.accountDeleted), of: .these([simulator.createUser().userID]))[0]
-                var received = posts.makeAsyncIterator()
-                for _ in 1...3 { #expect(await received.next() == sent.body) }
             }
+            let sent = try await simulator.notify(FalseEvent(.accountDeleted), of: .these([simulator.createUser().userID]))[0]
+            var received = posts.makeAsyncIterator()
+            for _ in 1...3 { #expect(await received.next() == sent.body) }
+            withExtendedLifetime(backend) {}
         }
     }
 }

@@ -8,24 +8,27 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct IDTokenStyleTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     private static let coded = SignInOptions(credential: .code, nonce: "n-0S6_WzA2Mj")
 
     @Test(arguments: IDTokenStyle.allCases)
     func allTheRestOfTheAnswerIsRightAndSoIsTheNext(style: IDTokenStyle) async throws {
-        try await withBackend { backend, simulator in
-            let users = try simulator.createUsers(2, Self.coded)
-            simulator.script(.idToken(style, count: 1))
-            let answer = try await backend.redeem(users[0].code)
-            #expect(answer.status == 200)
-            #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
-            #expect(try await backend.revoke(answer["refresh_token"]).status == 200)
-            #expect(try await backend.refresh(answer["refresh_token"])["error"] == "invalid_grant")
+        let users = try simulator.createUsers(2, Self.coded)
+        simulator.script(.idToken(style, count: 1))
+        let answer = try await backend.redeem(users[0].code)
+        #expect(answer.status == 200)
+        #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
+        #expect(try await backend.revoke(answer["refresh_token"]).status == 200)
+        #expect(try await backend.refresh(answer["refresh_token"])["error"] == "invalid_grant")
 
-            let next = try await backend.redeem(users[1].code)
-            #expect(try Self.oddClaims(of: next, to: users[1]).isEmpty)
-            #expect(try await Self.isGenuine(next, to: backend))
-            #expect(simulator.world.counters.faults == 1)
-        }
+        let next = try await backend.redeem(users[1].code)
+        #expect(try Self.oddClaims(of: next, to: users[1]).isEmpty)
+        #expect(try await Self.isGenuine(next, to: backend))
+        #expect(simulator.world.counters.faults == 1)
     }
 
     @Test(
@@ -42,88 +45,71 @@ struct IDTokenStyleTests {
         ] as [(IDTokenStyle, Set<String>)]
     )
     func oneThingIsOddAndSigned(style: IDTokenStyle, odd: Set<String>) async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser(Self.coded)
-            simulator.script(.idToken(style))
-            let answer = try await backend.redeem(user.code)
-            #expect(try Self.oddClaims(of: answer, to: user) == odd)
-            #expect(try await Self.isGenuine(answer, to: backend))
-        }
+        let user = try simulator.createUser(Self.coded)
+        simulator.script(.idToken(style))
+        let answer = try await backend.redeem(user.code)
+        #expect(try Self.oddClaims(of: answer, to: user) == odd)
+        #expect(try await Self.isGenuine(answer, to: backend))
     }
 
     @Test func theOddThingsAreWhatTheirNamesSay() async throws {
-        try await withBackend { backend, simulator in
-            func claims(_ style: IDTokenStyle) async throws -> [String: Any] {
-                let user = try simulator.createUser(Self.coded)
-                simulator.script(.idToken(style, count: 1))
-                return try await backend.redeem(user.code).claims
-            }
-            #expect(try await claims(.anotherAudience)["aud"] as? String == "com.example.web")
-            #expect(try await claims(.missingNonce)["nonce"] == nil)
-            #expect(try await claims(.nonceUnsupported)["nonce_supported"] as? Bool == false)
-            #expect(try await claims(.stringFlags)["is_private_email"] as? String == "true")
-            let now = Int(Date().timeIntervalSince1970)
-            let (old, young) = (try await claims(.expired), try await claims(.issuedInFuture))
-            #expect(old["exp"] as? Int ?? .max < now - 86_400)
-            #expect(young["iat"] as? Int ?? 0 > now + 3600)
+        func claims(_ style: IDTokenStyle) async throws -> [String: Any] {
+            let user = try simulator.createUser(Self.coded)
+            simulator.script(.idToken(style, count: 1))
+            return try await backend.redeem(user.code).claims
         }
+        #expect(try await claims(.anotherAudience)["aud"] as? String == "com.example.web")
+        #expect(try await claims(.missingNonce)["nonce"] == nil)
+        #expect(try await claims(.nonceUnsupported)["nonce_supported"] as? Bool == false)
+        #expect(try await claims(.stringFlags)["is_private_email"] as? String == "true")
+        let now = Int(Date().timeIntervalSince1970)
+        let (old, young) = (try await claims(.expired), try await claims(.issuedInFuture))
+        #expect(old["exp"] as? Int ?? .max < now - 86_400)
+        #expect(young["iat"] as? Int ?? 0 > now + 3600)
     }
 
     @Test(arguments: [IDTokenStyle.forged, .unknownKey])
     func aStrangersSignatureVerifiesNothing(style: IDTokenStyle) async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser(Self.coded)
-            simulator.script(.idToken(style))
-            let answer = try await backend.redeem(user.code)
-            #expect(try Self.oddClaims(of: answer, to: user).isEmpty)
-            let header = try WireJWS.parts(of: answer["id_token"] ?? "").header
-            #expect((header["kid"] as? String == simulator.world.signingKeys.ids.last) == (style == .forged))
-            #expect(try await !Self.isGenuine(answer, to: backend))
-        }
+        let user = try simulator.createUser(Self.coded)
+        simulator.script(.idToken(style))
+        let answer = try await backend.redeem(user.code)
+        #expect(try Self.oddClaims(of: answer, to: user).isEmpty)
+        let header = try WireJWS.parts(of: answer["id_token"] ?? "").header
+        #expect((header["kid"] as? String == simulator.world.signingKeys.ids.last) == (style == .forged))
+        #expect(try await !Self.isGenuine(answer, to: backend))
     }
 
     @Test func thereMayBeNoneOrNoJWT() async throws {
-        try await withBackend { backend, simulator in
-            let users = try simulator.createUsers(2, Self.coded)
-            simulator.script(.idToken(.missing, count: 1))
-            simulator.script(.idToken(.notAJWT, count: 1))
-            #expect(try await backend.redeem(users[0].code)["id_token"] == nil)
-            #expect(try await backend.redeem(users[1].code)["id_token"] == "no JWT")
-        }
+        let users = try simulator.createUsers(2, Self.coded)
+        simulator.script(.idToken(.missing, count: 1))
+        simulator.script(.idToken(.notAJWT, count: 1))
+        #expect(try await backend.redeem(users[0].code)["id_token"] == nil)
+        #expect(try await backend.redeem(users[1].code)["id_token"] == "no JWT")
     }
 
     @Test func itMeetsCodesAndOnlyThoseOfWhomItIsAbout() async throws {
-        try await withBackend { backend, simulator in
-            let living = try simulator.createUser()
-            let users = try simulator.createUsers(2, Self.coded)
-            let web = try simulator.createUser(SignInOptions(clientID: "com.example.web", credential: .code))
-            simulator.script(.idToken(.missing, count: 1).of(users[1].userID))
-            var fault = Fault.idToken(.missing)
-            fault.clientID = "com.example.web"
-            simulator.script(fault)
-            #expect(try await backend.refresh(living.refreshToken)["id_token"] != nil)
-            #expect(try await backend.redeem(users[0].code)["id_token"] != nil)
-            #expect(try await backend.redeem(users[1].code)["id_token"] == nil)
-            #expect(try await backend.redeem(web.code, clientID: "com.example.web")["id_token"] == nil)
-        }
+        let living = try simulator.createUser()
+        let users = try simulator.createUsers(2, Self.coded)
+        let web = try simulator.createUser(SignInOptions(clientID: "com.example.web", credential: .code))
+        simulator.script(.idToken(.missing, count: 1).of(users[1].userID))
+        simulator.script(.idToken(.missing).with { $0.clientID = "com.example.web" })
+        #expect(try await backend.refresh(living.refreshToken)["id_token"] != nil)
+        #expect(try await backend.redeem(users[0].code)["id_token"] != nil)
+        #expect(try await backend.redeem(users[1].code)["id_token"] == nil)
+        #expect(try await backend.redeem(web.code, clientID: "com.example.web")["id_token"] == nil)
     }
 
     @Test func aRefreshCanBeMetTooAndOnceIsNotForever() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            _ = try await backend.refresh(user.refreshToken)
-            var fault = Fault()
-            fault.idToken = .anotherSubject
-            fault.count = 1
-            simulator.script(fault)
-            #expect(try await backend.get("/auth/keys").status == 200)
-            let odd = try await backend.refresh(user.refreshToken).claims["sub"] as? String
-            #expect(odd != nil && odd != user.userID)
-            let usual = try await backend.refresh(user.refreshToken)
-            #expect(try usual.claims["sub"] as? String == user.userID)
-            #expect(try await backend.revoke(usual["access_token"]).status == 200)
-            #expect(simulator.world.counters.revocations.effective == 1)
-        }
+        let user = try simulator.createUser()
+        _ = try await backend.refresh(user.refreshToken)
+        simulator.script(Fault { ($0.idToken, $0.count) = (.anotherSubject, 1) })
+        #expect(try await backend.get("/auth/keys").status == 200)
+        let odd = try await backend.refresh(user.refreshToken).claims["sub"] as? String
+        #expect(odd != nil && odd != user.userID)
+        let usual = try await backend.refresh(user.refreshToken)
+        #expect(try usual.claims["sub"] as? String == user.userID)
+        #expect(try await backend.revoke(usual["access_token"]).status == 200)
+        #expect(simulator.world.counters.revocations.effective == 1)
     }
 
     /// The claims that do not fit the sign-in and the clock.

@@ -8,90 +8,84 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct NotificationTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     @Test func byDefaultOneLooksAsOnTheWire() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let notification = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
-            let wire = try WireNotification(notification.body)
-            #expect(notification.body == #"{"payload":"\#(wire.jws)"}"#)
-            #expect(Set(wire.header.keys) == ["alg", "kid"])
-            #expect(wire.header["alg"] as? String == "RS256")
+        let user = try simulator.createUser()
+        let notification = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
+        let wire = try WireNotification(notification.body)
+        #expect(notification.body == #"{"payload":"\#(wire.jws)"}"#)
+        #expect(Set(wire.header.keys) == ["alg", "kid"])
+        #expect(wire.header["alg"] as? String == "RS256")
 
-            let claims = try await backend.keys().verify(wire.jws, as: NotificationToken.self)
-            #expect(claims.iss == "https://appleid.apple.com")
-            #expect(claims.aud == "com.example.app")
-            #expect(claims.exp == claims.iat + 86_400)
-            #expect(abs(Double(claims.iat) - Date().timeIntervalSince1970) < 60)
-            #expect(claims.jti == notification.id)
-            #expect(claims.jti.count == 22)
-            #expect(Set(wire.claims.keys) == ["iss", "aud", "iat", "exp", "jti", "events"])
+        let claims = try await backend.keys().verify(wire.jws, as: NotificationToken.self)
+        #expect(claims.iss == "https://appleid.apple.com")
+        #expect(claims.aud == "com.example.app")
+        #expect(claims.exp == claims.iat + 86_400)
+        #expect(abs(Double(claims.iat) - Date().timeIntervalSince1970) < 60)
+        #expect(claims.jti == notification.id)
+        #expect(claims.jti.count == 22)
+        #expect(Set(wire.claims.keys) == ["iss", "aud", "iat", "exp", "jti", "events"])
 
-            let event = try wire.event
-            #expect(Set(event.keys) == ["type", "sub", "event_time", "email", "is_private_email"])
-            #expect(event["type"] as? String == "email-disabled")
-            #expect(event["sub"] as? String == user.userID)
-            #expect(event["event_time"] as? Int64 == notification.eventTime.milliseconds)
-            #expect(event["email"] as? String == user.email)
-            #expect(event["is_private_email"] as? String == "true")
-        }
+        let event = try wire.event
+        #expect(Set(event.keys) == ["type", "sub", "event_time", "email", "is_private_email"])
+        #expect(event["type"] as? String == "email-disabled")
+        #expect(event["sub"] as? String == user.userID)
+        #expect(event["event_time"] as? Int64 == notification.eventTime.milliseconds)
+        #expect(event["email"] as? String == user.email)
+        #expect(event["is_private_email"] as? String == "true")
     }
 
     @Test func onlyThoseAboutMailCarryAnAddress() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let notification = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
-            #expect(try Set(WireNotification(notification.body).event.keys) == ["type", "sub", "event_time"])
-        }
+        let user = try simulator.createUser()
+        let notification = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
+        #expect(try Set(WireNotification(notification.body).event.keys) == ["type", "sub", "event_time"])
     }
 
     @Test func itCanLookAsInApplesDocuments() async throws {
-        var style = NotificationStyle()
-        style.eventsAsObject = true
-        style.eventTimeInSeconds = true
-        style.privateEmail = .bool
-        style.deletionSpelling = .accountDelete
-        style.audience = .primaryAppID
-        try await withBackend {
-            $0.style = style
-        } _: { backend, simulator in
-            let user = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
-            let mail = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
-            let wire = try WireNotification(mail.body)
-            let event = try #require(wire.claims["events"] as? [String: Any])
-            #expect(event["event_time"] as? Int64 == mail.eventTime.seconds)
-            #expect(event["is_private_email"] as? Bool == true)
-            #expect(wire.claims["aud"] as? String == "com.example.app")
-
-            let deletion = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
-            #expect(deletion.type == "account-delete")
-            #expect(try WireNotification(deletion.body).event["type"] as? String == "account-delete")
+        let (_, simulator) = try await startBackend {
+            $0.style.eventsAsObject = true
+            $0.style.eventTimeInSeconds = true
+            $0.style.privateEmail = .bool
+            $0.style.deletionSpelling = .accountDelete
+            $0.style.audience = .primaryAppID
         }
+        let user = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
+        let mail = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
+        let wire = try WireNotification(mail.body)
+        let event = try #require(wire.claims["events"] as? [String: Any])
+        #expect(event["event_time"] as? Int64 == mail.eventTime.seconds)
+        #expect(event["is_private_email"] as? Bool == true)
+        #expect(wire.claims["aud"] as? String == "com.example.app")
+
+        let deletion = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
+        #expect(deletion.type == "account-delete")
+        #expect(try WireNotification(deletion.body).event["type"] as? String == "account-delete")
     }
 
     @Test func theAudienceIsTheClientOfTheLatestSignInUnlessToldOtherwise() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
-            #expect(try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0].audience == "com.example.web")
-            let emission = Emission { $0.audience = .exactly("com.stranger") }
-            let strange = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
-            #expect(try WireNotification(strange.body).claims["aud"] as? String == "com.stranger")
-        }
+        let user = try simulator.createUser()
+        _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
+        #expect(try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0].audience == "com.example.web")
+        let emission = Emission { $0.audience = .exactly("com.stranger") }
+        let strange = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+        #expect(try WireNotification(strange.body).claims["aud"] as? String == "com.stranger")
     }
 
     @Test func oneCanComeLateOrBeOfAnUnknownType() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            var emission = Emission()
-            emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
-            emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
-            let notification = try await simulator.notify(FalseEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
-            let wire = try WireNotification(notification.body)
-            #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
-            #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
-            #expect(notification.type == "consent-withdrawn")
-            #expect(try simulator.world.truth(of: user.userID).credentials[0].state == .authorized)
-        }
+        let user = try simulator.createUser()
+        var emission = Emission()
+        emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
+        emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
+        let notification = try await simulator.notify(FalseEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
+        let wire = try WireNotification(notification.body)
+        #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
+        #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
+        #expect(notification.type == "consent-withdrawn")
+        #expect(try simulator.world.truth(of: user.userID).credentials[0].state == .authorized)
     }
 
     @Test(
@@ -100,37 +94,31 @@ struct NotificationTests {
         ]
     )
     func neitherAForgedOneNorOneUnderAnUnknownKeyVerifies(signature: NotificationStyle.Signature) async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let emission = Emission { $0.signature = signature }
-            let notification = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
-            let wire = try WireNotification(notification.body)
-            #expect((wire.kid == simulator.world.signingKeys.ids.last) == (signature == .forged))
-            let keys = try await backend.keys()
-            await #expect(throws: JWTError.self) { try await keys.verify(wire.jws, as: NotificationToken.self) }
-        }
+        let user = try simulator.createUser()
+        let emission = Emission { $0.signature = signature }
+        let notification = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+        let wire = try WireNotification(notification.body)
+        #expect((wire.kid == simulator.world.signingKeys.ids.last) == (signature == .forged))
+        let keys = try await backend.keys()
+        await #expect(throws: JWTError.self) { try await keys.verify(wire.jws, as: NotificationToken.self) }
     }
 
     @Test func aSecondDeliveryHasTheSameBytesAndASecondEventAnotherName() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let first = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
-            #expect(try Redeliver(id: first.id).happen(in: simulator).notifications == [first])
-            let emission = Emission { $0.eventTime = first.eventTime }
-            let second = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
-            #expect(second.id != first.id)
-            #expect(second.eventTime == first.eventTime)
-            #expect(simulator.world.notifications.all == [first, second])
-            #expect(throws: SimulatorError.unknownNotification("x")) { try Redeliver(id: "x").happen(in: simulator) }
-        }
+        let user = try simulator.createUser()
+        let first = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
+        #expect(try Redeliver(id: first.id).happen(in: simulator).notifications == [first])
+        let emission = Emission { $0.eventTime = first.eventTime }
+        let second = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+        #expect(second.id != first.id)
+        #expect(second.eventTime == first.eventTime)
+        #expect(simulator.world.notifications.all == [first, second])
+        #expect(throws: SimulatorError.unknownNotification("x")) { try Redeliver(id: "x").happen(in: simulator) }
     }
 
     @Test func manyAreSignedInTheOrderOfThePeopleTheyAreAbout() async throws {
-        try await withBackend { backend, simulator in
-            let users = try simulator.createUsers(200).map(\.userID)
-            let notifications = try await simulator.notify(RevokeConsent(), of: .these(users))
-            #expect(notifications.map(\.userID) == users)
-            #expect(Set(notifications.map(\.id)).count == 200)
-        }
+        let users = try simulator.createUsers(200).map(\.userID)
+        let notifications = try await simulator.notify(RevokeConsent(), of: .these(users))
+        #expect(notifications.map(\.userID) == users)
+        #expect(Set(notifications.map(\.id)).count == 200)
     }
 }

@@ -8,143 +8,124 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct RefreshTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     @Test func aLivingTokenGetsA200WithAnIDTokenAndWithoutARefreshToken() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let answer = try await backend.refresh(user.refreshToken)
-            #expect(answer.status == 200)
-            #expect(answer.header("Content-Type") == "application/json;charset=ISO-8859-1")
-            #expect(answer.header("Cache-Control") == "no-store")
+        let user = try simulator.createUser()
+        let answer = try await backend.refresh(user.refreshToken)
+        #expect(answer.status == 200)
+        #expect(answer.header("Content-Type") == "application/json;charset=ISO-8859-1")
+        #expect(answer.header("Cache-Control") == "no-store")
 
-            let wire = try JSONSerialization.jsonObject(with: answer.body) as? [String: Any] ?? [:]
-            #expect(Set(wire.keys) == ["access_token", "token_type", "expires_in", "id_token"])
-            #expect(wire["token_type"] as? String == "Bearer")
-            #expect(wire["expires_in"] as? Int == 3600)
+        let wire = try JSONSerialization.jsonObject(with: answer.body) as? [String: Any] ?? [:]
+        #expect(Set(wire.keys) == ["access_token", "token_type", "expires_in", "id_token"])
+        #expect(wire["token_type"] as? String == "Bearer")
+        #expect(wire["expires_in"] as? Int == 3600)
 
-            let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
-            #expect(claims.iss == "https://appleid.apple.com")
-            #expect(claims.aud == "com.example.app")
-            #expect(claims.sub == user.userID)
-            #expect(claims.exp == claims.iat + 86_400)
-            #expect(claims.email == user.email)
-            #expect(claims.isPrivateEmail == true)
-        }
+        let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
+        #expect(claims.iss == "https://appleid.apple.com")
+        #expect(claims.aud == "com.example.app")
+        #expect(claims.sub == user.userID)
+        #expect(claims.exp == claims.iat + 86_400)
+        #expect(claims.email == user.email)
+        #expect(claims.isPrivateEmail == true)
     }
 
     @Test func anIDTokenMayBeLeftOut() async throws {
-        try await withBackend {
-            $0.refreshCarriesIDToken = false
-        } _: { backend, simulator in
-            let answer = try await backend.refresh(simulator.createUser().refreshToken)
-            #expect(answer.status == 200)
-            #expect(answer["id_token"] == nil)
-            #expect(answer["access_token"] != nil)
-        }
+        let (backend, simulator) = try await startBackend { $0.refreshCarriesIDToken = false }
+        let answer = try await backend.refresh(simulator.createUser().refreshToken)
+        #expect(answer.status == 200)
+        #expect(answer["id_token"] == nil)
+        #expect(answer["access_token"] != nil)
     }
 
     @Test func anAnswerIsGivenAgainForAMinuteUnlessItsKeyWasWithdrawn() async throws {
-        try await withBackend { backend, simulator in
-            let user = try simulator.createUser()
-            let first = try await backend.refresh(user.refreshToken)
-            #expect(try await backend.refresh(user.refreshToken).text == first.text)
-            simulator.withWorld { $0.clockOffset = .seconds(61) }
-            let second = try await backend.refresh(user.refreshToken)
-            #expect(second.text != first.text)
-            _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
-            let third = try await backend.refresh(user.refreshToken)
-            _ = try await backend.keys().verify(third["id_token"] ?? "", as: IDToken.self)
-        }
+        let user = try simulator.createUser()
+        let first = try await backend.refresh(user.refreshToken)
+        #expect(try await backend.refresh(user.refreshToken).text == first.text)
+        simulator.withWorld { $0.clockOffset = .seconds(61) }
+        let second = try await backend.refresh(user.refreshToken)
+        #expect(second.text != first.text)
+        _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
+        let third = try await backend.refresh(user.refreshToken)
+        _ = try await backend.keys().verify(third["id_token"] ?? "", as: IDToken.self)
     }
 
     @Test func answersCanBeSignedAhead() async throws {
-        try await withBackend { backend, simulator in
-            let users = try simulator.createUsers(3)
-            _ = try simulator.createUser(SignInOptions(credential: .code))
-            _ = try await simulator.notify(RevokeConsent(), of: .these([users[0].userID]))
-            #expect(try await PrepareAnswers().happen(in: simulator).prepared == 2)
-            #expect(try await PrepareAnswers().happen(in: simulator).prepared == 0)
-            let answer = try await backend.refresh(users[1].refreshToken)
-            let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
-            #expect(claims.sub == users[1].userID)
-        }
+        let users = try simulator.createUsers(3)
+        _ = try simulator.createUser(SignInOptions(credential: .code))
+        _ = try await simulator.notify(RevokeConsent(), of: .these([users[0].userID]))
+        #expect(try await PrepareAnswers().happen(in: simulator).prepared == 2)
+        #expect(try await PrepareAnswers().happen(in: simulator).prepared == 0)
+        let answer = try await backend.refresh(users[1].refreshToken)
+        let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
+        #expect(claims.sub == users[1].userID)
     }
 
     @Test func aTokenThatIsUnknownDeadOrOfAnotherClientIsDead() async throws {
-        try await withBackend { backend, simulator in
-            let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
-            let unknown = try await backend.refresh("r0123")
-            #expect(unknown.status == 400)
-            #expect(unknown.text == body)
+        let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+        let unknown = try await backend.refresh("r0123")
+        #expect(unknown.status == 400)
+        #expect(unknown.text == body)
 
-            let revoked = try simulator.createUser()
-            _ = try await simulator.notify(RevokeConsent(), of: .these([revoked.userID]))
-            #expect(try await backend.refresh(revoked.refreshToken).text == body)
+        let revoked = try simulator.createUser()
+        _ = try await simulator.notify(RevokeConsent(), of: .these([revoked.userID]))
+        #expect(try await backend.refresh(revoked.refreshToken).text == body)
 
-            let other = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
-            #expect(try await backend.refresh(other.refreshToken).text == body)
-            #expect(try await backend.refresh(other.refreshToken, clientID: "com.example.web").status == 200)
-        }
+        let other = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
+        #expect(try await backend.refresh(other.refreshToken).text == body)
+        #expect(try await backend.refresh(other.refreshToken, clientID: "com.example.web").status == 200)
     }
 
     @Test func aCodeOrAnAccessTokenIsNoRefreshTokenAndIsNotSpent() async throws {
-        try await withBackend { backend, simulator in
-            let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
-            let user = try simulator.createUser(SignInOptions(credential: .code))
-            let early = try await backend.refresh(user.code)
-            #expect(early.status == 400)
-            #expect(early.text == body)
-            let answer = try await backend.redeem(user.code)
-            #expect(answer.status == 200)
-            #expect(try await backend.refresh(user.code).text == body)
-            #expect(try await backend.refresh(answer["access_token"]).text == body)
-            #expect(try simulator.world.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
-            #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
-        }
+        let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+        let user = try simulator.createUser(SignInOptions(credential: .code))
+        let early = try await backend.refresh(user.code)
+        #expect(early.status == 400)
+        #expect(early.text == body)
+        let answer = try await backend.redeem(user.code)
+        #expect(answer.status == 200)
+        #expect(try await backend.refresh(user.code).text == body)
+        #expect(try await backend.refresh(answer["access_token"]).text == body)
+        #expect(try simulator.world.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
+        #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
     }
 
     @Test func theGrantIsJudgedBeforeTheClient() async throws {
-        try await withBackend { backend, simulator in
-            let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
-            #expect(dead["error"] == "invalid_grant")
-            #expect(simulator.world.counters.clientSecretFlaws.isEmpty)
+        let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
+        #expect(dead["error"] == "invalid_grant")
+        #expect(simulator.world.counters.clientSecretFlaws.isEmpty)
 
-            let good = try await backend.refresh(simulator.createUser().refreshToken, secret: "clientSecret")
-            #expect(good.status == 400)
-            #expect(good.text == #"{"error":"invalid_client"}"#)
-        }
+        let good = try await backend.refresh(simulator.createUser().refreshToken, secret: "clientSecret")
+        #expect(good.status == 400)
+        #expect(good.text == #"{"error":"invalid_client"}"#)
     }
 
     @Test func aRequestThatIsBrokenIsInvalid() async throws {
-        try await withBackend { backend, simulator in
-            let good = [("grant_type", "refresh_token"), ("client_id", "c"), ("client_secret", "s"), ("refresh_token", "t")]
-            for missing in good.indices {
-                var fields = good
-                fields.remove(at: missing)
-                let answer = try await backend.post("/auth/token", fields)
-                #expect(answer.text == #"{"error":"invalid_request"}"#)
-            }
-            #expect(try await backend.post("/auth/token", good + [good[1]])["error"] == "invalid_request")
-            #expect(try await backend.post("/auth/token", form: "grant_type=%zz")["error"] == "invalid_request")
+        let good = [("grant_type", "refresh_token"), ("client_id", "c"), ("client_secret", "s"), ("refresh_token", "t")]
+        for missing in good.indices {
+            var fields = good
+            fields.remove(at: missing)
+            let answer = try await backend.post("/auth/token", fields)
+            #expect(answer.text == #"{"error":"invalid_request"}"#)
         }
+        #expect(try await backend.post("/auth/token", good + [good[1]])["error"] == "invalid_request")
+        #expect(try await backend.post("/auth/token", form: "grant_type=%zz")["error"] == "invalid_request")
     }
 
     @Test func onlyTwoGrantsAreKnown() async throws {
-        try await withBackend { backend, simulator in
-            let answer = try await backend.post(
-                "/auth/token",
-                [("grant_type", "password"), ("client_id", "c"), ("client_secret", "s")]
-            )
-            #expect(answer.status == 400)
-            #expect(answer.text == #"{"error":"unsupported_grant_type"}"#)
-        }
+        let answer = try await backend.post("/auth/token", [("grant_type", "password"), ("client_id", "c"), ("client_secret", "s")])
+        #expect(answer.status == 400)
+        #expect(answer.text == #"{"error":"unsupported_grant_type"}"#)
     }
 
     @Test func aBodyThatIsNoFormIsAnInvalidClient() async throws {
-        try await withBackend { backend, simulator in
-            let answer = try await backend.post("/auth/token", json: #"{"grant_type":"refresh_token"}"#)
-            #expect(answer.text == #"{"error":"invalid_client"}"#)
-            #expect(simulator.world.counters.clientSecretFlaws == [.notAForm: 1])
-        }
+        let answer = try await backend.post("/auth/token", json: #"{"grant_type":"refresh_token"}"#)
+        #expect(answer.text == #"{"error":"invalid_client"}"#)
+        #expect(simulator.world.counters.clientSecretFlaws == [.notAForm: 1])
     }
 }
 

@@ -9,16 +9,16 @@ import Testing
 @testable import AppleSimulatorKit
 
 struct SimulatorTests {
+    private let backend: Backend
+    private let simulator: AppleSimulator
+
+    init() async throws { (backend, simulator) = try await startBackend() }
+
     @Test func aTakenPortIsAnError() async throws {
-        try await withBackend { backend, simulator in
-            let port = try #require(Int(backend.baseURL.split(separator: ":").last ?? ""))
-            await #expect(throws: (any Error).self) {
-                try await withBackend {
-                    $0.port = port
-                } _: { _, _ in
-                    Issue.record("Two simulators on one port")
-                }
-            }
+        let port = try #require(Int(backend.baseURL.split(separator: ":").last ?? ""))
+        await #expect(throws: (any Error).self) {
+            _ = try await startBackend { $0.port = port }
+            Issue.record("Two simulators on one port")
         }
     }
 
@@ -43,13 +43,11 @@ struct SimulatorTests {
     }
 
     @Test func twoSimulatorsAreTwoWorlds() async throws {
-        try await withBackend { first, simulator in
-            let user = try simulator.createUser()
-            try await withBackend { second, _ in
-                let there = try await second.refresh(user.refreshToken)
-                let here = try await first.refresh(user.refreshToken)
-                #expect(there.status == 400 && here.status == 200)
-            }
-        }
+        let (first, simulator) = try await startBackend()
+        let user = try simulator.createUser()
+        let (second, _) = try await startBackend()
+        let there = try await second.refresh(user.refreshToken)
+        let here = try await first.refresh(user.refreshToken)
+        #expect(there.status == 400 && here.status == 200)
     }
 }

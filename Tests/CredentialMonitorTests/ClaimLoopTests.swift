@@ -14,59 +14,54 @@ import ServiceLifecycle
 import Testing
 
 struct ClaimLoopTests {
-    @Test func stopsOnlyWhenWhatIsInFlightIsWritten() async throws {
-        try await Monitor.with { monitor in
-            let group = try await lane(of: monitor, withDue: 40)
-            async let running: Void = group.run()
-            try await monitor.endpoint.call(40)
-            await group.triggerGracefulShutdown()
-            monitor.endpoint.releaseAnswers()
-            try await running
+    private let monitor: Monitor
 
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == 40)
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 0)
-        }
+    init() throws { monitor = try Monitor() }
+
+    @Test func stopsOnlyWhenWhatIsInFlightIsWritten() async throws {
+        let group = try await lane(withDue: 40)
+        async let running: Void = group.run()
+        try await monitor.endpoint.call(40)
+        await group.triggerGracefulShutdown()
+        monitor.endpoint.releaseAnswers()
+        try await running
+
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == 40)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 0)
     }
 
     /// Other replicas may use another configuration by now.
     @Test func claimsNothingWhileOthersAreNotHeardOf() async throws {
-        try await Monitor.with { monitor in
-            try await monitor.grant("user")
-            let (questions, question) = AsyncStream.makeStream(of: Void.self)
-            let isHeard = NIOLockedValueBox(false)
-            let wakeups = Wakeups(every: .seconds(3600))
-            let loop = monitor.loop(monitor.grantHandler, wakeups: wakeups) {
-                question.yield()
-                return isHeard.withLockedValue { $0 }
-            }
-            let group = ServiceGroup(
-                configuration: ServiceGroupConfiguration(services: [.init(service: loop)], logger: .init(label: "test"))
-            )
-            async let running: Void = group.run()
-            var asked = questions.makeAsyncIterator()
-            await asked.next()
-            wakeups.hint()
-            await asked.next()
-            #expect(try await monitor.count("SELECT attempts FROM grant_queue") == 0)
-            isHeard.withLockedValue { $0 = true }
-            wakeups.hint()
-            await asked.next()
-            await group.triggerGracefulShutdown()
-            try await running
-            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log") == 1)
+        try await monitor.grant("user")
+        let (questions, question) = AsyncStream.makeStream(of: Void.self)
+        let isHeard = NIOLockedValueBox(false)
+        let wakeups = Wakeups(every: .seconds(3600))
+        let loop = monitor.loop(monitor.grantHandler, wakeups: wakeups) {
+            question.yield()
+            return isHeard.withLockedValue { $0 }
         }
+        let group = ServiceGroup(of: loop)
+        async let running: Void = group.run()
+        var asked = questions.makeAsyncIterator()
+        await asked.next()
+        wakeups.hint()
+        await asked.next()
+        #expect(try await monitor.count("SELECT attempts FROM grant_queue") == 0)
+        isHeard.withLockedValue { $0 = true }
+        wakeups.hint()
+        await asked.next()
+        await group.triggerGracefulShutdown()
+        try await running
+        #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log") == 1)
     }
 
     /// A lane of refreshes with this many due credentials. Apple answers none of them yet.
-    private func lane(of monitor: Monitor, withDue count: Int, isImpatient: Bool = false) async throws -> ServiceGroup {
-        for user in 0..<count { try await monitor.grant("user\(user)") }
-        try await monitor.settle(monitor.grantHandler)
+    private func lane(withDue count: Int, isImpatient: Bool = false) async throws -> ServiceGroup {
+        try await monitor.signIn(users: 1...count)
         monitor.clock.advance(by: .seconds(2 * 86_400))
         monitor.endpoint.holdAnswers()
         let loop: any Service = isImpatient ? monitor.loop(Impatient(base: monitor.refreshHandler)) : monitor.loop(monitor.refreshHandler)
-        return ServiceGroup(
-            configuration: ServiceGroupConfiguration(services: [.init(service: loop)], logger: .init(label: "test"))
-        )
+        return ServiceGroup(of: loop)
     }
 
     /// Checks that may not wait in reserve.
@@ -87,46 +82,47 @@ struct ClaimLoopTests {
         isImpatient: Bool = false,
         _ body: (Monitor) async throws -> Void
     ) async throws -> (asked: Int, verified: Int, claimed: Int) {
-        var counts = (0, 0, 0)
-        try await Monitor.with { monitor in
-            let group = try await lane(of: monitor, withDue: due, isImpatient: isImpatient)
-            async let running: Void = group.run()
-            try await monitor.endpoint.call(64)
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == min(due, 128))
-            #expect(monitor.endpoint.calls.count == 64)
-            try await body(monitor)
-            monitor.endpoint.releaseAnswers()
-            await group.triggerGracefulShutdown()
-            try await running
-            counts = (
-                monitor.endpoint.calls.count,
-                try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"),
-                try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL")
-            )
+        let group = try await lane(withDue: due, isImpatient: isImpatient)
+        async let running: Void = group.run()
+        try await monitor.endpoint.call(64)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == min(due, 128))
+        #expect(monitor.endpoint.calls.count == 64)
+        try await body(monitor)
+        monitor.endpoint.releaseAnswers()
+        await group.triggerGracefulShutdown()
+        try await running
+        return (
+            monitor.endpoint.calls.count,
+            try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"),
+            try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL")
+        )
+    }
+
+    /// A pause, or too long a wait, leaves what is in reserve to its lease.
+    @Test(arguments: [
+        ("nothing", false), ("a pause of Apple's", true), ("an open breaker", true), ("an operator's pause", true),
+        ("the end of an operator's pause", false), ("a wait that is too long", true),
+    ])
+    func handsTakeUpWhatIsInReserveUnlessSomebodyPauses(comesBetween what: String, leavesIt: Bool) async throws {
+        let counts = try await withReserve(isImpatient: what == "a wait that is too long") { monitor in
+            switch what {
+            case "a pause of Apple's": monitor.budget.pause(for: .hours(1), at: monitor.clock.now)
+            case "an open breaker": try await openBreaker()
+            case "an operator's pause": _ = try await monitor.ask(.pause(app: Monitor.app))
+            case "the end of an operator's pause":
+                _ = try await monitor.ask(.pause(app: Monitor.app))
+                #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
+            default: break
+            }
         }
-        return counts
-    }
-
-    @Test func handsTakeUpWhatIsInReserve() async throws {
-        let counts = try await withReserve { _ in }
-        #expect(counts == (asked: 100, verified: 100, claimed: 0))
-    }
-
-    @Test func leavesTheReserveToItsLeaseWhereApplePauses() async throws {
-        let counts = try await withReserve { $0.budget.pause(for: .hours(1), at: $0.clock.now) }
-        #expect(counts == (asked: 64, verified: 64, claimed: 36))
-    }
-
-    @Test func leavesTheReserveToItsLeaseWhereTheBreakerOpens() async throws {
-        let counts = try await withReserve { try await openBreaker(in: $0) }
-        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+        #expect(counts == (leavesIt ? (asked: 64, verified: 64, claimed: 36) : (asked: 100, verified: 100, claimed: 0)))
     }
 
     /// One of the two credentials that were not claimed before.
     @Test(.timeLimit(.minutes(5))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
         let counts = try await withReserve(due: 130) { monitor in
             #expect(monitor.refreshHandler.reserve?.most == 512)
-            try await openBreaker(in: monitor)
+            try await openBreaker()
             #expect(monitor.refreshHandler.reserve?.most == 0, "a probe that waited would be taken for what was claimed before")
             monitor.endpoint.releaseAnswers()
             try await monitor.endpoint.call(65)
@@ -134,33 +130,15 @@ struct ClaimLoopTests {
         #expect(counts == (asked: 65, verified: 65, claimed: 64))
     }
 
-    @Test func leavesTheReserveToItsLeaseWhereAnOperatorPauses() async throws {
-        let counts = try await withReserve { _ = try await $0.ask(.pause(app: Monitor.app)) }
-        #expect(counts == (asked: 64, verified: 64, claimed: 36))
-    }
-
-    @Test func takesUpTheReserveOnceAnOperatorHasEndedThePause() async throws {
-        let counts = try await withReserve { monitor in
-            _ = try await monitor.ask(.pause(app: Monitor.app))
-            #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
-        }
-        #expect(counts == (asked: 100, verified: 100, claimed: 0))
-    }
-
     /// Apple blames a client, but not the client of the due credentials, and the claimers of these have not heard of it.
-    private func openBreaker(in monitor: Monitor) async throws {
+    private func openBreaker() async throws {
         let state = try JSONEncoder().encode(RejectionBreaker.distrustful(since: monitor.clock.now))
         try await monitor.execute(
             "INSERT OR REPLACE INTO breaker (app, state) SELECT id, ? FROM app WHERE name = ?",
             [String(decoding: state, as: UTF8.self), Monitor.app]
         )
         try await monitor.writer.breakers.load(from: monitor.store)
-        #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
-    }
-
-    @Test func leavesToItsLeaseWhatHasWaitedForTooLong() async throws {
-        let counts = try await withReserve(isImpatient: true) { _ in }
-        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+        #expect(try await monitor.storedBreaker?.isOpen == true)
     }
 
     @Test func throughputIsWhatWasDoneLately() {
@@ -180,28 +158,26 @@ struct ClaimLoopTests {
     }
 
     @Test func aHintWakesTheLoop() async throws {
-        try await Monitor.with { monitor in
-            let wakeups = Wakeups(every: .seconds(3600))
-            let group = ServiceGroup(
-                configuration: ServiceGroupConfiguration(
-                    services: [.init(service: monitor.loop(monitor.refreshHandler, wakeups: wakeups))],
-                    logger: .init(label: "test")
-                )
-            )
-            async let running: Void = group.run()
-            try await monitor.signIn("ann")
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            wakeups.hint()
-            try await monitor.endpoint.call(1)
-            await group.triggerGracefulShutdown()
-            try await running
-            #expect(try await monitor.count("SELECT verified_at IS NOT NULL FROM credential") == 1)
-        }
+        let wakeups = Wakeups(every: .seconds(3600))
+        let group = ServiceGroup(of: monitor.loop(monitor.refreshHandler, wakeups: wakeups))
+        async let running: Void = group.run()
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .seconds(2 * 86_400))
+        wakeups.hint()
+        try await monitor.endpoint.call(1)
+        await group.triggerGracefulShutdown()
+        try await running
+        #expect(try await monitor.count("SELECT verified_at IS NOT NULL FROM credential") == 1)
     }
 
     @Test func aLoopThatNeverTurnedIsStalled() async throws {
-        try await Monitor.with { monitor in
-            #expect(monitor.progress.stalled == ["grants", "notifications", "refreshes of example"])
-        }
+        #expect(monitor.progress.stalled == ["grants", "notifications", "refreshes of example"])
+    }
+}
+
+extension ServiceGroup {
+    /// Runs one service until a test stops it.
+    init(of service: any Service) {
+        self.init(configuration: ServiceGroupConfiguration(services: [.init(service: service)], logger: .init(label: "test")))
     }
 }

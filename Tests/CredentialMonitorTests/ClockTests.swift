@@ -12,106 +12,94 @@ import Testing
 
 /// The wall clock steps. A step back stalls nothing, and a step forward causes one more question at most.
 struct ClockTests {
+    private let monitor: Monitor
+
+    init() throws { monitor = try Monitor() }
+
     static let steps: [Duration] = [.seconds(-86_400), .seconds(-3600), .seconds(3600), .seconds(86_400)]
 
     @Test(arguments: steps)
     func queuesGoOnAtOnce(_ step: Duration) async throws {
-        try await Monitor.with { monitor in
-            try await monitor.signIn("ann")
-            // A process claims it and dies.
-            try await monitor.notify("consent-revoked ann \(monitor.clock.now.advanced(by: .milliseconds(1)).milliseconds)")
-            #expect(try await monitor.notificationHandler.claim(upTo: 2).count == 1)
-            monitor.clock.set(to: monitor.clock.now.advanced(by: step))
+        try await monitor.signIn("ann")
+        // A process claims it and dies.
+        try await monitor.notify("consent-revoked ann \(monitor.clock.now.advanced(by: .milliseconds(1)).milliseconds)")
+        #expect(try await monitor.notificationHandler.claim(upTo: 2).count == 1)
+        monitor.clock.set(to: monitor.clock.now.advanced(by: step))
 
-            let now = monitor.clock.now
-            try await monitor.grant("bob", at: now)
-            try await monitor.notify("consent-revoked bob \(now.advanced(by: .milliseconds(1)).milliseconds)")
-            try await monitor.settle(monitor.grantHandler)
-            try await monitor.settle(monitor.notificationHandler)
-            #expect(try await monitor.state(of: "bob") == "revoked consent_revoked")
+        let now = monitor.clock.now
+        try await monitor.grant("bob", at: now)
+        try await monitor.notify("consent-revoked bob \(now.advanced(by: .milliseconds(1)).milliseconds)")
+        try await monitor.settle(monitor.grantHandler)
+        try await monitor.settle(monitor.notificationHandler)
+        #expect(try await monitor.state(of: "bob") == "revoked consent_revoked")
 
-            // The lease ends within its own length, whatever the clock did.
-            monitor.clock.advance(by: .seconds(60))
-            try await monitor.settle(monitor.notificationHandler)
-            #expect(try await monitor.state(of: "ann") == "revoked consent_revoked")
-        }
+        // The lease ends within its own length, whatever the clock did.
+        try await monitor.settle(monitor.notificationHandler, after: .seconds(60))
+        #expect(try await monitor.state(of: "ann") == "revoked consent_revoked")
     }
 
     @Test(arguments: steps)
     func nobodyIsAskedMoreThanOnceMore(_ step: Duration) async throws {
-        try await Monitor.with { monitor in
-            for user in 1...20 { try await monitor.signIn("user\(user)") }
-            monitor.clock.advance(by: .seconds(86_400 * 2))
-            try await monitor.settle(monitor.refreshHandler)
-            #expect(monitor.refreshes("valid") == 20)
+        for user in 1...20 { try await monitor.signIn("user\(user)") }
+        try await monitor.settle(monitor.refreshHandler, after: .seconds(86_400 * 2))
+        #expect(monitor.refreshes("valid") == 20)
 
-            monitor.clock.set(to: monitor.clock.now.advanced(by: step))
-            try await monitor.settle(monitor.refreshHandler)
-            // A step of a day forward is a day on the wall clock. A smaller step is less than a day.
-            #expect(monitor.refreshes("valid") <= (step >= .seconds(86_400) ? 40 : 20))
+        monitor.clock.set(to: monitor.clock.now.advanced(by: step))
+        try await monitor.settle(monitor.refreshHandler)
+        // A step of a day forward is a day on the wall clock. A smaller step is less than a day.
+        #expect(monitor.refreshes("valid") <= (step >= .seconds(86_400) ? 40 : 20))
 
-            // Two days of true time later siwatch has asked about all again, and no clock made it ask more than once a day.
-            let before = monitor.refreshes("valid")
-            for _ in 1...8 {
-                monitor.clock.advance(by: .seconds(21_600))
-                try await monitor.settle(monitor.refreshHandler)
-            }
-            #expect((20...40).contains(monitor.refreshes("valid") - before))
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
-        }
+        // Two days of true time later siwatch has asked about all again, and no clock made it ask more than once a day.
+        let before = monitor.refreshes("valid")
+        for _ in 1...8 { try await monitor.settle(monitor.refreshHandler, after: .seconds(21_600)) }
+        #expect((20...40).contains(monitor.refreshes("valid") - before))
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
     }
 
     /// A step back during a claim: its lease ends at the same time.
     @Test(arguments: steps)
     func aClaimComesBack(_ step: Duration) async throws {
-        try await Monitor.with { monitor in
-            try await monitor.signIn("ann")
-            monitor.clock.advance(by: .seconds(86_400 * 2))
-            // A process claims it and dies.
-            _ = try await monitor.refreshHandler.claim(upTo: 1)
-            monitor.clock.set(to: monitor.clock.now.advanced(by: step))
-            for _ in 1...26 {
-                monitor.clock.advance(by: .seconds(3600))
-                try await monitor.settle(monitor.refreshHandler)
-            }
-            #expect(monitor.refreshes("valid") >= 1)
-        }
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .seconds(86_400 * 2))
+        // A process claims it and dies.
+        _ = try await monitor.refreshHandler.claim(upTo: 1)
+        monitor.clock.set(to: monitor.clock.now.advanced(by: step))
+        for _ in 1...26 { try await monitor.settle(monitor.refreshHandler, after: .seconds(3600)) }
+        #expect(monitor.refreshes("valid") >= 1)
     }
 
     @Test func applesClockIsComparedWithOurs() async throws {
-        try await Monitor.with { monitor in
-            let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
-            let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
-            func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
-            /// Two answers, because siwatch does not believe a single odd one.
-            func observe(_ skew: Duration, after duration: Duration) {
-                for _ in 1...2 {
-                    monitor.clock.advance(by: .seconds(1))
-                    apple.observe(monitor.clock.now.advanced(by: skew), after: duration)
-                }
+        let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
+        let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
+        func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
+        /// Two answers, because siwatch does not believe a single odd one.
+        func observe(_ skew: Duration, after duration: Duration) {
+            for _ in 1...2 {
+                monitor.clock.advance(by: .seconds(1))
+                apple.observe(monitor.clock.now.advanced(by: skew), after: duration)
             }
-            observe(.zero, after: .zero)
-            #expect(skew() == 0.5)
-            monitor.clock.advance(by: .seconds(1))
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
-            #expect(skew() == 0.5)
-            observe(.seconds(90), after: .zero)
-            #expect(skew() == 90.5)
-            observe(.seconds(-90), after: .zero)
-            #expect(skew() == -89.5)
-            // After a freeze of an hour, an old answer may be right.
-            observe(.seconds(-3_000), after: .seconds(3_600))
-            #expect(skew() == 0)
-            observe(.seconds(-60), after: .seconds(30))
-            #expect(skew() == -29.5)
-            observe(.seconds(60), after: .seconds(30))
-            #expect(skew() == 60.5)
-            // The same answer means something else after the host's clock has moved on.
-            apple.observe(monitor.clock.now, after: .zero)
-            monitor.clock.advance(by: .seconds(1))
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-1)), after: .zero)
-            #expect(skew() == -0.5)
         }
+        observe(.zero, after: .zero)
+        #expect(skew() == 0.5)
+        monitor.clock.advance(by: .seconds(1))
+        apple.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
+        #expect(skew() == 0.5)
+        observe(.seconds(90), after: .zero)
+        #expect(skew() == 90.5)
+        observe(.seconds(-90), after: .zero)
+        #expect(skew() == -89.5)
+        // After a freeze of an hour, an old answer may be right.
+        observe(.seconds(-3_000), after: .seconds(3_600))
+        #expect(skew() == 0)
+        observe(.seconds(-60), after: .seconds(30))
+        #expect(skew() == -29.5)
+        observe(.seconds(60), after: .seconds(30))
+        #expect(skew() == 60.5)
+        // The same answer means something else after the host's clock has moved on.
+        apple.observe(monitor.clock.now, after: .zero)
+        monitor.clock.advance(by: .seconds(1))
+        apple.observe(monitor.clock.now.advanced(by: .seconds(-1)), after: .zero)
+        #expect(skew() == -0.5)
     }
 
     /// siwatch logs an episode once at its beginning and once at its end. A start is no episode.
@@ -145,7 +133,7 @@ struct ClockTests {
         let clock = TestClock()
         let clockGuard = NIOLockedValueBox<ClockGuard?>(nil)
         let telemetry = Telemetry(
-            logger: Logger(label: "test") { _ in AskingLog { _ = clockGuard.withLockedValue(\.self)?.trusted } },
+            logger: Logger(label: "test") { _ in LogRecorder { _ = clockGuard.withLockedValue(\.self)?.trusted } },
             factory: TestMetrics(),
             pseudonym: { $0 }
         )
@@ -161,68 +149,45 @@ struct ClockTests {
 
     /// A process that started with a fast clock gives nothing up before Apple's clock has agreed with it.
     @Test func aWeekOfWaitingIsATrustedOne() async throws {
-        try await Monitor.with { monitor in
-            let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
-            let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
-            let handler = monitor.grantHandler(clockGuard: clockGuard)
-            func waiting() async throws -> Int { try await monitor.count("SELECT COUNT(*) FROM grant_queue") }
-            apple.observe(monitor.clock.now, after: .zero)
-            try await monitor.grant("ann", client: "com.example.forgotten")
-            try await monitor.grant("bob", at: monitor.clock.now.advanced(by: .seconds(30 * 86_400)))
-            try await monitor.settle(handler)
+        let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
+        let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
+        let handler = monitor.grantHandler(clockGuard: clockGuard)
+        func waiting() async throws -> Int { try await monitor.count("SELECT COUNT(*) FROM grant_queue") }
+        apple.observe(monitor.clock.now, after: .zero)
+        try await monitor.grant("ann", client: "com.example.forgotten")
+        try await monitor.grant("bob", at: monitor.clock.now.advanced(by: .seconds(30 * 86_400)))
+        try await monitor.settle(handler)
 
-            let right = monitor.clock.now
-            monitor.clock.set(to: right.advanced(by: .seconds(8 * 86_400)))
-            try await monitor.settle(handler)
-            #expect(try await waiting() == 2)
-            monitor.clock.set(to: right)
-            try await monitor.settle(handler)
-            #expect(try await waiting() == 2)
+        let right = monitor.clock.now
+        monitor.clock.set(to: right.advanced(by: .seconds(8 * 86_400)))
+        try await monitor.settle(handler)
+        #expect(try await waiting() == 2)
+        monitor.clock.set(to: right)
+        try await monitor.settle(handler)
+        #expect(try await waiting() == 2)
 
-            monitor.clock.advance(by: .seconds(8 * 86_400))
-            apple.observe(monitor.clock.now, after: .zero)
-            try await monitor.settle(handler)
-            #expect(try await waiting() == 0)
-            #expect(
-                try await monitor.count(
-                    """
-                    SELECT COUNT(*) FROM grant_log
-                     WHERE (user_id, outcome, ifnull(reason, '')) IN (VALUES ('ann', 'rejected', 'unknown_client_expired'), ('bob', 'in_future', ''))
-                    """
-                ) == 2
-            )
-        }
+        monitor.clock.advance(by: .seconds(8 * 86_400))
+        apple.observe(monitor.clock.now, after: .zero)
+        try await monitor.settle(handler)
+        #expect(try await waiting() == 0)
+        #expect(
+            try await monitor.count(
+                """
+                SELECT COUNT(*) FROM grant_log
+                 WHERE (user_id, outcome, ifnull(reason, '')) IN (VALUES ('ann', 'rejected', 'unknown_client_expired'), ('bob', 'in_future', ''))
+                """
+            ) == 2
+        )
     }
 
     /// The clock is an hour behind at a sign-in, then right again. siwatch loses nothing, and takes the row at once.
     @Test func aGrantFromTheFutureIsTakenOnceTheClockIsRight() async throws {
-        try await Monitor.with { monitor in
-            let right = monitor.clock.now
-            monitor.clock.set(to: right.advanced(by: .seconds(-3600)))
-            try await monitor.signIn("ann", at: right)
-            #expect(try await monitor.state(of: "ann") == nil)
-            monitor.clock.set(to: right)
-            try await monitor.settle(monitor.grantHandler)
-            #expect(try await monitor.state(of: "ann") == "authorized granted")
-        }
+        let right = monitor.clock.now
+        monitor.clock.set(to: right.advanced(by: .seconds(-3600)))
+        try await monitor.signIn("ann", at: right)
+        #expect(try await monitor.state(of: "ann") == nil)
+        monitor.clock.set(to: right)
+        try await monitor.settle(monitor.grantHandler)
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
     }
-}
-
-/// A log that reads something at each entry.
-private struct AskingLog: LogHandler {
-    let ask: @Sendable () -> Void
-
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.debug
-
-    init(_ ask: @escaping @Sendable () -> Void) {
-        self.ask = ask
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) { ask() }
 }

@@ -46,22 +46,19 @@ import Testing
 
     /// A process freezes for seven minutes with a claimed sign-in. It never reports a user as revoked who has signed in again.
     @Test func aProcessThatStoodStillTakesSignInsFirst() async throws {
-        try await Monitor.with { monitor in
-            try await monitor.signIn("ann", token: "old")
-            monitor.clock.advance(by: .seconds(5))
-            let withdrawn = monitor.clock.now
-            monitor.clock.advance(by: .seconds(5))
-            try await monitor.grant("ann", token: "new")
-            try await monitor.notify("consent-revoked ann \(withdrawn.milliseconds)")
-            let claimed = try await monitor.grantHandler.claim(upTo: 1)
-            monitor.clock.advance(by: .minutes(7))
-            try await monitor.settle(monitor.notificationHandler)
-            #expect(try await monitor.state(of: "ann") == "authorized granted")
-            for work in claimed { try await monitor.writer.submit(monitor.grantHandler.resolve(work)) }
-            monitor.clock.advance(by: .seconds(2))
-            try await monitor.settle(monitor.notificationHandler)
-            #expect(try await monitor.state(of: "ann") == "authorized granted")
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state <> 'authorized'") == 0)
-        }
+        let monitor = try Monitor()
+        try await monitor.signIn("ann", token: "old")
+        monitor.clock.advance(by: .seconds(5))
+        let withdrawn = monitor.clock.now
+        monitor.clock.advance(by: .seconds(5))
+        try await monitor.grant("ann", token: "new")
+        try await monitor.notify("consent-revoked ann \(withdrawn.milliseconds)")
+        let claimed = try await monitor.grantHandler.claim(upTo: 1)
+        try await monitor.settle(monitor.notificationHandler, after: .minutes(7))
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
+        for work in claimed { try await monitor.writer.submit(monitor.grantHandler.resolve(work)) }
+        try await monitor.settle(monitor.notificationHandler, after: .seconds(2))
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state <> 'authorized'") == 0)
     }
 }

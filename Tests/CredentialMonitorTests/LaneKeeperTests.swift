@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialTesting
 import Logging
-import MetricsTestKit
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Testing
@@ -16,198 +15,169 @@ import Testing
 struct LaneKeeperTests {
     private static let lane = FleetLane.app(Monitor.app)
 
-    private struct Site {
-        let monitor: Monitor
-        let fleet: ScriptedFleet
-        let log = LogRecorder()
-        let keeper: LaneKeeper
-        let fleetClock: FleetClock
+    private let monitor: Monitor
+    private let fleet: ScriptedFleet
+    private let log = LogRecorder()
+    private let keeper: LaneKeeper
+    private let fleetClock: FleetClock
 
-        init(_ monitor: Monitor) {
-            self.monitor = monitor
-            let clock = monitor.clock
-            let log = self.log
-            fleet = ScriptedFleet(clock: clock, lease: monitor.lease)
-            fleetClock = FleetClock(local: clock.wallClock) { clock.uptime }
-            keeper = LaneKeeper(
-                fleet,
-                as: Replica(host: "h", processID: 1, version: "1"),
-                leases: [LaneKeeperTests.lane: monitor.lease],
-                clients: [LaneKeeperTests.lane: [Monitor.clients[0]]],
-                clock: fleetClock,
-                uptime: { clock.uptime },
-                breakers: monitor.writer.breakers,
-                reader: monitor.store,
-                telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { $0 })
-            )
-        }
+    init() throws {
+        monitor = try Monitor(isOfAFleet: true)
+        let (clock, log) = (monitor.clock, log)
+        fleet = ScriptedFleet(clock: clock, lease: monitor.lease)
+        fleetClock = FleetClock(local: clock.wallClock) { clock.uptime }
+        keeper = LaneKeeper(
+            fleet,
+            as: Replica(host: "h", processID: 1, version: "1"),
+            leases: [Self.lane: monitor.lease],
+            clients: [Self.lane: [Monitor.clients[0]]],
+            clock: fleetClock,
+            uptime: { clock.uptime },
+            breakers: monitor.writer.breakers,
+            reader: monitor.store,
+            telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { $0 })
+        )
+    }
 
-        func renew(after duration: Duration = .zero) async {
-            monitor.clock.advance(by: duration)
-            await keeper.renew()
-        }
+    private func renew(after duration: Duration = .zero) async {
+        monitor.clock.advance(by: duration)
+        await keeper.renew()
     }
 
     @Test func aLaneIsTakenKeptAndLost() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            await site.renew()
-            #expect(!monitor.lease.holds)
-            for _ in 1...5 {
-                await site.renew(after: .seconds(1))
-                #expect(monitor.lease.holds)
-            }
-            site.fleet.owns(nil)
-            await site.renew(after: .seconds(1))
-            #expect(!monitor.lease.holds, "another one may have it")
-            #expect(site.log.events == ["lane_taken", "lane_lost"])
+        await renew()
+        #expect(!monitor.lease.holds)
+        for _ in 1...5 {
+            await renew(after: .seconds(1))
+            #expect(monitor.lease.holds)
         }
+        fleet.epoch = nil
+        await renew(after: .seconds(1))
+        #expect(!monitor.lease.holds, "another one may have it")
+        #expect(log.events == ["lane_taken", "lane_lost"])
     }
 
     /// While another replica asked, Apple may have rejected all tokens. Earlier normal answers say nothing about that time.
     @Test func answersFromBeforeAnotherOwnerProveNothing() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let (site, breakers) = (Site(monitor), monitor.writer.breakers)
-            func isProven() -> Bool { breakers.prover(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) != nil }
-            await site.renew()
-            let identity = ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY")
-            breakers.recordAccepted(by: identity, isProof: true, at: monitor.clock.now)
-            await site.renew(after: .seconds(1))
-            #expect(isProven())
-            site.fleet.owns(2)
-            await site.renew(after: .seconds(1))
-            #expect(!isProven())
-        }
+        let breakers = monitor.writer.breakers
+        func isProven() -> Bool { breakers.prover(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) != nil }
+        await renew()
+        let identity = ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY")
+        breakers.recordAccepted(by: identity, isProof: true, at: monitor.clock.now)
+        await renew(after: .seconds(1))
+        #expect(isProven())
+        fleet.epoch = 2
+        await renew(after: .seconds(1))
+        #expect(!isProven())
     }
 
     /// Each would reject for good the work that the other serves.
     @Test func whoCameLaterWithAnotherConfigurationEnds() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            site.fleet.elder = Replica(host: "elder", processID: 2, version: "1")
-            await site.renew()
-            await site.renew(after: .seconds(1))
-            #expect(monitor.lease.holds, "one that agrees is no reason")
-            site.fleet.elder?.configuration = "another"
-            await #expect { try await site.keeper.run() } throws: { ($0 as? LaneKeeper.OtherConfiguration)?.elder.host == "elder" }
-            #expect(!monitor.lease.holds)
-            #expect(site.fleet.releases == [false])
-        }
+        fleet.elder = Replica(host: "elder", processID: 2, version: "1")
+        await renew()
+        await renew(after: .seconds(1))
+        #expect(monitor.lease.holds, "one that agrees is no reason")
+        fleet.elder?.configuration = "another"
+        await #expect { try await keeper.run() } throws: { ($0 as? LaneKeeper.OtherConfiguration)?.elder.host == "elder" }
+        #expect(!monitor.lease.holds)
+        #expect(fleet.releases == [false])
     }
 
     @Test func whoIsNotHeardOwnsNothingAfterTheLease() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            await site.renew()
-            await site.renew(after: .seconds(1))
-            #expect(monitor.lease.holds)
-            site.fleet.isAway = true
-            await site.renew(after: .seconds(2))
-            #expect(monitor.lease.holds)
-            await site.renew(after: .milliseconds(750))
-            #expect(!monitor.lease.holds)
-            #expect(site.log.events == ["lane_taken", "renewal_failed", "lane_lost"])
-        }
+        await renew()
+        await renew(after: .seconds(1))
+        #expect(monitor.lease.holds)
+        fleet.isAway = true
+        await renew(after: .seconds(2))
+        #expect(monitor.lease.holds)
+        await renew(after: .milliseconds(750))
+        #expect(!monitor.lease.holds)
+        #expect(log.events == ["lane_taken", "renewal_failed", "lane_lost"])
     }
 
     /// An answer that took longer than the lease grants nothing.
     @Test func aLateAnswerGivesNothing() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            await site.renew()
-            await site.renew(after: .seconds(1))
-            site.fleet.delay = .seconds(10)
-            await site.renew()
-            #expect(!monitor.lease.holds)
-        }
+        await renew()
+        await renew(after: .seconds(1))
+        fleet.delay = .seconds(10)
+        await renew()
+        #expect(!monitor.lease.holds)
     }
 
     @Test func aStopGivesTheLanesBackWhenNothingIsSentAnyMore() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            await site.renew()
-            monitor.clock.advance(by: .seconds(1))
-            let group = ServiceGroup(
-                configuration: ServiceGroupConfiguration(services: [.init(service: site.keeper)], logger: .init(label: "test"))
-            )
-            async let running: Void = group.run()
-            try await site.fleet.renewals(2)
-            #expect(monitor.lease.holds)
-            await group.triggerGracefulShutdown()
-            try await running
-            #expect(site.fleet.releases == [false])
-        }
+        await renew()
+        monitor.clock.advance(by: .seconds(1))
+        let group = ServiceGroup(of: keeper)
+        async let running: Void = group.run()
+        try await fleet.renewals(2)
+        #expect(monitor.lease.holds)
+        await group.triggerGracefulShutdown()
+        try await running
+        #expect(fleet.releases == [false])
     }
 
     /// The owner knows another replica's verdict before its first request.
     @Test func theBreakersAreThoseOfTheStore() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            try await monitor.signIn("ann")
-            monitor.clock.advance(by: .days(2))
-            let due = try await monitor.store.claimDueCredentials(
-                of: Monitor.app,
-                upTo: 1,
-                firstChecks: 1,
-                at: monitor.clock.now,
-                policy: monitor.policy,
-                preferring: []
-            )
-            let rules = SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now)
-            let blame = RefreshVerdict.failed(.misconfigured, at: monitor.clock.now)
-            _ = try await monitor.store.settle([.refresh(due[0], blame)], under: rules, at: monitor.clock.now)
-            #expect(!monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
-            await Site(monitor).renew()
-            #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
-        }
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .days(2))
+        let due = try await monitor.store.claimDueCredentials(
+            of: Monitor.app,
+            upTo: 1,
+            firstChecks: 1,
+            at: monitor.clock.now,
+            policy: monitor.policy,
+            preferring: []
+        )
+        let rules = SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now)
+        let blame = RefreshVerdict.failed(.misconfigured, at: monitor.clock.now)
+        _ = try await monitor.store.settle([.refresh(due[0], blame)], under: rules, at: monitor.clock.now)
+        #expect(!monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
+        await renew()
+        #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
     }
 
     // MARK: The clock
 
     @Test func theSharedClockIsCarriedOn() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let (site, clock) = (Site(monitor), monitor.clock)
-            let shared = site.fleetClock.wallClock
-            #expect(shared.now == clock.now)
-            site.fleet.ahead = .seconds(400)
-            try await site.fleetClock.look(at: site.fleet)
-            #expect(shared.now == clock.now.advanced(by: .seconds(400)))
-            #expect(site.fleetClock.skew == .seconds(-400))
-            #expect(site.fleetClock.isOff(by: .seconds(300)) && !site.fleetClock.isOff(by: .seconds(400)))
+        let clock = monitor.clock
+        let shared = fleetClock.wallClock
+        #expect(shared.now == clock.now)
+        fleet.ahead = .seconds(400)
+        try await fleetClock.look(at: fleet)
+        #expect(shared.now == clock.now.advanced(by: .seconds(400)))
+        #expect(fleetClock.skew == .seconds(-400))
+        #expect(fleetClock.isOff(by: .seconds(300)) && !fleetClock.isOff(by: .seconds(400)))
 
-            // A step of the host's clock does not change the fleet's clock.
-            let before = shared.now
-            clock.set(to: clock.now.advanced(by: .hours(-1)))
-            #expect(shared.now == before)
-            clock.advance(by: .seconds(1))
-            #expect(shared.now == before.advanced(by: .seconds(1)))
-            #expect(site.fleetClock.skew == .seconds(-4000))
-        }
+        // A step of the host's clock does not change the fleet's clock.
+        let before = shared.now
+        clock.set(to: clock.now.advanced(by: .hours(-1)))
+        #expect(shared.now == before)
+        clock.advance(by: .seconds(1))
+        #expect(shared.now == before.advanced(by: .seconds(1)))
+        #expect(fleetClock.skew == .seconds(-4000))
     }
 
     /// A replica that was frozen or cut off does not know whether others use another configuration by now. Nor does one that has just
     /// learnt it.
     @Test func othersAreHeardOfForALease() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            let site = Site(monitor)
-            try await site.fleetClock.look(at: site.fleet)
-            func isHeard() -> Bool { site.fleetClock.hearsOthers(within: LaneKeeper.lease) }
-            #expect(!isHeard())
-            await site.renew()
-            #expect(isHeard())
-            await site.renew(after: LaneKeeper.lease - .seconds(1))
-            monitor.clock.advance(by: LaneKeeper.lease - .milliseconds(1))
-            #expect(isHeard())
-            site.fleet.isAway = true
-            await site.renew(after: .milliseconds(1))
-            #expect(!isHeard())
-            site.fleet.isAway = false
-            site.fleet.elder = Replica(host: "elder", processID: 1, version: "1", configuration: "another")
-            await site.renew()
-            #expect(!isHeard())
-            site.fleet.elder = nil
-            await site.renew()
-            #expect(isHeard())
-        }
+        try await fleetClock.look(at: fleet)
+        func isHeard() -> Bool { fleetClock.hearsOthers(within: LaneKeeper.lease) }
+        #expect(!isHeard())
+        await renew()
+        #expect(isHeard())
+        await renew(after: LaneKeeper.lease - .seconds(1))
+        monitor.clock.advance(by: LaneKeeper.lease - .milliseconds(1))
+        #expect(isHeard())
+        fleet.isAway = true
+        await renew(after: .milliseconds(1))
+        #expect(!isHeard())
+        fleet.isAway = false
+        fleet.elder = Replica(host: "elder", processID: 1, version: "1", configuration: "another")
+        await renew()
+        #expect(!isHeard())
+        fleet.elder = nil
+        await renew()
+        #expect(isHeard())
     }
 
     /// An answer that took a second may be from any moment of it. The host's clock stays while it may be right.
@@ -228,14 +198,16 @@ struct LaneKeeperTests {
 }
 
 /// A fleet that a test scripts.
-private final class ScriptedFleet: Fleet {
-    private struct State {
+@dynamicMemberLookup private final class ScriptedFleet: Fleet {
+    struct State {
         var epoch: Int64? = 1
         var isAway = false
         var delay = Duration.zero
+        /// How far its clock is ahead of the host's.
         var ahead = Duration.zero
         var elder: Replica?
         var renewals = 0
+        /// For each release, whether the lane was still at work.
         var releases: [Bool] = []
     }
 
@@ -251,26 +223,11 @@ private final class ScriptedFleet: Fleet {
         self.lease = lease
     }
 
-    func owns(_ epoch: Int64?) { state.withLockedValue { $0.epoch = epoch } }
-    var isAway: Bool {
-        get { state.withLockedValue(\.isAway) }
-        set { state.withLockedValue { $0.isAway = newValue } }
+    /// What a test lets it do, and what it has done.
+    subscript<Value>(dynamicMember path: WritableKeyPath<State, Value>) -> Value {
+        get { state.withLockedValue { $0[keyPath: path] } }
+        set { state.withLockedValue { $0[keyPath: path] = newValue } }
     }
-    var elder: Replica? {
-        get { state.withLockedValue(\.elder) }
-        set { state.withLockedValue { $0.elder = newValue } }
-    }
-    var delay: Duration {
-        get { state.withLockedValue(\.delay) }
-        set { state.withLockedValue { $0.delay = newValue } }
-    }
-    /// How far its clock is ahead of the host's.
-    var ahead: Duration {
-        get { state.withLockedValue(\.ahead) }
-        set { state.withLockedValue { $0.ahead = newValue } }
-    }
-    /// For each release, whether the lane was still at work.
-    var releases: [Bool] { state.withLockedValue(\.releases) }
 
     /// Waits until there were this many.
     func renewals(_ number: Int) async throws {
@@ -286,11 +243,11 @@ private final class ScriptedFleet: Fleet {
             return state.epoch
         }
         let time = try await time
-        clock.advance(by: delay)
+        clock.advance(by: self.delay)
         return Tenure(
             epochs: epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:],
             time: time,
-            elders: [elder].compactMap(\.self)
+            elders: [self.elder].compactMap(\.self)
         )
     }
 
@@ -303,6 +260,6 @@ private final class ScriptedFleet: Fleet {
     func replicas(for lane: FleetLane) async throws -> [Replica] { [] }
 
     var time: Timestamp {
-        get async throws { clock.now.advanced(by: ahead) }
+        get async throws { clock.now.advanced(by: self.ahead) }
     }
 }

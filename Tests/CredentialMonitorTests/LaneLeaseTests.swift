@@ -10,12 +10,12 @@ import Testing
 /// The replica that asks Apple for an app, of several that could.
 struct LaneLeaseTests {
     private static let length = Duration.seconds(3)
+    private let clock = TestClock()
 
     // MARK: The lease
 
     @Test func holdsFromASecondAfterItWasTakenUntilBeforeItsEnd() {
-        let clock = TestClock()
-        let lease = LaneLease { clock.uptime }
+        let lease = LaneLease { [clock] in clock.uptime }
         #expect(!lease.holds)
         #expect(lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length))
         var held: [Bool] = []
@@ -28,8 +28,7 @@ struct LaneLeaseTests {
     }
 
     @Test func goesOnWithoutAPauseWhereNobodyElseHadIt() {
-        let clock = TestClock()
-        let lease = LaneLease { clock.uptime }
+        let lease = LaneLease { [clock] in clock.uptime }
         _ = lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length)
         clock.advance(by: .seconds(1))
         for _ in 0..<5 {
@@ -44,8 +43,7 @@ struct LaneLeaseTests {
 
     /// The database counts from the request at the earliest, however long its answer took.
     @Test func isCountedFromBeforeItWasAskedFor() {
-        let clock = TestClock()
-        let lease = LaneLease { clock.uptime }
+        let lease = LaneLease { [clock] in clock.uptime }
         _ = lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length)
         clock.advance(by: .seconds(1))
         let askedAt = clock.uptime
@@ -58,8 +56,7 @@ struct LaneLeaseTests {
 
     /// One replica falls silent, and another takes its lane as soon as the database allows it.
     @Test func noSecondHoldsRequestsOfTwo() throws {
-        let clock = TestClock()
-        let leases = [LaneLease { clock.uptime }, LaneLease { clock.uptime }]
+        let leases = (0...1).map { _ in LaneLease { [clock] in clock.uptime } }
         let budgets = leases.map { RequestBudget(RequestLimits(maxRequestsPerSecond: 100), lease: $0) }
         var sent: [[Duration]] = [[], []]
         for millisecond in 0..<8000 {
@@ -74,92 +71,86 @@ struct LaneLeaseTests {
     // MARK: A frozen replica
 
     @Test func aCheckIsNotSentAfterTheThaw() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            try await monitor.signIn("ann")
-            monitor.clock.advance(by: .days(2))
-            #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty, "it is not ours yet")
-            monitor.own(1)
-            let work = try await monitor.refreshHandler.claim(upTo: 8)
-            #expect(work.count == 1)
-            monitor.clock.advance(by: .seconds(5))
-            #expect(await monitor.refreshHandler.resolve(work[0]).isEmpty)
-            #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty)
-            #expect(monitor.endpoint.calls.isEmpty)
-            #expect(try await monitor.count("SELECT failures FROM credential") == 0)
+        let monitor = try Monitor(isOfAFleet: true)
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .days(2))
+        #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty, "it is not ours yet")
+        monitor.own(1)
+        let work = try await monitor.refreshHandler.claim(upTo: 8)
+        #expect(work.count == 1)
+        monitor.clock.advance(by: .seconds(5))
+        #expect(await monitor.refreshHandler.resolve(work[0]).isEmpty)
+        #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty)
+        #expect(monitor.endpoint.calls.isEmpty)
+        #expect(try await monitor.count("SELECT failures FROM credential") == 0)
 
-            // After the claim's lease the owner of the lane asks.
-            monitor.clock.advance(by: monitor.policy.lease(attempts: 0))
-            monitor.own(3)
-            try await monitor.settle(monitor.refreshHandler)
-            #expect(monitor.refreshes("valid") == 1)
-        }
+        // After the claim's lease the owner of the lane asks.
+        monitor.clock.advance(by: monitor.policy.lease(attempts: 0))
+        monitor.own(3)
+        try await monitor.settle(monitor.refreshHandler)
+        #expect(monitor.refreshes("valid") == 1)
     }
 
     /// A request that failed while the lane moved to another replica says nothing about Apple.
     @Test func aRequestThatNeverLeftIsNoFailure() async throws {
-        try await Monitor.with(requestsPerSecond: 100, isOfAFleet: true) { monitor in
-            try await monitor.signIn("ann")
-            monitor.clock.advance(by: .days(2))
-            monitor.own(1)
-            let handler = monitor.refreshHandler
-            let work = try await handler.claim(upTo: 8)
-            monitor.endpoint.answer(.unavailable("withheld"))
-            monitor.endpoint.holdAnswers()
-            async let settlements = handler.resolve(work[0])
-            try await monitor.endpoint.call(1)
-            monitor.clock.advance(by: .seconds(5))
-            monitor.endpoint.releaseAnswers()
-            #expect(await settlements.isEmpty)
-            #expect(monitor.budget.rate(at: monitor.clock.now) == 100)
-            #expect(monitor.refreshes("unavailable") == 0)
-        }
+        let monitor = try Monitor(requestsPerSecond: 100, isOfAFleet: true)
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .days(2))
+        monitor.own(1)
+        let handler = monitor.refreshHandler
+        let work = try await handler.claim(upTo: 8)
+        monitor.endpoint.answer(.unavailable("withheld"))
+        monitor.endpoint.holdAnswers()
+        async let settlements = handler.resolve(work[0])
+        try await monitor.endpoint.call(1)
+        monitor.clock.advance(by: .seconds(5))
+        monitor.endpoint.releaseAnswers()
+        #expect(await settlements.isEmpty)
+        #expect(monitor.budget.rate(at: monitor.clock.now) == 100)
+        #expect(monitor.refreshes("unavailable") == 0)
     }
 
     @Test func aCodeIsNotSentAfterTheThawAndCountsAsUnsent() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            monitor.own(1)
-            try await monitor.code("c", "ann")
-            let handler = monitor.codeHandler
-            let work = try await handler.claim(upTo: 8)
-            #expect(work.count == 1)
-            monitor.clock.advance(by: .seconds(5))
-            try await monitor.writer.submit(handler.resolve(work[0]))
-            #expect(monitor.endpoint.exchanges.isEmpty)
+        let monitor = try Monitor(isOfAFleet: true)
+        monitor.own(1)
+        try await monitor.code("c", "ann")
+        let handler = monitor.codeHandler
+        let work = try await handler.claim(upTo: 8)
+        #expect(work.count == 1)
+        monitor.clock.advance(by: .seconds(5))
+        try await monitor.writer.submit(handler.resolve(work[0]))
+        #expect(monitor.endpoint.exchanges.isEmpty)
 
-            monitor.clock.advance(by: .seconds(6))
-            monitor.own(3)
-            monitor.endpoint.answerCodes(.refused(.codeUsed, detail: "used"))
-            try await monitor.settle(monitor.codeHandler)
-            #expect(try await monitor.grantLog() == ["rejected code_used"], "not lost here")
-        }
+        monitor.clock.advance(by: .seconds(6))
+        monitor.own(3)
+        monitor.endpoint.answerCodes(.refused(.codeUsed, detail: "used"))
+        try await monitor.settle(monitor.codeHandler)
+        #expect(try await monitor.grantLog() == ["rejected code_used"], "not lost here")
     }
 
     /// A late code needs a result, and any replica can write it.
     @Test func aCodeThatIsNotToBeSentNeedsNoLane() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            try await monitor.code("c", "ann")
-            #expect(try await monitor.settle(monitor.codeHandler) == 0)
-            monitor.clock.advance(by: .minutes(6))
-            try await monitor.settle(monitor.codeHandler)
-            #expect(try await monitor.grantLog() == ["rejected code_expired"])
-        }
+        let monitor = try Monitor(isOfAFleet: true)
+        try await monitor.code("c", "ann")
+        #expect(try await monitor.settle(monitor.codeHandler) == 0)
+        try await monitor.settle(monitor.codeHandler, after: .minutes(6))
+        #expect(try await monitor.grantLog() == ["rejected code_expired"])
     }
 
     @Test func aTokenIsNotRevokedAfterTheThaw() async throws {
-        try await Monitor.with(isOfAFleet: true) { monitor in
-            try await monitor.signIn("ann")
-            try await monitor.requestRevocation("ann")
-            // Opening a request asks Apple nothing.
-            #expect(try await monitor.settle(monitor.revocationHandler) == 1)
-            monitor.own(1)
-            let handler = monitor.revocationHandler
-            let work = try await handler.claim(upTo: 8)
-            #expect(work.count == 1)
-            monitor.clock.advance(by: .seconds(5))
-            #expect(await handler.resolve(work[0]).isEmpty)
-            #expect(try await handler.claim(upTo: 8).isEmpty)
-            #expect(monitor.endpoint.calls.isEmpty)
-        }
+        let monitor = try Monitor(isOfAFleet: true)
+        try await monitor.signIn("ann")
+        try await monitor.requestRevocation("ann")
+        // Opening a request asks Apple nothing.
+        #expect(try await monitor.settle(monitor.revocationHandler) == 1)
+        monitor.own(1)
+        let handler = monitor.revocationHandler
+        let work = try await handler.claim(upTo: 8)
+        #expect(work.count == 1)
+        monitor.clock.advance(by: .seconds(5))
+        #expect(await handler.resolve(work[0]).isEmpty)
+        #expect(try await handler.claim(upTo: 8).isEmpty)
+        #expect(monitor.endpoint.calls.isEmpty)
     }
 }
 

@@ -5,14 +5,21 @@ import CredentialMonitor
 import Logging
 import NIOConcurrencyHelpers
 
-/// A log that keeps only the names of events.
+/// A log that keeps its lines and the names of their events.
 struct LogRecorder: LogHandler {
-    private let names = NIOLockedValueBox<[String]>([])
+    private let kept = NIOLockedValueBox<(lines: [String], events: [String])>(([], []))
+    private let atEachEntry: @Sendable () -> Void
 
     var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.debug
+    var logLevel: Logger.Level
 
-    var events: [String] { names.withLockedValue { $0 } }
+    init(logLevel: Logger.Level = .debug, atEachEntry: @escaping @Sendable () -> Void = {}) {
+        self.logLevel = logLevel
+        self.atEachEntry = atEachEntry
+    }
+
+    var lines: [String] { kept.withLockedValue(\.lines) }
+    var events: [String] { kept.withLockedValue(\.events) }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
@@ -20,6 +27,10 @@ struct LogRecorder: LogHandler {
     }
 
     func log(event: LogEvent) {
-        if let name = event.metadata?["event"] { names.withLockedValue { $0.append("\(name)") } }
+        atEachEntry()
+        kept.withLockedValue { kept in
+            kept.lines.append("\(event.message) \(event.metadata ?? [:])")
+            if let name = event.metadata?["event"] { kept.events.append("\(name)") }
+        }
     }
 }

@@ -13,8 +13,9 @@ import NIOConcurrencyHelpers
 @testable import CredentialMonitor
 @testable import SQLiteStore
 
-/// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Tests run its rounds by hand.
-struct Monitor {
+/// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Tests run its rounds by hand. Its writer
+/// runs for as long as it lives.
+final class Monitor: Sendable {
     static let app = "example"
     static let clients = ["com.example.app", "com.example.web"]
 
@@ -33,13 +34,13 @@ struct Monitor {
     let writer: SettlementWriter
     let progress: LoopProgress
     let canaries: Set<String>
+    private let writing: Task<Void, Never>
 
-    private init(
-        requestsPerSecond: Double,
-        breaker: BreakerRules?,
-        canaries: Set<String>,
-        isOfAFleet: Bool,
-        store wrap: (SQLiteStore) -> any WorkStore
+    init(
+        requestsPerSecond: Double = 10_000,
+        canaries: Set<String> = [],
+        isOfAFleet: Bool = false,
+        store wrap: (SQLiteStore) -> any WorkStore = { $0 }
     ) throws {
         self.canaries = canaries
         store = try SQLiteStore.inMemory()
@@ -57,41 +58,16 @@ struct Monitor {
             policy: policy,
             pollInterval: .seconds(1),
             startedAt: clock.now,
-            breaker: breaker,
             canaries: [Self.app: canaries]
         )
         writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
         progress = LoopProgress(lanes: [.notifications, .grants, .refreshes(app: Self.app)], pollInterval: .seconds(1))
+        writing = Task { [writer] in try? await writer.run() }
     }
 
-    /// Runs the writer around a test.
-    static func with(
-        requestsPerSecond: Double = 10_000,
-        breaker: BreakerRules? = nil,
-        canaries: Set<String> = [],
-        isOfAFleet: Bool = false,
-        store wrap: (SQLiteStore) -> any WorkStore = { $0 },
-        _ body: (Monitor) async throws -> Void
-    ) async throws {
-        let monitor = try Monitor(
-            requestsPerSecond: requestsPerSecond,
-            breaker: breaker,
-            canaries: canaries,
-            isOfAFleet: isOfAFleet,
-            store: wrap
-        )
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try? await monitor.writer.run() }
-            defer { group.cancelAll() }
-            try await body(monitor)
-        }
-    }
+    deinit { writing.cancel() }
 
-    private func atWork(
-        _ clients: Set<String> = Set(clients),
-        endpoint: (any TokenEndpoint)? = nil,
-        mayRevoke: Bool = true
-    ) -> AppAtWork {
+    private func atWork(_ clients: Set<String> = Set(clients), endpoint: (any TokenEndpoint)? = nil, mayRevoke: Bool = true) -> AppAtWork {
         AppAtWork(
             name: Self.app,
             clientIDs: clients,
@@ -188,9 +164,18 @@ struct Monitor {
         ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, mayClaim: mayClaim)
     }
 
-    /// Runs rounds until nothing is due.
+    /// Lets so many sleeps of tasks end, one after the other.
+    func endWaits(_ count: Int, of duration: Duration) async throws {
+        for _ in 0..<count {
+            try await clock.sleeper()
+            clock.advance(by: duration)
+        }
+    }
+
+    /// Lets time pass, and runs rounds until nothing is due.
     @discardableResult
-    func settle(_ handler: some WorkHandler) async throws -> Int {
+    func settle(_ handler: some WorkHandler, after duration: Duration = .zero) async throws -> Int {
+        clock.advance(by: duration)
         var count = 0
         while case let round = try await loop(handler).round(), round > 0 { count += round }
         return count
@@ -229,9 +214,18 @@ struct Monitor {
     }
 
     /// Signs a user in and settles the grant.
-    func signIn(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
+    ///
+    /// - Parameter isAccepted: whether Apple accepts the user's tokens, at the time of their sign-ins.
+    func signIn(
+        _ user: String,
+        client: String = clients[0],
+        token: String? = "token",
+        at time: Timestamp? = nil,
+        isAccepted: Bool = false
+    ) async throws {
         try await grant(user, client: client, token: token, at: time)
         try await settle(grantHandler)
+        if isAccepted { try await accept(user) }
     }
 
     /// Queues a sign-in with a code.
@@ -246,6 +240,37 @@ struct Monitor {
             "INSERT INTO grant_queue (client_id, user_id, authorization_code, nonce, granted_at) VALUES (?, ?, ?, ?, ?)",
             [client, user, code, nonce, (time ?? clock.now).milliseconds]
         )
+    }
+
+    /// Signs a user in with a code and settles that.
+    func signIn(
+        code: String = "c",
+        _ user: String? = nil,
+        client: String = clients[0],
+        nonce: String? = nil,
+        at time: Timestamp? = nil,
+        by handler: CodeHandler? = nil
+    ) async throws {
+        try await self.code(code, user, client: client, nonce: nonce, at: time)
+        try await settle(handler ?? codeHandler)
+    }
+
+    /// Signs in `user1`, `user2` and so on, and settles the grants together.
+    func signIn(users: ClosedRange<Int>) async throws {
+        for user in users { try await grant("user\(user)") }
+        try await settle(grantHandler)
+    }
+
+    /// Requests the revocation of a user and settles what is due.
+    func revoke(_ user: String) async throws {
+        try await requestRevocation(user)
+        try await settle(revocationHandler)
+    }
+
+    /// Takes in a notification and settles it.
+    func hear(_ payload: String) async throws {
+        try await notify(payload)
+        try await settle(notificationHandler)
     }
 
     /// Requests the revocation of a user who deleted the account.
@@ -306,10 +331,26 @@ struct Monitor {
         return due.map(Timestamp.init(milliseconds:))
     }
 
-    func refreshes(_ outcome: String) -> Int64 {
-        let counter = try? metrics.expectCounter("siwatch_refreshes_total", [("app", Self.app), ("outcome", outcome)])
-        return counter?.totalValue ?? 0
+    func refreshes(_ outcome: String) -> Int64 { counter("siwatch_refreshes_total", ("outcome", outcome)) }
+
+    /// What a counter of the app has counted.
+    func counter(_ name: String, _ labels: (String, String)...) -> Int64 {
+        (try? metrics.expectCounter(name, [("app", Self.app)] + labels).totalValue) ?? 0
     }
+
+    /// The value of a gauge of the app; nil while it has none.
+    func gauge(_ name: String) -> Double? { try? metrics.expectMeter(name, [("app", Self.app)]).lastValue }
+
+    /// The store's breaker of the app.
+    var storedBreaker: RejectionBreaker? {
+        get async throws { try await store.breakers()[Self.app] }
+    }
+
+    /// How often Apple was asked about a user.
+    func asked(_ user: String) -> Int { endpoint.calls.count { $0.credential.userID == user } }
+
+    /// Lets more than an interval pass, with all its checks.
+    func day() async throws { try await settle(refreshHandler, after: .seconds(91_000)) }
 }
 
 /// A verifier whose payloads are words: `type user milliseconds`, or the name of a rejection, or `wait`.

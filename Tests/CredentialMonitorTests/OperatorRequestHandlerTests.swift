@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTables
 import CredentialTesting
-import MetricsTestKit
 import NIOConcurrencyHelpers
 import Testing
 
@@ -13,41 +12,37 @@ import Testing
 
 struct OperatorRequestHandlerTests {
     @Test func aPauseStopsTheChecksAndShowsInTheMetrics() async throws {
-        try await Monitor.with { monitor in
-            func pausedGauge() async throws -> Double {
-                monitor.telemetry.observe(pausesOf: try await monitor.store.apps())
-                return try monitor.metrics.expectMeter("siwatch_app_paused", [("app", Monitor.app)]).lastValue ?? -1
-            }
-
-            monitor.endpoint.answer(.valid)
-            try await monitor.signIn("ann")
-            #expect(try await monitor.ask(.pause(app: Monitor.app)) == .paused(since: monitor.clock.now))
-            #expect(try await pausedGauge() == 1)
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            #expect(try await monitor.settle(monitor.refreshHandler) == 0)
-
-            #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
-            #expect(try await pausedGauge() == 0)
-            #expect(try await monitor.settle(monitor.refreshHandler) == 1)
+        let monitor = try Monitor()
+        func pausedGauge() async throws -> Double {
+            monitor.telemetry.observe(pausesOf: try await monitor.store.apps())
+            return monitor.gauge("siwatch_app_paused") ?? -1
         }
+
+        monitor.endpoint.answer(.valid)
+        try await monitor.signIn("ann")
+        #expect(try await monitor.ask(.pause(app: Monitor.app)) == .paused(since: monitor.clock.now))
+        #expect(try await pausedGauge() == 1)
+        #expect(try await monitor.settle(monitor.refreshHandler, after: .seconds(2 * 86_400)) == 0)
+
+        #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
+        #expect(try await pausedGauge() == 0)
+        #expect(try await monitor.settle(monitor.refreshHandler) == 1)
     }
 
     /// The store commits the pause, and then a read fails. The pause counts from the next turn on.
     @Test func aPauseWhoseReadingFailedCountsALittleLater() async throws {
-        try await Monitor.with { monitor in
-            monitor.endpoint.answer(.valid)
-            try await monitor.signIn("ann")
-            let reader = FailingReader(store: monitor.store)
-            let handler = monitor.operatorRequestHandler(reading: reader)
-            _ = try await monitor.store.submit(.pause(app: Monitor.app), at: monitor.clock.now)
-            reader.fails.withLockedValue { $0 = true }
-            await #expect(throws: StoreError.self) { try await handler.handleNext() }
-            await #expect(throws: StoreError.self) { try await handler.handleNext() }
-            reader.fails.withLockedValue { $0 = false }
-            #expect(try await handler.handleNext() == false)
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            #expect(try await monitor.settle(monitor.refreshHandler) == 0)
-        }
+        let monitor = try Monitor()
+        monitor.endpoint.answer(.valid)
+        try await monitor.signIn("ann")
+        let reader = FailingReader(store: monitor.store)
+        let handler = monitor.operatorRequestHandler(reading: reader)
+        _ = try await monitor.store.submit(.pause(app: Monitor.app), at: monitor.clock.now)
+        reader.fails.withLockedValue { $0 = true }
+        await #expect(throws: StoreError.self) { try await handler.handleNext() }
+        await #expect(throws: StoreError.self) { try await handler.handleNext() }
+        reader.fails.withLockedValue { $0 = false }
+        #expect(try await handler.handleNext() == false)
+        #expect(try await monitor.settle(monitor.refreshHandler, after: .seconds(2 * 86_400)) == 0)
     }
 
     private struct FailingReader: BreakerReader {

@@ -7,10 +7,10 @@ import CredentialTesting
 import Testing
 
 struct RequestBudgetTests {
-    let clock = TestClock()
+    private let clock = TestClock()
+    private let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
 
     @Test func noMoreThanTheRateIsGivenOut() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var taken = 0
         for _ in 0..<100 {
             taken += budget.take(upTo: 64, at: clock.now)
@@ -30,7 +30,6 @@ struct RequestBudgetTests {
 
     /// Two lanes share the budget, and one of them has read the clock before the other.
     @Test func noMomentBringsItsPermitsTwice() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var taken = 0
         for _ in 0..<100 {
             let before = clock.now
@@ -81,7 +80,6 @@ struct RequestBudgetTests {
     // MARK: Blame
 
     @Test func aClientThatAppleBlamesPausesNoOther() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         #expect(budget.pause("web", askedAt: clock.now, at: clock.now) != nil)
         #expect(budget.take(upTo: 5, at: clock.now) == 5 && budget.maySend(of: "app", at: clock.now))
         #expect(!budget.resume("app"), "its good answer says nothing of the other")
@@ -89,7 +87,6 @@ struct RequestBudgetTests {
     }
 
     @Test func pausesGrowAndEachEndsWithOneQuestion() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var sent: [Duration] = []
         let start = clock.now
         while start.duration(to: clock.now) < .hours(2) {
@@ -106,7 +103,6 @@ struct RequestBudgetTests {
 
     /// The first refusal of a client that Apple has just accepted is mostly a hiccup of Apple's. A second one in a row is none.
     @Test func theFirstPauseOfAnAcceptedClientIsASecond() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         for _ in 1...2 {
             _ = budget.resume("web")
             var pauses: [Duration] = []
@@ -123,7 +119,6 @@ struct RequestBudgetTests {
 
     /// siwatch tries codes each half minute. Otherwise a client that Apple refuses for ten minutes would have its checks wait for hours.
     @Test func theQuestionsOfAnotherLaneLengthenNoPause() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var pauses: [Duration] = []
         for _ in 1...20 {
             if let pause = budget.pause("web", isForeign: true, askedAt: clock.now, at: clock.now) { pauses.append(pause) }
@@ -135,7 +130,6 @@ struct RequestBudgetTests {
 
     /// siwatch cannot tell them apart until one has had a 200.
     @Test func clientsWithoutA200WaitWithTheOneThatIsBlamed() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
         #expect(budget.quotas(at: clock.now) == ["app": 0, "web": 0])
         clock.advance(by: .seconds(10))
@@ -147,7 +141,6 @@ struct RequestBudgetTests {
     }
 
     @Test func aClientThatWasBlamedBeforeTheStartIsTriedByOneQuestion() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         budget.suspect(["web"])
         #expect(budget.quotas(at: clock.now) == ["web": 1] && !budget.isAnyBlamed)
         #expect(budget.maySend(of: "web", at: clock.now) && !budget.maySend(of: "web", at: clock.now))
@@ -186,7 +179,6 @@ struct RequestBudgetTests {
     }
 
     @Test func theRateComesBackWithinMinutesAndNoFurtherThanTheLimit() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         budget.slowDown(askedAt: clock.now, at: clock.now)
         #expect(budget.rate(at: clock.now) == 25)
         clock.advance(by: .seconds(75))
@@ -199,7 +191,6 @@ struct RequestBudgetTests {
     }
 
     @Test func aReloadChangesTheLimitAndKeepsTheShare() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         budget.slowDown(askedAt: clock.now, at: clock.now)
         budget.limits = RequestLimits(maxRequestsPerSecond: 10)
         #expect(budget.rate(at: clock.now) == 5)
@@ -208,7 +199,6 @@ struct RequestBudgetTests {
     }
 
     @Test func anOpenBreakerIsProbedOnceInAWhile() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1)
         clock.advance(by: .seconds(29))
         #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 0)
@@ -221,7 +211,6 @@ struct RequestBudgetTests {
 
     /// Revocations and codes go on while the breaker is open. They do not move the probe.
     @Test func anotherLaneBringsNoProbeForward() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var probes = 0
         for _ in 0..<300 {
             probes += budget.take(upTo: 64, at: clock.now, isProbing: true)
@@ -243,7 +232,6 @@ struct RequestBudgetTests {
 
     /// The budget reserves missing permits for the next call. Other lanes take the rest.
     @Test func aCallThatGoesFirstIsNotOvertaken() {
-        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         #expect(budget.take(upTo: 64, at: clock.now) == 10)
         #expect(budget.take(upTo: 3, at: clock.now, goesFirst: true) == 0)
         #expect(budget.isWanted)

@@ -13,70 +13,67 @@ import Testing
 struct SettlementWriterTests {
     @Test func whoArrivesDuringACommitGoesIntoTheNextOne() async throws {
         let gate = TroubledStore.Trouble()
-        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
-            for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
-            gate.hold()
-            let grants = try await monitor.store.claimGrants(upTo: 3, at: monitor.clock.now, lease: .seconds(60))
-            try await withThrowingDiscardingTaskGroup { group in
-                for grant in grants {
-                    group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grant])) }
-                    // The first commit is under way before the others come.
-                    if grant.id == grants[0].id { try await gate.commitStarted() }
-                }
-                try await eventually { monitor.writer.waiting >= 2 }
-                gate.release()
+        let monitor = try Monitor(store: { TroubledStore($0, gate) })
+        for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
+        gate.hold()
+        let grants = try await monitor.store.claimGrants(upTo: 3, at: monitor.clock.now, lease: .seconds(60))
+        try await withThrowingDiscardingTaskGroup { group in
+            for grant in grants {
+                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grant])) }
+                // The first commit is under way before the others come.
+                if grant.id == grants[0].id { try await gate.commitStarted() }
             }
-            #expect(gate.batches == [1, 2])
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 3)
+            try await eventually { monitor.writer.waiting >= 2 }
+            gate.release()
         }
+        #expect(gate.batches == [1, 2])
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 3)
     }
 
     /// A task waits for it, so the writer commits it before earlier settlements, in a commit of its own.
     @Test func whatIsUrgentIsCommittedFirst() async throws {
         let gate = TroubledStore.Trouble()
-        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
-            for user in ["ann", "bob", "cid", "dan", "eve"] { try await monitor.grant(user) }
-            gate.hold()
-            let grants = try await monitor.store.claimGrants(upTo: 5, at: monitor.clock.now, lease: .seconds(60))
-            let handler = monitor.grantHandler
-            try await withThrowingDiscardingTaskGroup { group in
-                group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
-                try await gate.commitStarted()
-                group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
-                try await eventually { monitor.writer.waiting >= 1 }
-                group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
-                try await eventually { monitor.writer.waiting >= 2 }
-                gate.release()
-            }
-            #expect(gate.batches == [1, 1, 3])
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 5)
+        let monitor = try Monitor(store: { TroubledStore($0, gate) })
+        for user in ["ann", "bob", "cid", "dan", "eve"] { try await monitor.grant(user) }
+        gate.hold()
+        let grants = try await monitor.store.claimGrants(upTo: 5, at: monitor.clock.now, lease: .seconds(60))
+        let handler = monitor.grantHandler
+        try await withThrowingDiscardingTaskGroup { group in
+            group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
+            try await gate.commitStarted()
+            group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
+            try await eventually { monitor.writer.waiting >= 1 }
+            group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
+            try await eventually { monitor.writer.waiting >= 2 }
+            gate.release()
         }
+        #expect(gate.batches == [1, 1, 3])
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 5)
     }
 
     /// A connection that waits for SQLite's lock retries every 100 ms at worst. PostgreSQL needs no such wait.
     @Test(.timeLimit(.minutes(5)), arguments: [true, false])
     func afterTwoSecondsOfCommitsOthersGetTheirTurn(_ holdsBackendsUp: Bool) async throws {
         let gate = TroubledStore.Trouble(holdsBackendsUp: holdsBackendsUp)
-        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
-            for user in ["ann", "bob"] { try await monitor.grant(user) }
-            gate.hold()
-            let grants = try await monitor.store.claimGrants(upTo: 2, at: monitor.clock.now, lease: .seconds(60))
-            try await withThrowingDiscardingTaskGroup { group in
-                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
-                try await gate.commitStarted()
-                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
-                try await eventually { monitor.writer.waiting >= 1 }
-                monitor.clock.advance(by: .milliseconds(2001))
-                gate.release()
-                if holdsBackendsUp {
-                    let end = try await monitor.clock.sleeper()
-                    #expect(end == monitor.clock.now.advanced(by: .milliseconds(110)))
-                    #expect(gate.batches == [1])
-                    monitor.clock.advance(by: .milliseconds(110))
-                }
+        let monitor = try Monitor(store: { TroubledStore($0, gate) })
+        for user in ["ann", "bob"] { try await monitor.grant(user) }
+        gate.hold()
+        let grants = try await monitor.store.claimGrants(upTo: 2, at: monitor.clock.now, lease: .seconds(60))
+        try await withThrowingDiscardingTaskGroup { group in
+            group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
+            try await gate.commitStarted()
+            group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
+            try await eventually { monitor.writer.waiting >= 1 }
+            monitor.clock.advance(by: .milliseconds(2001))
+            gate.release()
+            if holdsBackendsUp {
+                let end = try await monitor.clock.sleeper()
+                #expect(end == monitor.clock.now.advanced(by: .milliseconds(110)))
+                #expect(gate.batches == [1])
+                monitor.clock.advance(by: .milliseconds(110))
             }
-            #expect(gate.batches == [1, 1])
         }
+        #expect(gate.batches == [1, 1])
     }
 
     @Test func aRushIsCommitsThatFollowOneAnother() {
@@ -101,112 +98,95 @@ struct SettlementWriterTests {
 
     /// Only a new token of its app wakes the refresh lane of an app.
     @Test func newTokensAreAnnouncedByApp() async throws {
-        try await Monitor.with { monitor in
-            let heard = NIOLockedValueBox<[Set<String>]>([])
-            let writer = SettlementWriter(
-                store: monitor.store,
-                rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
-                clock: monitor.clock.wallClock,
-                telemetry: monitor.telemetry
-            ) { batch in
-                if !batch.replenished.isEmpty { heard.withLockedValue { $0.append(batch.replenished) } }
-            }
-            func settle() async throws {
-                for work in try await monitor.grantHandler.claim(upTo: 1) { try await writer.settle(monitor.grantHandler.resolve(work)) }
-            }
-            try await monitor.grant("ann")
-            try await settle()
-            #expect(heard.withLockedValue { $0 } == [[Monitor.app]])
-            try await monitor.grant("ann")
-            try await monitor.grant("bob", token: nil)
-            try await settle()
-            #expect(heard.withLockedValue { $0.count } == 1)
+        let monitor = try Monitor()
+        let heard = NIOLockedValueBox<[Set<String>]>([])
+        let writer = SettlementWriter(
+            store: monitor.store,
+            rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
+            clock: monitor.clock.wallClock,
+            telemetry: monitor.telemetry
+        ) { batch in
+            if !batch.replenished.isEmpty { heard.withLockedValue { $0.append(batch.replenished) } }
         }
+        func settle() async throws {
+            for work in try await monitor.grantHandler.claim(upTo: 1) { try await writer.settle(monitor.grantHandler.resolve(work)) }
+        }
+        try await monitor.grant("ann")
+        try await settle()
+        #expect(heard.withLockedValue { $0 } == [[Monitor.app]])
+        try await monitor.grant("ann")
+        try await monitor.grant("bob", token: nil)
+        try await settle()
+        #expect(heard.withLockedValue { $0.count } == 1)
     }
 
     @Test func aBusyDatabaseIsTriedAgain() async throws {
         let trouble = TroubledStore.Trouble(failing: [.busy, .full(), .outcomeUnknown("I/O error")])
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            try await monitor.grant("ann")
-            async let settled = monitor.settle(monitor.grantHandler)
-            for _ in 1...3 {
-                try await monitor.clock.sleeper()
-                monitor.clock.advance(by: .seconds(5))
-            }
-            #expect(try await settled == 1)
-            #expect(try await monitor.state(of: "ann") == "authorized granted")
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        try await monitor.grant("ann")
+        async let settled = monitor.settle(monitor.grantHandler)
+        try await monitor.endWaits(3, of: .seconds(5))
+        #expect(try await settled == 1)
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
     }
 
     /// The second try finds no claim any more, so it changes nothing. It must still report the breaker, or the lane would go on as if it
     /// were closed.
     @Test func aBreakerIsKnownAlthoughTheAnswerToItsCommitWasLost() async throws {
         let trouble = TroubledStore.Trouble()
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            try await monitor.signIn("ann")
-            try await monitor.accept("ann")
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            monitor.endpoint.answer(.misconfigured("invalid_client"))
-            trouble.loseNextAnswer()
-            async let settled = monitor.settle(monitor.refreshHandler)
-            try await monitor.clock.sleeper()
-            monitor.clock.advance(by: .seconds(5))
-            _ = try await settled
-            #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
-            #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        try await monitor.signIn("ann", isAccepted: true)
+        monitor.clock.advance(by: .seconds(2 * 86_400))
+        monitor.endpoint.answer(.misconfigured("invalid_client"))
+        trouble.loseNextAnswer()
+        async let settled = monitor.settle(monitor.refreshHandler)
+        try await monitor.clock.sleeper()
+        monitor.clock.advance(by: .seconds(5))
+        _ = try await settled
+        #expect(try await monitor.storedBreaker?.isOpen == true)
+        #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
     }
 
     @Test func aDatabaseThatStaysBrokenEndsTheWriter() async throws {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: .outcomeUnknown("I/O error"), count: 100))
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            try await monitor.grant("ann")
-            let settled = Task { try await monitor.settle(monitor.grantHandler) }
-            for _ in 1...12 {
-                try await monitor.clock.sleeper()
-                monitor.clock.advance(by: .seconds(5))
-            }
-            await #expect(throws: StoreError.self) { try await settled.value }
-            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue") == 1, "nothing is lost")
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        try await monitor.grant("ann")
+        let settled = Task { try await monitor.settle(monitor.grantHandler) }
+        try await monitor.endWaits(12, of: .seconds(5))
+        await #expect(throws: StoreError.self) { try await settled.value }
+        #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue") == 1, "nothing is lost")
     }
 
     /// A full disk, a server that is away, a conflict with other transactions.
     @Test(arguments: [StoreError.full(), .unavailable("57P01"), .retry("40P01")])
     func whatEndsByItselfIsWaitedFor(_ error: StoreError) async throws {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: error, count: 40))
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            try await monitor.grant("ann")
-            async let settled = monitor.settle(monitor.grantHandler)
-            for _ in 1...40 {
-                try await monitor.clock.sleeper()
-                monitor.clock.advance(by: .seconds(5))
-            }
-            #expect(try await settled == 1)
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        try await monitor.grant("ann")
+        async let settled = monitor.settle(monitor.grantHandler)
+        try await monitor.endWaits(40, of: .seconds(5))
+        #expect(try await settled == 1)
     }
 
     @Test func aRefusalAfterTroubleEndsTheTrouble() async throws {
         let trouble = TroubledStore.Trouble(failing: [.busy], refusing: "bob")
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            try await monitor.grant("bob")
-            async let round = monitor.loop(monitor.grantHandler).round()
-            try await monitor.clock.sleeper()
-            #expect(monitor.writer.trouble != nil)
-            monitor.clock.advance(by: .seconds(5))
-            _ = try await round
-            #expect(monitor.writer.trouble == nil, "or nobody would claim again, ever")
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        try await monitor.grant("bob")
+        async let round = monitor.loop(monitor.grantHandler).round()
+        try await monitor.clock.sleeper()
+        #expect(monitor.writer.trouble != nil)
+        monitor.clock.advance(by: .seconds(5))
+        _ = try await round
+        #expect(monitor.writer.trouble == nil, "or nobody would claim again, ever")
     }
 
     @Test func aSettlementThatIsRefusedDoesNotHoldUpTheOthers() async throws {
         let trouble = TroubledStore.Trouble(refusing: "bob")
-        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
-            for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
-            _ = try await monitor.loop(monitor.grantHandler).round()
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 2)
-            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE user_id = 'bob' AND attempts = 1") == 1)
-        }
+        let monitor = try Monitor(store: { TroubledStore($0, trouble) })
+        for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
+        _ = try await monitor.loop(monitor.grantHandler).round()
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 2)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE user_id = 'bob' AND attempts = 1") == 1)
     }
 }
 

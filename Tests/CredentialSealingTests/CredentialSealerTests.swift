@@ -10,22 +10,21 @@ import Testing
     let alice = CredentialID(clientID: "com.example.app", userID: "000123.alice")
     let granted = Timestamp(milliseconds: 1_700_000_000_000)
     let token = Secret("r1.refresh-token")
+    let sealer: CredentialSealer
+    /// The token, for its row.
+    let sealed: SealedToken
 
-    private func sealer(_ ring: KeyRing) throws -> CredentialSealer {
-        try CredentialSealer(ring: ring, sealedFingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: ring))
+    init() throws {
+        sealer = try newSealer(ring)
+        sealed = try sealer.seal(token, for: alice, grantedAt: granted)
     }
 
     @Test func opensWhatItSealed() throws {
-        let sealer = try sealer(ring)
-        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
         #expect(try sealer.open(sealed, for: alice, grantedAt: granted) == token)
     }
 
     @Test func sealsTheSameTokenDifferentlyEachTime() throws {
-        let sealer = try sealer(ring)
-        let first = try sealer.seal(token, for: alice, grantedAt: granted)
-        let second = try sealer.seal(token, for: alice, grantedAt: granted)
-        #expect(first != second)
+        #expect(try sealer.seal(token, for: alice, grantedAt: granted) != sealed)
     }
 
     /// For the life of the database, whatever becomes of the sealing keys. Another database gives another name.
@@ -34,7 +33,7 @@ import Testing
         let names = try [ring, ring].map { try CredentialSealer(ring: $0, sealedFingerprintKey: key).pseudonym(of: alice.userID) }
         #expect(names[0] == names[1])
         #expect(names[0].hasPrefix("forgotten:") && names[0].utf8.count == 42 && !names[0].contains("alice"))
-        #expect(try sealer(ring).pseudonym(of: alice.userID) != names[0])
+        #expect(try newSealer(ring).pseudonym(of: alice.userID) != names[0])
         #expect(try CredentialSealer(ring: ring, sealedFingerprintKey: key).pseudonym(of: "000123.bob") != names[0])
     }
 
@@ -42,7 +41,7 @@ import Testing
     @Test func opensInItsOwnDatabaseOnly() throws {
         let key = try CredentialSealer.newFingerprintKey(sealedBy: ring)
         let sealed = try CredentialSealer(ring: ring, sealedFingerprintKey: key).seal(token, for: alice, grantedAt: granted)
-        #expect(throws: SealingError.damaged) { try sealer(ring).open(sealed, for: alice, grantedAt: granted) }
+        #expect(throws: SealingError.damaged) { try newSealer(ring).open(sealed, for: alice, grantedAt: granted) }
         let newer = try KeyRing(parsing: "\(line(of: .generate()))\n\(line(of: ring))")
         #expect(try CredentialSealer(ring: newer, sealedFingerprintKey: key).open(sealed, for: alice, grantedAt: granted) == token)
     }
@@ -55,7 +54,7 @@ import Testing
         let newer = try KeyRing(parsing: "\(line(of: .generate()))\n\(line(of: ring))")
         let sealer = try CredentialSealer(ring: newer, sealedFingerprintKey: key)
         #expect(sealer.isProved(proved))
-        #expect(try self.sealer(ring).isProved(proved) == false, "another database")
+        #expect(try newSealer(ring).isProved(proved) == false, "another database")
 
         let changes: [(inout SigningKeyRecord) -> Void] = [
             { $0.keyID = "ki" }, { $0.jwk = "d{}" }, { $0.lastSeenAt = $0.lastSeenAt.advanced(by: .milliseconds(1)) }, { $0.proof = [] },
@@ -69,14 +68,11 @@ import Testing
     }
 
     @Test func hidesTheToken() throws {
-        let sealed = try sealer(ring).seal(token, for: alice, grantedAt: granted)
         #expect(sealed.bytes.count == 1 + 4 + 12 + token.reveal.utf8.count + 16)
         #expect(sealed.bytes.firstRange(of: Array("refresh".utf8)) == nil)
     }
 
     @Test func opensForItsOwnRowOnly() throws {
-        let sealer = try sealer(ring)
-        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
         let bob = CredentialID(clientID: alice.clientID, userID: "000123.bob")
         let web = CredentialID(clientID: "com.example.web", userID: alice.userID)
         // The same letters, split at another place.
@@ -92,8 +88,6 @@ import Testing
     }
 
     @Test func refusesEveryFlippedBit() throws {
-        let sealer = try sealer(ring)
-        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
         for index in sealed.bytes.indices {
             for bit in 0..<8 {
                 var tampered = sealed
@@ -106,8 +100,6 @@ import Testing
     }
 
     @Test func refusesEveryCutAndAnyTail() throws {
-        let sealer = try sealer(ring)
-        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
         for length in sealed.bytes.indices {
             #expect(throws: SealingError.self, "\(length) bytes") {
                 try sealer.open(SealedToken(bytes: Array(sealed.bytes.prefix(length))), for: alice, grantedAt: granted)
@@ -146,7 +138,7 @@ import Testing
     }
 
     @Test func fingerprintsTellTokensApart() throws {
-        let (one, other) = (try sealer(ring), try sealer(ring))
+        let (one, other) = (try newSealer(ring), try newSealer(ring))
         #expect(one.fingerprint(of: token).count == 32)
         #expect(one.fingerprint(of: token) == one.fingerprint(of: Secret("r1.refresh-token")))
         #expect(one.fingerprint(of: token) != one.fingerprint(of: Secret("r1.refresh-tokem")))
@@ -154,7 +146,6 @@ import Testing
     }
 
     @Test func keepsAwkwardTokens() throws {
-        let sealer = try sealer(ring)
         for text in ["", "\0", "é\u{301}🔑", String(repeating: "x", count: 65_536)] {
             let sealed = try sealer.seal(Secret(text), for: alice, grantedAt: granted)
             // Compare bytes, because Swift treats strings that look the same as equal.

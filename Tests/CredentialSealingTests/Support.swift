@@ -7,3 +7,8 @@
 func line(of ring: KeyRing) -> String {
     ring.current.line
 }
+
+/// A sealer of a database of its own.
+func newSealer(_ ring: KeyRing) throws -> CredentialSealer {
+    try CredentialSealer(ring: ring, sealedFingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: ring))
+}

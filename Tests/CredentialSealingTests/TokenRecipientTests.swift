@@ -12,10 +12,6 @@ import Testing
     private let ring = KeyRing.generate()
     private let ann = CredentialID(clientID: "com.example.app", userID: "000123.ann")
 
-    private func sealer(_ ring: KeyRing) throws -> CredentialSealer {
-        try CredentialSealer(ring: ring, sealedFingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: ring))
-    }
-
     private func seal(_ token: String, for credential: CredentialID, to publicKey: String, info: String = "siwatch-token-sealed-1") throws
         -> [UInt8]
     {
@@ -33,12 +29,12 @@ import Testing
     @Test func opensWhatABackendSealed() throws {
         let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
         #expect(sealed.count == 1 + 4 + 32 + 8 + 16)
-        #expect(try sealer(ring).open(delivered: sealed, for: ann) == Secret("r1.token"))
+        #expect(try newSealer(ring).open(delivered: sealed, for: ann) == Secret("r1.token"))
     }
 
     @Test func opensForItsUserAndClientAlone() throws {
         let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
-        let sealer = try sealer(ring)
+        let sealer = try newSealer(ring)
         for other in [
             CredentialID(clientID: ann.clientID, userID: "000123.bob"), CredentialID(clientID: "com.example.web", userID: ann.userID),
         ] {
@@ -48,7 +44,7 @@ import Testing
 
     @Test func refusesEveryFlippedBit() throws {
         let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
-        let sealer = try sealer(ring)
+        let sealer = try newSealer(ring)
         for index in sealed.indices {
             var tampered = sealed
             tampered[index] ^= 1
@@ -64,13 +60,13 @@ import Testing
         let newer = KeyRing.generate()
         let both = try KeyRing(parsing: line(of: newer) + "\n" + line(of: ring))
         #expect(both.publicKey == newer.publicKey)
-        #expect(try sealer(both).open(delivered: sealed, for: ann) == Secret("r1.token"))
+        #expect(try newSealer(both).open(delivered: sealed, for: ann) == Secret("r1.token"))
         let id = sealed[1...4].map { String(format: "%02x", $0) }.joined()
-        #expect(throws: DeliveryError.unknownKey(id: id)) { try sealer(newer).open(delivered: sealed, for: ann) }
+        #expect(throws: DeliveryError.unknownKey(id: id)) { try newSealer(newer).open(delivered: sealed, for: ann) }
     }
 
     @Test func whatIsNoTokenIsRefused() throws {
-        let sealer = try sealer(ring)
+        let sealer = try newSealer(ring)
         for text in ["", "a\0b"] {
             let sealed = try seal(text, for: ann, to: ring.publicKey)
             #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: ann) }

@@ -65,7 +65,9 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     /// Answers the next requests about a user with `outcomes`, one after another. The last one repeats.
     ///
     /// Without a user, it is the script of all users without their own. They share it in the order of their requests.
-    package func answer(_ outcomes: EndpointAnswer<RefreshNews>..., for userID: String? = nil) {
+    package func answer(_ outcomes: EndpointAnswer<RefreshNews>..., for userID: String? = nil) { answer(outcomes, for: userID) }
+
+    package func answer(_ outcomes: [EndpointAnswer<RefreshNews>], for userID: String? = nil) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.scripts[userID] = outcomes }
     }

@@ -29,7 +29,9 @@ package struct Fault: Sendable, Codable, Equatable {
     /// How many spaces follow the body, for a huge answer from a small script. JSON allows them.
     package var padding: Int?
 
-    package init() {}
+    package init(_ adjust: (inout Fault) -> Void = { _ in }) {
+        adjust(&self)
+    }
 
     package enum Loss: String, Sendable, Codable {
         case request, answer
@@ -64,12 +66,7 @@ package struct Fault: Sendable, Codable, Equatable {
 
 extension Fault {
     package static func answer(_ status: Int, headers: [String: String] = [:], body: String = "", count: Int? = nil) -> Fault {
-        var fault = Fault()
-        fault.count = count
-        fault.status = status
-        fault.headers = headers
-        fault.body = body
-        return fault
+        Fault { ($0.count, $0.status, $0.headers, $0.body) = (count, status, headers, body) }
     }
 
     /// A 400 of the token endpoint with one of the codes of RFC 6749 section 5.2.
@@ -79,56 +76,31 @@ extension Fault {
 
     /// An unusual id_token in answers to codes.
     package static func idToken(_ style: IDTokenStyle, count: Int? = nil) -> Fault {
-        var fault = Fault()
-        fault.endpoint = .token
-        fault.grantType = "authorization_code"
-        fault.count = count
-        fault.idToken = style
-        return fault
+        Fault { ($0.endpoint, $0.grantType, $0.count, $0.idToken) = (.token, "authorization_code", count, style) }
     }
 
     package static func delay(_ delay: Duration, count: Int? = nil) -> Fault {
-        var fault = Fault()
-        fault.count = count
-        fault.delay = delay.wholeMilliseconds
-        return fault
+        Fault { ($0.count, $0.delay) = (count, delay.wholeMilliseconds) }
     }
 
-    package static func reset(count: Int? = nil) -> Fault { broken(.reset, count) }
-    package static func hang(count: Int? = nil) -> Fault { broken(.hang, count) }
+    package static func reset(count: Int? = nil) -> Fault { Fault { ($0.count, $0.connection) = (count, .reset) } }
+    package static func hang(count: Int? = nil) -> Fault { Fault { ($0.count, $0.connection) = (count, .hang) } }
 
-    private static func broken(_ connection: Connection, _ count: Int?) -> Fault {
-        var fault = Fault()
-        fault.count = count
-        fault.connection = connection
+    package func with(_ change: (inout Fault) -> Void) -> Fault {
+        var fault = self
+        change(&fault)
         return fault
     }
 
     /// The same fault, for these users only.
-    package func of(_ userIDs: String...) -> Fault {
-        var fault = self
-        fault.userIDs = Set(userIDs)
-        return fault
-    }
+    package func of(_ userIDs: String...) -> Fault { with { $0.userIDs = Set(userIDs) } }
 
     /// The same fault, at this endpoint only.
-    package func at(_ endpoint: Endpoint) -> Fault {
-        var fault = self
-        fault.endpoint = endpoint
-        return fault
-    }
+    package func at(_ endpoint: Endpoint) -> Fault { with { $0.endpoint = endpoint } }
 
     /// The same fault, for requests that prove a client.
-    package var ofClientCredentials: Fault {
-        var fault = at(.token)
-        fault.grantType = TokenRequest.clientCredentials
-        return fault
-    }
+    package var ofClientCredentials: Fault { at(.token).with { $0.grantType = TokenRequest.clientCredentials } }
 
     /// The same fault, after Apple has obeyed the request.
-    package func afterObeying() -> Fault {
-        var fault = self
-        fault.loss = .answer
-        return fault
-    }
+    package func afterObeying() -> Fault { with { $0.loss = .answer } }
 }

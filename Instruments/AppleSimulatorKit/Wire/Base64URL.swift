@@ -6,17 +6,7 @@ import Foundation
 /// Base64 with the alphabet of URLs and without padding: RFC 4648 section 5, as RFC 7515 uses it.
 enum Base64URL {
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        let text = Data(bytes).base64EncodedString()
-        return String(
-            decoding: text.utf8.lazy.filter { $0 != UInt8(ascii: "=") }.map { byte -> UInt8 in
-                switch byte {
-                case UInt8(ascii: "+"): UInt8(ascii: "-")
-                case UInt8(ascii: "/"): UInt8(ascii: "_")
-                default: byte
-                }
-            },
-            as: UTF8.self
-        )
+        Data(bytes).base64EncodedString(options: [.base64URLAlphabet, .omitPaddingCharacter])
     }
 
     /// The bytes, or `nil` if a character is outside the alphabet. Padding is outside it.

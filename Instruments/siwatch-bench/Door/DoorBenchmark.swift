@@ -17,7 +17,6 @@ struct DoorBenchmark: Sendable {
     let codes: Int
     /// How many wait for changes.
     let clients: Int
-    let logLevel: String
 
     private static let connections = 64
     /// How long Apple takes for each answer, because an answer at once would hide behind it.
@@ -30,13 +29,13 @@ struct DoorBenchmark: Sendable {
     func run() async throws -> Section {
         say("HTTP door and webhooks")
         var rows: [Section.Row] = []
-        rows += try await Workplace.use(logLevel: logLevel) { place in
+        rows += try await Workplace.use { place in
             let users = try await place.makeCredentials(notifications).map(\.userID)
             say("  Apple signs \(notifications) notifications")
             let bodies = try await place.revokeConsent(of: users)
             return try await intake(bodies, place) + deliveries(place)
         }
-        rows += try await Workplace.use(logLevel: logLevel) { try await signIns($0) + waiting($0) }
+        rows += try await Workplace.use { try await signIns($0) + waiting($0) }
         return Section(
             "HTTP door and webhooks, synchronous=FULL (× = siwatch ÷ what stands in the line)",
             rows,
@@ -176,7 +175,10 @@ struct DoorBenchmark: Sendable {
         try await place.withDaemon { daemon in
             let door = try await Door(of: daemon, in: place.folder)
             say("  \(clients) clients wait for changes")
-            let alone = try await share(of: daemon)
+            func idleShare() async throws -> String {
+                try await ProcessUsage.share(of: daemon, after: .seconds(3), during: Self.idleTime).share.percent
+            }
+            let alone = try await idleShare()
             let position = try await door.get("/v1/changes")["next"] ?? "0-0"
             var configuration = HTTPClient.Configuration()
             configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = clients
@@ -191,25 +193,15 @@ struct DoorBenchmark: Sendable {
                         }
                     }
                 }
-                let share = try await share(of: daemon)
+                let share = try await idleShare()
                 group.cancelAll()
                 return share
             }
             try await http.shutdown()
             return [
-                .init(label: "share of one core, idle", figure: Self.percent(alone)),
-                .init(label: "share of one core while \(clients) clients wait for changes", figure: Self.percent(beside)),
+                .init(label: "share of one core, idle", figure: alone),
+                .init(label: "share of one core while \(clients) clients wait for changes", figure: beside),
             ]
         }
     }
-
-    private func share(of daemon: ChildProcess) async throws -> Double {
-        try await Task.sleep(for: .seconds(3))
-        let before = try ProcessUsage(of: daemon)
-        let start = ContinuousClock.now
-        try await Task.sleep(for: Self.idleTime)
-        return (try ProcessUsage(of: daemon).processorTime - before.processorTime) / (ContinuousClock.now - start)
-    }
-
-    private static func percent(_ share: Double) -> String { "\((share * 100).rounded(to: 2)) %" }
 }

@@ -10,7 +10,6 @@ import GRDB
 struct CodeBenchmark: Sendable {
     let count: Int
     let notifications: Int
-    let logLevel: String
 
     /// `refresh.max_requests_per_second`. Checks run all the time.
     private static let requestsPerSecond = 200
@@ -21,7 +20,7 @@ struct CodeBenchmark: Sendable {
 
     func run() async throws -> Section {
         say("Codes")
-        return try await Workplace.use(logLevel: logLevel) { place in
+        return try await Workplace.use { place in
             let users = try await place.makeCredentials(notifications).map(\.userID)
             say("  Apple signs \(notifications) notifications")
             let bodies = try await place.switchMail(of: users)

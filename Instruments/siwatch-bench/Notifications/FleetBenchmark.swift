@@ -9,13 +9,12 @@ import Foundation
 /// whose jobs do nothing stand beside them. All run by turns, several times.
 struct FleetBenchmark: Sendable {
     let count, rounds: Int
-    let logLevel: String
 
     private static let fleets = [1, 2, 4]
 
     func run() async throws -> Section {
         say("Notifications on PostgreSQL")
-        return try await Workplace.use(logLevel: logLevel) { file in
+        return try await Workplace.use { file in
             try await file.withNeighbour(on: .postgres) { server in
                 let signIns = try await file.signIn(count)
                 let users = signIns.map(\.userID)
@@ -54,9 +53,8 @@ struct FleetBenchmark: Sendable {
     }
 
     private func section(_ measured: Measured) -> Section {
-        let one = (measured.fleets[1] ?? []).map(\.perSecond).median
         let runs = measured.fleets[1] ?? []
-        func median(_ value: (HeldRun) -> Int) -> Int { Int(runs.map { Double(value($0)) }.median) }
+        let one = runs.map(\.perSecond).median
         return Section(
             "Notifications on PostgreSQL, from row to commit: medians of \(rounds) rounds (× = one siwatch on PostgreSQL ÷ this)",
             [
@@ -70,8 +68,8 @@ struct FleetBenchmark: Sendable {
                     .limit(.median("bare libpq, claim + upsert + delete, \(BareServerSettlement.batch) a commit", measured.bare), of: one),
                     .limit(Procrastinate.limit(measured.jobs), of: one),
                     .init(label: "siwatch's processor time for each", figure: runs.map(\.processorTime).percentile(0.5).perPiece(count)),
-                    .init(label: "the log (WAL) of each insert", figure: "\(median(\.logOfInserts) / count) bytes"),
-                    .init(label: "the log (WAL) of each settlement", figure: "\(median(\.logOfSettlements) / count) bytes"),
+                    .init(label: "the log (WAL) of each insert", figure: "\(runs.map(\.logOfInserts).median / count) bytes"),
+                    .init(label: "the log (WAL) of each settlement", figure: "\(runs.map(\.logOfSettlements).median / count) bytes"),
                 ],
             arguments: "--only postgres-notifications --queued \(count) --rounds \(rounds)"
         )

@@ -12,7 +12,6 @@ import Foundation
 /// shut.
 struct GateBenchmark: Sendable {
     let rounds: Int
-    let logLevel: String
 
     private static let backends = 16
     private static let length = Duration.seconds(5)
@@ -23,7 +22,7 @@ struct GateBenchmark: Sendable {
 
     func run() async throws -> Section {
         say("The wake-up trigger")
-        return try await Workplace.use(on: .postgres, logLevel: logLevel) { place in
+        return try await Workplace.use(on: .postgres) { place in
             try await place.migrate()
             var runs: [Gate: [Run]] = [:]
             for round in 1...rounds {
@@ -35,7 +34,7 @@ struct GateBenchmark: Sendable {
                 }
             }
             func rates(_ gate: Gate) -> [Double] { runs[gate, default: []].map(\.perSecond) }
-            func times(_ gate: Gate) -> String { figure(runs[gate, default: []]) }
+            func times(_ gate: Gate) -> String { runs[gate, default: []].flatMap(\.times).figure(0.5, 0.99) }
             return Section(
                 "\(Self.backends) backends that insert at once, a row to a commit: medians of \(rounds) rounds (× = with the trigger ÷ this)",
                 [
@@ -53,11 +52,6 @@ struct GateBenchmark: Sendable {
     private struct Run {
         var perSecond: Double
         var times: [Duration]
-    }
-
-    private func figure(_ runs: [Run]) -> String {
-        let times = runs.flatMap(\.times)
-        return "\(times.percentile(0.5).inMilliseconds) / \(times.percentile(0.99).inMilliseconds)"
     }
 
     private func insert(_ gate: Gate, _ place: Workplace) async throws -> Run {

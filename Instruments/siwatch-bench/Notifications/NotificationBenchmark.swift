@@ -8,11 +8,10 @@ import Foundation
 /// How many notifications a second siwatch settles from a full queue, from row to commit.
 struct NotificationBenchmark: Sendable {
     let count: Int
-    let logLevel: String
 
     func run() async throws -> Section {
         say("Notifications")
-        return try await Workplace.use(logLevel: logLevel) { place in
+        return try await Workplace.use { place in
             let users = try await place.makeCredentials(count).map(\.userID)
             say("  Apple signs \(count) notifications")
             let bodies = try await place.revokeConsent(of: users)

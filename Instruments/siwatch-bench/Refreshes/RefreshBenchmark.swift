@@ -8,13 +8,12 @@ import Foundation
 /// How many refreshes a second siwatch completes and commits when all credentials are due at once.
 struct RefreshBenchmark: Sendable {
     let count: Int
-    let logLevel: String
 
     private static let concurrencies = [64, 256]
 
     func run() async throws -> Section {
         say("Refreshes")
-        return try await Workplace.use(logLevel: logLevel) { place in
+        return try await Workplace.use { place in
             let signIns = try await place.makeCredentials(count)
             let bare = try await BareClient(place, signIns)
             var rows: [Section.Row] = []

@@ -8,13 +8,12 @@ import Foundation
 /// How many refreshes a second siwatch completes and commits on PostgreSQL and, with the same users, on SQLite: by turns, several times.
 struct StoreRefreshBenchmark: Sendable {
     let count, rounds: Int
-    let logLevel: String
 
     private static let concurrencies = [64, 256]
 
     func run() async throws -> Section {
         say("Refreshes on PostgreSQL")
-        return try await Workplace.use(logLevel: logLevel) { file in
+        return try await Workplace.use { file in
             try await file.withNeighbour(on: .postgres) { server in
                 let signIns = try await file.signIn(count)
                 for place in [file, server] { try await place.takeIn(signIns) }
@@ -49,11 +48,8 @@ struct StoreRefreshBenchmark: Sendable {
         return [
             .ours("siwatch on PostgreSQL, \(count) refreshes, \(concurrency) at once", servers.map(\.perSecond)),
             .limit(.median("siwatch on SQLite", files), of: ours),
-            .init(
-                label: "siwatch's processor time for each",
-                figure: servers.map(\.usage.processorTime).percentile(0.5).perPiece(count)
-            ),
-            .init(label: "the log (WAL) of each", figure: "\(Int(servers.map { Double($0.log) }.median) / count) bytes"),
+            .init(label: "siwatch's processor time for each", figure: servers.map(\.usage.processorTime).median.perPiece(count)),
+            .init(label: "the log (WAL) of each", figure: "\(servers.map(\.log).median / count) bytes"),
         ]
     }
 }

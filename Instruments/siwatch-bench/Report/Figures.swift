@@ -6,6 +6,7 @@ import Foundation
 
 extension Double {
     var perSecond: String { "\(rounded(to: 0)) /s" }
+    var percent: String { "\((self * 100).rounded(to: 2)) %" }
 
     func rounded(to digits: Int) -> String {
         formatted(.number.precision(.fractionLength(digits)).locale(Locale(identifier: "en_US")))
@@ -13,7 +14,9 @@ extension Double {
 }
 
 extension Duration {
-    var inMilliseconds: String { "\((inSeconds * 1000).rounded(to: 1)) ms" }
+    var inMilliseconds: String { inMilliseconds(to: 1) }
+
+    func inMilliseconds(to digits: Int) -> String { "\((inSeconds * 1000).rounded(to: digits)) ms" }
 
     /// The time divided by the number of pieces of work.
     func perPiece(_ count: Int) -> String {
@@ -28,9 +31,9 @@ extension Int {
     }
 }
 
-extension [Double] {
+extension Array where Element: Comparable {
     /// The array must not be empty.
-    var median: Double { sorted()[count / 2] }
+    var median: Element { sorted()[count / 2] }
 }
 
 extension [Duration] {
@@ -38,5 +41,10 @@ extension [Duration] {
     func percentile(_ share: Double) -> Duration {
         let sorted = sorted()
         return sorted[Swift.min(Swift.max(Int((share * Double(count)).rounded(.up)) - 1, 0), count - 1)]
+    }
+
+    /// Some percentiles, side by side.
+    func figure(_ shares: Double..., digits: Int = 1) -> String {
+        shares.map { percentile($0).inMilliseconds(to: digits) }.joined(separator: " / ")
     }
 }

@@ -11,14 +11,13 @@ import GRDB
 struct EnduranceBenchmark: Sendable {
     let length: Duration
     let notifications, refreshes: Int
-    let logLevel: String
 
     /// The longest time that one reader keeps one snapshot.
     private static let longestRead = Duration.seconds(60)
 
     func run() async throws -> Section {
         say("Endurance")
-        return try await Workplace.use(logLevel: logLevel) { place in
+        return try await Workplace.use { place in
             let users = try await place.makeCredentials(max(notifications, refreshes)).map(\.userID)
             // These end no sign-in. After the first round they are duplicates, which siwatch still verifies and logs.
             let bodies = try await place.switchMail(of: Array(users.prefix(notifications)))
@@ -95,7 +94,7 @@ struct EnduranceBenchmark: Sendable {
     private func section(_ samples: [Sample], _ work: Work) -> Section {
         // The first fifth warms up.
         let (warm, tenth) = (samples.dropFirst(samples.count / 5), max(samples.count / 10, 1))
-        let (early, late) = (Self.median(warm.prefix(tenth)), Self.median(warm.suffix(tenth)))
+        let (early, late) = (warm.prefix(tenth).map(\.resident).median, warm.suffix(tenth).map(\.resident).median)
         func log(_ phase: Phase) -> String { megabytes(samples.filter { $0.phase == phase }.map(\.log).max() ?? 0) }
         return Section(
             "Endurance: \(length) of full load, \(work.notifications) notifications and \(work.rounds) rounds of \(max(notifications, refreshes)) checks",
@@ -109,11 +108,6 @@ struct EnduranceBenchmark: Sendable {
             ],
             arguments: "--only endurance --minutes \(Int(length.inSeconds / 60))"
         )
-    }
-
-    private static func median(_ samples: some Collection<Sample>) -> Int {
-        let values = samples.map(\.resident).sorted()
-        return values.isEmpty ? 0 : values[values.count / 2]
     }
 }
 

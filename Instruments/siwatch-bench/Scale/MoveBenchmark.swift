@@ -8,11 +8,10 @@ import Foundation
 /// How long `siwatch move` takes from a file to PostgreSQL, its proof included.
 struct MoveBenchmark: Sendable {
     let size: Int
-    let logLevel: String
 
     func run() async throws -> Section {
         say("The move")
-        return try await Workplace.use(logLevel: logLevel) { file in
+        return try await Workplace.use { file in
             try await file.migrate()
             let table = CredentialTable(size: size)
             say("  \(table.name) credentials")

@@ -15,7 +15,6 @@ struct ScaleBenchmark: Sendable {
     /// How many of the present users sign in, are refreshed, and leave.
     let users: Int
     let store: Store
-    let logLevel: String
 
     private static let claims = 200
     private static let claimed = 64
@@ -26,7 +25,7 @@ struct ScaleBenchmark: Sendable {
         var rows: [Section.Row] = []
         var first: Measured?
         for size in sizes {
-            rows += try await Workplace.use(on: store, logLevel: logLevel) { place in
+            rows += try await Workplace.use(on: store) { place in
                 let signIns = try await place.makeCredentials(users)
                 let table = CredentialTable(size: size)
                 say("  \(table.name) credentials")
@@ -130,17 +129,13 @@ struct ScaleBenchmark: Sendable {
                 let usage = try ProcessUsage(of: daemon)
                 let load = "while siwatch settles \(users.count) notifications"
                 return [
-                    .init(label: "  a backend's look-up, siwatch stopped, p50 / p99", figure: figure(idle)),
-                    .init(label: "  a backend's look-up \(load), p50 / p99", figure: figure(loaded)),
+                    .init(label: "  a backend's look-up, siwatch stopped, p50 / p99", figure: idle.figure(0.5, 0.99, digits: 2)),
+                    .init(label: "  a backend's look-up \(load), p50 / p99", figure: loaded.figure(0.5, 0.99, digits: 2)),
                     .init(label: "  the longest of \(loaded.count)", figure: loaded.percentile(1).inMilliseconds),
                     .init(label: "  siwatch's resident memory afterwards", figure: usage.memory),
                 ]
             }
         }
-    }
-
-    private func figure(_ times: [Duration]) -> String {
-        "\((times.percentile(0.5).inSeconds * 1000).rounded(to: 2)) / \((times.percentile(0.99).inSeconds * 1000).rounded(to: 2)) ms"
     }
 
     private func lookUps(

@@ -12,7 +12,6 @@ struct SnapshotBenchmark: Sendable {
     /// How long the reader holds it.
     let length: Duration
     let users: Int
-    let logLevel: String
 
     /// How many of each siwatch settles a second meanwhile.
     private static let perSecond = 200
@@ -27,7 +26,7 @@ struct SnapshotBenchmark: Sendable {
 
     func run() async throws -> Section {
         say("A snapshot held open")
-        return try await Workplace.use(on: .postgres, logLevel: logLevel) { place in
+        return try await Workplace.use(on: .postgres) { place in
             let signIns = try await place.makeCredentials(users).map(\.userID)
             let bodies = try await place.switchMail(of: signIns)
             let leaving = try await place.makeCredentials(Self.claims * 2).map(\.userID)

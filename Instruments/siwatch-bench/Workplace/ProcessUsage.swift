@@ -28,6 +28,20 @@ struct ProcessUsage: Sendable {
         anonymous = try Self.number("RssAnon", in: "\(folder)/status") * 1024
     }
 
+    /// The process's share of one core while time passes, and its usage at the end.
+    static func share(
+        of process: ChildProcess,
+        after pause: Duration,
+        during time: Duration
+    ) async throws -> (share: Double, ProcessUsage) {
+        try await Task.sleep(for: pause)
+        let before = try ProcessUsage(of: process)
+        let start = ContinuousClock.now
+        try await Task.sleep(for: time)
+        let after = try ProcessUsage(of: process)
+        return ((after.processorTime - before.processorTime) / (ContinuousClock.now - start), after)
+    }
+
     private static func number(_ name: String, in file: String) throws -> Int {
         let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
         let words = lines.first { $0.hasPrefix("\(name):") }?.split(whereSeparator: \.isWhitespace) ?? []

@@ -12,21 +12,18 @@ struct Workplace: Sendable {
     let apple: SimulatedApple
     /// Nil if the database is a file in the folder.
     let schema: ServerSchema?
-    private let logLevel: String
 
+    /// The daemon's `log.level`.
+    @TaskLocal static var logLevel = "info"
     static let clientID = SimulatedApple.clientIDs[0]
 
-    static func use<Result>(
-        on store: Store = .sqlite,
-        logLevel: String,
-        _ body: (Workplace) async throws -> Result
-    ) async throws -> Result {
+    static func use<Result>(on store: Store = .sqlite, _ body: (Workplace) async throws -> Result) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")
         defer { folder.remove() }
         // Longer than any part takes, because signing a new answer takes longer than all else.
         return try await SimulatedApple.with(in: folder.url, .process, answerReuse: .seconds(7200)) { apple in
             try await store.withDatabase { schema in
-                try await body(Workplace(folder: folder, apple: apple, schema: schema, logLevel: logLevel).configured())
+                try await body(Workplace(folder: folder, apple: apple, schema: schema).configured())
             }
         }
     }
@@ -38,7 +35,7 @@ struct Workplace: Sendable {
         let keyFile = SimulatedApple.keyFile
         try FileManager.default.copyItem(at: folder.url.appending(path: keyFile), to: neighbour.url.appending(path: keyFile))
         return try await store.withDatabase { schema in
-            try await body(Workplace(folder: neighbour, apple: apple, schema: schema, logLevel: logLevel).configured())
+            try await body(Workplace(folder: neighbour, apple: apple, schema: schema).configured())
         }
     }
 
@@ -51,10 +48,10 @@ struct Workplace: Sendable {
             let file = try FileHandle(forUpdating: URL(filePath: copy.databasePath))
             try file.synchronize()
             try file.close()
-            return try await body(Workplace(folder: copy, apple: apple, schema: nil, logLevel: logLevel).configured())
+            return try await body(Workplace(folder: copy, apple: apple, schema: nil).configured())
         }
         return try await BenchServer.withDatabase(copyOf: schema) { schema in
-            try await body(Workplace(folder: copy, apple: apple, schema: schema, logLevel: logLevel).configured())
+            try await body(Workplace(folder: copy, apple: apple, schema: schema).configured())
         }
     }
 
@@ -67,7 +64,7 @@ struct Workplace: Sendable {
     ///   - refresh: the lines of the table `[refresh]`.
     ///   - others: those of other tables.
     func configure(refresh: String = "", _ others: [String: String] = [:]) throws {
-        let own = ["log": "level = \"\(logLevel)\"", "refresh": refresh]
+        let own = ["log": "level = \"\(Self.logLevel)\"", "refresh": refresh]
         try folder.configure(apple: apple, on: schema, own.merging(others) { $1 })
     }
 

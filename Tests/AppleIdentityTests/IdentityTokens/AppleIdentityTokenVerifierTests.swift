@@ -10,8 +10,7 @@ import Testing
 @Suite struct AppleIdentityTokenVerifierTests {
     private static let apple = AppleFixture.apple
     private static let issuedAt = AppleFixture.issuedAt
-    /// Half a minute after Apple issued it.
-    private static let now = HeldClock().now
+    private static let now = AppleFixture.now
 
     private static func claims(_ changes: [String: String?] = [:]) -> String {
         let identity = [
@@ -33,7 +32,7 @@ import Testing
             keys: verification.keys,
             issuers: Verification.policy.issuers,
             clockSkew: Verification.policy.clockSkew,
-            clock: verification.clock.clock
+            clock: verification.clock.wallClock
         )
         return try await verifier.verify(Secret(token), issuedTo: AppleFixture.client, nonce: nonce, at: now)
     }
@@ -201,7 +200,7 @@ import Testing
                 keys: verification.keys,
                 issuers: [],
                 clockSkew: .zero,
-                clock: verification.clock.clock
+                clock: verification.clock.wallClock
             )
             #expect(verifier.hasKeys == expected)
         }

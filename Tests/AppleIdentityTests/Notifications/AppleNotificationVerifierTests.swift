@@ -12,6 +12,10 @@ import Testing
     private static let issuedAt = AppleFixture.issuedAt
     private static let occurredAt = Timestamp(milliseconds: issuedAt * 1000 - 12_345)
 
+    private let verification: Verification
+
+    init() async throws { verification = try await Verification() }
+
     private static func expected(_ type: String = "consent-revoked", _ kind: Event.Kind = .consentRevoked) -> VerifiedNotification {
         VerifiedNotification(
             clientID: AppleFixture.client,
@@ -29,7 +33,7 @@ import Testing
     ])
     func takesBothFormsOfTheBody(_ form: String) async throws {
         let token = String(decoding: Self.apple.notification(), as: UTF8.self)
-        #expect(try await Verification().verify(form.replacing("%", with: token)) == Self.expected())
+        #expect(try await verification.verify(form.replacing("%", with: token)) == Self.expected())
     }
 
     @Test(arguments: [
@@ -38,7 +42,7 @@ import Testing
     ])
     func knowsTheTypes(_ type: String, _ kind: Event.Kind) async throws {
         let payload = Self.apple.notification(event: ["type": quoted(type)])
-        #expect(try await Verification().verify(payload) == Self.expected(type, kind))
+        #expect(try await verification.verify(payload) == Self.expected(type, kind))
     }
 
     @Test(
@@ -48,13 +52,13 @@ import Testing
     )
     func readsTheAddress(_ isPrivate: String?, _ expected: Bool?) async throws {
         let fields = ["type": #""email-disabled""#, "email": #""a@privaterelay.appleid.com""#, "is_private_email": isPrivate]
-        let event = try await Verification().verify(Self.apple.notification(event: fields)).event
+        let event = try await verification.verify(Self.apple.notification(event: fields)).event
         #expect(event.kind == .emailDisabled(EmailAddress("a@privaterelay.appleid.com", isPrivate: expected)))
     }
 
     @Test func anAddressCannotHoldUpADeletion() async throws {
         let fields = ["type": #""account-deleted""#, "email": "7", "is_private_email": #""maybe""#]
-        #expect(try await Verification().verify(Self.apple.notification(event: fields)).event.kind == .accountDeleted)
+        #expect(try await verification.verify(Self.apple.notification(event: fields)).event.kind == .accountDeleted)
     }
 
     @Test(
@@ -66,7 +70,7 @@ import Testing
         ] as [[String: String?]]
     )
     func takesWhatDocumentsAndWireDisagreeOn(_ claims: [String: String?]) async throws {
-        #expect(try await Verification().verify(Self.apple.notification(claims)) == Self.expected())
+        #expect(try await verification.verify(Self.apple.notification(claims)) == Self.expected())
     }
 
     @Test(
@@ -76,12 +80,11 @@ import Testing
         ] as [(String, Int64)]
     )
     func readsEventTimeInSecondsAndMilliseconds(_ wire: String, _ milliseconds: Int64) async throws {
-        let event = try await Verification().verify(Self.apple.notification(event: ["event_time": wire])).event
+        let event = try await verification.verify(Self.apple.notification(event: ["event_time": wire])).event
         #expect(event.occurredAt == Timestamp(milliseconds: milliseconds))
     }
 
     @Test func judgesExpiryByTheTimeOfReceipt() async throws {
-        let verification = try await Verification()
         let receivedAt = verification.clock.now
         // The clock was two days ahead when it came.
         _ = try await verification.verify(Self.apple.notification(), receivedAt: receivedAt.advanced(by: .seconds(2 * 86_400)))
@@ -91,18 +94,12 @@ import Testing
 
     /// A clock that is behind keeps nothing out that Apple signed: siwatch knows Apple's clock, or it waits for its own.
     @Test func judgesIssueByTheLatestClock() async throws {
-        let verification = try await Verification()
         let payload = Self.apple.notification(["iat": "\(Self.issuedAt + 3600)"])
         let receivedAt = verification.clock.now
         await #expect(throws: VerificationError.notYetIssued(retryAt: receivedAt.advanced(by: .seconds(60)))) {
             try await verification.verify(payload, receivedAt: receivedAt)
         }
-        let informed = AppleNotificationVerifier(
-            keys: verification.keys,
-            policy: Verification.policy,
-            clock: verification.clock.clock,
-            appleTime: { receivedAt.advanced(by: .seconds(3600)) }
-        )
+        let informed = verification.verifier(appleTime: receivedAt.advanced(by: .seconds(3600)))
         _ = try await informed.verify(payload, receivedAt: receivedAt)
         _ = try await verification.verify(payload, receivedAt: receivedAt.advanced(by: .seconds(3600)))
         verification.clock.advance(by: .seconds(3600))
@@ -111,17 +108,11 @@ import Testing
 
     /// A clock of this host that is a day ahead expires nothing, once Apple's is known. Before, it does.
     @Test func judgesExpiryByApplesClock() async throws {
-        let verification = try await Verification()
         let appleTime = verification.clock.now
         let receivedAt = appleTime.advanced(by: .days(2))
         verification.clock.advance(by: .days(2))
         let payload = Self.apple.notification()
-        let informed = AppleNotificationVerifier(
-            keys: verification.keys,
-            policy: Verification.policy,
-            clock: verification.clock.clock,
-            appleTime: { appleTime }
-        )
+        let informed = verification.verifier(appleTime: appleTime)
         _ = try await informed.verify(payload, receivedAt: receivedAt)
         await #expect(throws: VerificationError.self) { try await verification.verify(payload, receivedAt: receivedAt) }
     }
@@ -216,7 +207,6 @@ import Testing
 
     @Test(arguments: rejections)
     func rejectsForTheRightReason(_ rejection: Rejection) async throws {
-        let verification = try await Verification()
         await #expect(throws: VerificationError.rejected(rejection.reason, detail: rejection.detail)) {
             try await verification.verify(rejection.payload)
         }
@@ -230,7 +220,6 @@ import Testing
     // MARK: Fuzz
 
     @Test func noMutantVerifies() async throws {
-        let verification = try await Verification()
         let token = Self.apple.notification()
         var generator = SeededGenerator(seed: 4)
         for _ in 0..<2000 {
@@ -245,7 +234,6 @@ import Testing
     }
 
     @Test func manyTasksVerifyAtOnce() async throws {
-        let verification = try await Verification()
         let payload = Self.apple.notification()
         try await withThrowingTaskGroup { group in
             for _ in 0..<64 { group.addTask { try await verification.verify(payload) } }

@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    private let start = HeldClock().now
+    private let start = AppleFixture.now
 
     private func at(_ seconds: Int) -> Timestamp {
         start.advanced(by: .seconds(seconds))

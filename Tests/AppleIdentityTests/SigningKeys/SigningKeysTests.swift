@@ -11,13 +11,16 @@ import Testing
 @Suite struct SigningKeysTests {
     private let apple = AppleFixture.apple
     private let rotated = AppleFixture.rotated
+    private let verification: Verification
+
+    init() async throws { verification = try await Verification() }
 
     private func record(_ key: AppleFixture, seen: Timestamp) -> SigningKeyRecord {
         PlainSealer().prove(SigningKeyRecord(keyID: key.keyID, jwk: key.jwk(), lastSeenAt: seen))
     }
 
     /// Another process, which Apple does not answer.
-    private func restart(_ store: MemoryKeyStore, _ clock: HeldClock, _ news: SigningKeyNews = SigningKeyNews()) async throws -> SigningKeys
+    private func restart(_ store: MemoryKeyStore, _ clock: TestClock, _ news: SigningKeyNews = SigningKeyNews()) async throws -> SigningKeys
     {
         let keys = SigningKeys(ScriptedTransport { _ in .failure(.dns) }, store, clock, news)
         try await keys.load()
@@ -41,7 +44,6 @@ import Testing
     }
 
     @Test func anUnknownKeyIsGivenUpAfterTwoFetchesTenMinutesApart() async throws {
-        let verification = try await Verification()
         verification.clock.advance(by: .seconds(100))
         let payload = rotated.notification()
         let receivedAt = verification.clock.now
@@ -71,7 +73,6 @@ import Testing
     }
 
     @Test func aKeyThatAppearsVerifiesItsTokens() async throws {
-        let verification = try await Verification()
         verification.clock.advance(by: .seconds(100))
         await #expect(throws: VerificationError.self) { try await verification.verify(rotated.notification()) }
         verification.transport.now(publishes: apple.jwk(), rotated.jwk())
@@ -81,7 +82,6 @@ import Testing
     }
 
     @Test func aThousandForgedNamesASecondCauseOneFetchAMinute() async throws {
-        let verification = try await Verification()
         for _ in 0..<180 {
             verification.clock.advance(by: .seconds(1))
             for number in 0..<10 {
@@ -95,7 +95,6 @@ import Testing
     }
 
     @Test func aRetiredKeyStaysUsable() async throws {
-        let verification = try await Verification()
         verification.transport.now(publishes: rotated.jwk())
         verification.clock.advance(by: .seconds(3600))
         #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
@@ -105,7 +104,6 @@ import Testing
     }
 
     @Test func aRetiredKeyIsForgottenAfterThirtyDays() async throws {
-        let verification = try await Verification()
         let retired = verification.clock.now
         verification.transport.now(publishes: rotated.jwk())
         for days in [1, 30] {
@@ -124,17 +122,17 @@ import Testing
 
     /// Thirty-one days have passed by the clock, which cannot be trusted.
     @Test func aClockThatCannotBeTrustedForgetsNoKey() async throws {
-        let first = try await Verification()
-        let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(rotated.jwk())), first.store, first.clock, isTrusted: false)
+        let transport = ScriptedTransport(body: AppleFixture.keySet(rotated.jwk()))
+        let keys = SigningKeys(transport, verification.store, verification.clock, isTrusted: false)
         try await keys.load()
-        first.clock.advance(by: .days(31))
+        verification.clock.advance(by: .days(31))
         #expect(await keys.refreshIfDue() == .fetched(unsaved: nil))
-        #expect(keys.count == 2 && first.store.all.count == 2)
+        #expect(keys.count == 2 && verification.store.all.count == 2)
     }
 
     /// The key was seen by a clock that was a year ahead. That does not add a year to its life.
     @Test func aKeySeenInTheFutureIsForgottenAfterThirtyDaysToo() async throws {
-        let clock = HeldClock()
+        let clock = TestClock(now: AppleFixture.now)
         let store = MemoryKeyStore([record(apple, seen: clock.now.advanced(by: .days(365)))])
         let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(rotated.jwk())), store, clock)
         try await keys.load()
@@ -149,7 +147,7 @@ import Testing
 
     /// Somebody who can write into the database can write a key there, and sign events with it.
     @Test func aRecordThatSiwatchDidNotWriteIsNotBelieved() async throws {
-        let clock = HeldClock()
+        let clock = TestClock(now: AppleFixture.now)
         let genuine = record(apple, seen: clock.now)
         var exchanged = genuine
         exchanged.jwk = rotated.jwk(["kid": "\"\(apple.keyID)\""])
@@ -169,7 +167,6 @@ import Testing
     }
 
     @Test func aRecordPlantedMeanwhileIsFoundAtTheNextFetch() async throws {
-        let verification = try await Verification()
         let planted = SigningKeyRecord(keyID: rotated.keyID, jwk: rotated.jwk(), lastSeenAt: verification.clock.now)
         try await verification.store.remember([planted], forgetting: [])
         _ = verification.news.take()
@@ -181,7 +178,6 @@ import Testing
     }
 
     @Test func aKeyThatAnotherReplicaFetchedIsTaken() async throws {
-        let verification = try await Verification()
         try await verification.store.remember([record(rotated, seen: verification.clock.now)], forgetting: [])
         verification.clock.advance(by: .hours(1))
         #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
@@ -196,7 +192,6 @@ import Testing
         ] as [Result<TransportResponse, TransportFailure>]
     )
     func aFailedFetchChangesNothing(_ answer: Result<TransportResponse, TransportFailure>) async throws {
-        let verification = try await Verification()
         let before = verification.keys.lastRefresh
         verification.transport.now { _ in answer }
         verification.clock.advance(by: .seconds(3600))
@@ -211,21 +206,20 @@ import Testing
     }
 
     @Test func aRestartDuringAnOutageKeepsTheKeys() async throws {
-        let first = try await Verification()
-        first.clock.advance(by: .seconds(10))
-        let keys = try await restart(first.store, first.clock)
+        verification.clock.advance(by: .seconds(10))
+        let keys = try await restart(verification.store, verification.clock)
         #expect(keys.count == 1)
         #expect(await keys.refreshIfDue() == .failed("dns"), "at once, for Apple's time")
-        first.clock.advance(by: .seconds(59))
+        verification.clock.advance(by: .seconds(59))
         #expect(await keys.refreshIfDue(tellsTime: true) == .notDue)
-        first.clock.advance(by: .seconds(1))
+        verification.clock.advance(by: .seconds(1))
         #expect(await keys.refreshIfDue() == .failed("dns"))
-        let verifier = AppleNotificationVerifier(keys: keys, policy: Verification.policy, clock: first.clock.clock)
-        _ = try await verifier.verify(apple.notification(), receivedAt: first.clock.now)
+        let verifier = AppleNotificationVerifier(keys: keys, policy: Verification.policy, clock: verification.clock.wallClock)
+        _ = try await verifier.verify(apple.notification(), receivedAt: verification.clock.now)
     }
 
     @Test func aDamagedRecordIsSkipped() async throws {
-        let clock = HeldClock()
+        let clock = TestClock(now: AppleFixture.now)
         let record = PlainSealer().prove(SigningKeyRecord(keyID: "A", jwk: "{", lastSeenAt: clock.now))
         let keys = try await restart(MemoryKeyStore([record]), clock)
         #expect(keys.count == 0)
@@ -233,7 +227,7 @@ import Testing
     }
 
     @Test func aFullStoreCostsTheMemoryNotTheKeys() async throws {
-        let clock = HeldClock()
+        let clock = TestClock(now: AppleFixture.now)
         let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(apple.jwk())), MemoryKeyStore(isFull: true), clock)
         #expect(await keys.refreshIfDue() == .fetched(unsaved: "Full()"))
         #expect(keys.count == 1)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Crypto
 import CryptoExtras
 
@@ -76,6 +77,8 @@ struct AppleFixture: Sendable {
     static let user = "760417.0123456789abcdef0123456789abcdef.1827"
     /// In seconds: 2025-10-09.
     static let issuedAt: Int64 = 1_760_000_000
+    /// Half a minute after Apple issued them.
+    static let now = Timestamp(milliseconds: issuedAt * 1000 + 30_000)
 }
 
 /// A JSON string with this text.

@@ -9,7 +9,7 @@ import NIOConcurrencyHelpers
 
 /// A verifier that knows Apple's key, at a moment shortly after its tokens were issued.
 struct Verification {
-    let clock = HeldClock()
+    let clock = TestClock(now: AppleFixture.now)
     let transport = ScriptedTransport(body: AppleFixture.keySet(AppleFixture.apple.jwk()))
     let store = MemoryKeyStore()
     let news = SigningKeyNews()
@@ -25,8 +25,13 @@ struct Verification {
     /// - Parameter fetches: whether it fetches the keys first.
     init(fetches: Bool = true) async throws {
         keys = SigningKeys(transport, store, clock, news)
-        verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.clock)
+        verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.wallClock)
         if fetches { _ = await keys.refreshIfDue() }
+    }
+
+    /// A verifier that knows what Apple's clock says.
+    func verifier(appleTime: Timestamp) -> AppleNotificationVerifier {
+        AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.wallClock, appleTime: { appleTime })
     }
 
     /// Verifies a notification, received just now by default.
@@ -44,7 +49,7 @@ extension SigningKeys {
     convenience init(
         _ transport: ScriptedTransport,
         _ store: MemoryKeyStore,
-        _ clock: HeldClock,
+        _ clock: TestClock,
         _ news: SigningKeyNews = SigningKeyNews(),
         isTrusted: Bool = true
     ) {
@@ -53,7 +58,7 @@ extension SigningKeys {
             transport: transport,
             store: store,
             voucher: PlainSealer(),
-            clock: clock.clock,
+            clock: clock.wallClock,
             trustedTime: { isTrusted ? clock.now : nil },
             tell: news.note
         )

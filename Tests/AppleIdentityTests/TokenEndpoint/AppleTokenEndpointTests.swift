@@ -10,14 +10,14 @@ import Testing
 @testable import AppleIdentity
 
 @Suite struct AppleTokenEndpointTests {
-    private let clock = HeldClock()
+    private let clock = TestClock(now: AppleFixture.now)
     private let credential = CredentialID(clientID: "com.example.app", userID: AppleFixture.user)
     private let secrets: ClientSecrets
     private let identity: ClientIdentity
 
     init() throws {
         let key = try ClientSecretKey(id: "ABC123DEFG", text: Secret(P256.Signing.PrivateKey().pemRepresentation))
-        secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
+        secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.wallClock)
         identity = secrets.identity(of: "com.example.app")
     }
 
@@ -27,7 +27,7 @@ import Testing
             revocationURL: "https://appleid.apple.com/auth/revoke",
             secrets: secrets,
             transport: transport,
-            clock: clock.clock
+            clock: clock.wallClock
         )
     }
 
@@ -76,7 +76,7 @@ import Testing
     @Test func aSecretFromTheFutureIsFollowedByOneOfApplesTime() async {
         let transport = ScriptedTransport { [clock, ahead = clock.now] _ in
             guard clock.now == ahead else { return .success(TransportResponse(status: 200, body: Array(#"{"access_token":"a"}"#.utf8))) }
-            clock.advance(by: .seconds(-90))
+            clock.set(to: clock.now.advanced(by: .seconds(-90)))
             return .success(TransportResponse(status: 400, body: Array(#"{"error":"invalid_client"}"#.utf8)))
         }
         #expect(await endpoint(transport).refresh(Secret("r"), of: credential) == RefreshResponse(.unnamed, by: identity))

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Crypto
 import CryptoExtras
 import JWTKit
@@ -20,12 +21,12 @@ import Testing
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 
-    private let clock = HeldClock()
+    private let clock = TestClock(now: AppleFixture.now)
     private let privateKey = P256.Signing.PrivateKey()
 
     private func makeSecrets(team: String = "A1B2C3D4E5", key: P256.Signing.PrivateKey? = nil) throws -> ClientSecrets {
         let key = try ClientSecretKey(id: "ABC123DEFG", text: Secret((key ?? privateKey).pemRepresentation))
-        return ClientSecrets(teamID: team, key: key, clock: clock.clock)
+        return ClientSecrets(teamID: team, key: key, clock: clock.wallClock)
     }
 
     /// A wrong file under the right name is another key. The right key for another team is another key, too.
@@ -81,7 +82,7 @@ import Testing
     @Test func isMadeAnewWhenTheClockIsSetBack() async throws {
         let secrets = try makeSecrets()
         let first = try await secrets.secret(for: "com.example.app").secret
-        clock.advance(by: .seconds(-3600))
+        clock.set(to: clock.now.advanced(by: .seconds(-3600)))
         #expect(try await secrets.secret(for: "com.example.app").secret != first)
     }
 

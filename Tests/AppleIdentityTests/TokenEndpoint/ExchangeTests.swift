@@ -17,7 +17,7 @@ import Testing
         TokenResponse(
             response: TransportResponse(status: status, body: body, retryAfter: retryAfter),
             secrets: [Secret(code)],
-            receivedAt: HeldClock().now
+            receivedAt: AppleFixture.now
         )
     }
 

@@ -10,7 +10,7 @@ import Testing
 
 @Suite struct TokenResponseTests {
     private static let token = "r0123456789abcdef0123456789abcdef.0.mruy.AAAAAAAAAAAAAAAAAAAAAA"
-    private static let now = HeldClock().now
+    private static let now = AppleFixture.now
 
     private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> EndpointAnswer<RefreshNews> {
         TokenResponse(

@@ -9,14 +9,12 @@ import Testing
 @Suite struct SettlementFoldCodeTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let now = start.advanced(by: .seconds(2))
-    private static let claim = Claim(owner: "me", attempts: 1)
-    private static let ann = CredentialID(clientID: "app", userID: "ann")
     private static let user = AppUserID(app: "example", userID: "ann")
     private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
 
     private static func code(
         id: Int64 = 1,
-        claim: Claim = claim,
+        claim: Claim = .mine,
         failures: Int = 0,
         isAnswerLost: Bool = false,
         detail: String? = nil,
@@ -36,12 +34,8 @@ import Testing
         )
     }
 
-    private static func token(_ grantedAt: Timestamp = start, fingerprint: UInt8 = 1) -> RefreshToken {
-        RefreshToken(key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [fingerprint]), sealed: SealedToken(bytes: [1]))
-    }
-
     private static func exchanged(grantedAt: Timestamp = start) -> CodeVerdict {
-        .exchanged(Grant(grantedAt: grantedAt, token: token(grantedAt)), ann, requestedAt: now, answeredAt: now)
+        .exchanged(Grant(grantedAt: grantedAt, token: RefreshToken(at: grantedAt)), .ann, requestedAt: now, answeredAt: now)
     }
 
     private static func fold(
@@ -91,13 +85,13 @@ import Testing
         #expect(record.credential.verifiedTeam == "TEAM")
         #expect(record.credential.verifiedAt == Self.now && record.credential.grantedAt == Self.start)
         #expect(record.answer == .valid && record.answeredAt == Self.now && record.firstCheck == nil)
-        #expect(record.dueAt == Self.rules.policy.nextCheck(afterAnswerAt: Self.now, of: Self.ann))
+        #expect(record.dueAt == Self.rules.policy.nextCheck(afterAnswerAt: Self.now, of: .ann))
         let entry = try #require(Self.entries(changes).first)
         #expect(entry.userID == "ann" && entry.hasSecret, "the code stood in the row")
     }
 
     @Test func aSignInWithoutATokenHasNothingToCheck() throws {
-        let changes = Self.fold(.exchanged(Grant(grantedAt: Self.start), Self.ann, requestedAt: Self.now, answeredAt: Self.now))
+        let changes = Self.fold(.exchanged(Grant(grantedAt: Self.start), .ann, requestedAt: Self.now, answeredAt: Self.now))
         #expect(changes.results == [.grant(.applied, nil)])
         #expect(try #require(Self.record(changes)).dueAt == nil && changes.replenished.isEmpty)
     }
@@ -105,12 +99,8 @@ import Testing
     @Test func whatIsOlderThanWhatIsKnownIsStale() throws {
         var record = CredentialRecord()
         let later = Self.start.advanced(by: .seconds(1))
-        _ = record.take(
-            Grant(grantedAt: later, token: Self.token(later, fingerprint: 2)),
-            of: Self.ann,
-            under: Self.rules.policy,
-            at: later
-        )
+        let grant = Grant(grantedAt: later, token: RefreshToken(at: later, fingerprint: 2))
+        _ = record.take(grant, of: .ann, under: Self.rules.policy, at: later)
         let changes = Self.fold(Self.exchanged(), record: record)
         #expect(changes.results == [.grant(.stale, nil)])
         #expect(Self.record(changes)?.credential.token?.key.fingerprint == [2])
@@ -128,7 +118,7 @@ import Testing
     /// It was no check, so the breaker does not count it. It still tells that Apple no longer blames the client.
     @Test func theBreakerHearsOfTheClientAlone() throws {
         var breaker = RejectionBreaker()
-        let credential = RejectionBreaker.Subject(Self.ann)
+        let credential = RejectionBreaker.Subject(.ann)
         _ = breaker.judge(.blamed, of: credential, under: Self.rules.breaker, at: Self.start)
         #expect(breaker.isOpen)
         let changes = Self.fold(Self.exchanged(), breaker: breaker)
@@ -199,7 +189,7 @@ import Testing
         var first = Self.code()
         first.clientAnswer = .refused(word: "invalid_client", at: Self.now)
         var basis = SettlementBasis()
-        basis.heldGrants = [1: Self.claim, 2: Self.claim]
+        basis.heldGrants = [1: .mine, 2: .mine]
         let changes = SettlementFold.fold(
             [.code(first, .failed(at: Self.now, isAnswerLost: false, detail: "invalid_client")), .code(Self.code(id: 2), .late)],
             over: basis,

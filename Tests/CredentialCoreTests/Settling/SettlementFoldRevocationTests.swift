@@ -10,7 +10,6 @@ import Testing
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let asked = start.advanced(by: .hours(1))
     private static let now = asked.advanced(by: .seconds(1))
-    private static let claim = Claim(owner: "me", attempts: 1)
     private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
     private static let user = AppUserID(app: "example", userID: "ann")
     private static let policy = RefreshPolicy()
@@ -33,11 +32,11 @@ import Testing
                 let isOurs = id == user
                 basis.users[id] = UserRecord(id, stored: isOurs ? registers : nil, credentials: isOurs ? credentials : [])
             }
-            for (id, claim) in scope.revocationRequests where claim == SettlementFoldRevocationTests.claim {
+            for (id, claim) in scope.revocationRequests where claim == .mine {
                 basis.heldRevocationRequests[id] = claim
             }
-            for (id, claim) in scope.revocations where claim == SettlementFoldRevocationTests.claim { basis.heldRevocations[id] = claim }
-            for (id, claim) in scope.grants where claim == SettlementFoldRevocationTests.claim { basis.heldGrants[id] = claim }
+            for (id, claim) in scope.revocations where claim == .mine { basis.heldRevocations[id] = claim }
+            for (id, claim) in scope.grants where claim == .mine { basis.heldGrants[id] = claim }
             for id in scope.signingIn where id == user { basis.waitingGrants[id] = waiting }
             for id in scope.leaving where id == user { basis.tokensBeingRevoked[id] = beingRevoked }
             for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
@@ -53,12 +52,11 @@ import Testing
             isAccepted: Bool = true
         ) {
             var record = credentials.first { $0.clientID == client }?.record ?? CredentialRecord()
-            let key = RefreshToken.Key(grantedAt: time, fingerprint: [fingerprint])
-            let token = hasToken ? RefreshToken(key: key, sealed: SealedToken(bytes: [fingerprint])) : nil
+            let token = RefreshToken(at: time, fingerprint: fingerprint)
             let id = CredentialID(clientID: client, userID: "ann")
-            _ = record.take(Grant(grantedAt: time, token: token), of: id, under: policy, at: time)
+            _ = record.take(Grant(grantedAt: time, token: hasToken ? token : nil), of: id, under: policy, at: time)
             if hasToken, isAccepted {
-                record.credential.apply(RefreshAnswer(.valid, token: key, requestedAt: time.advanced(by: .minutes(1))))
+                record.credential.apply(RefreshAnswer(.valid, token: token.key, requestedAt: time.advanced(by: .minutes(1))))
             }
             credentials.removeAll { $0.clientID == client }
             credentials.append((client, record))
@@ -81,7 +79,7 @@ import Testing
         _ client: String = "app",
         id: Int64 = 1,
         at time: Timestamp = asked,
-        claim: Claim = claim
+        claim: Claim = .mine
     ) -> ClaimedRevocationRequest {
         ClaimedRevocationRequest(
             id: id,
@@ -190,12 +188,9 @@ import Testing
         var world = Self.world(("app", 1))
         let ahead = Self.now.advanced(by: .hours(2))
         world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: ahead, isOnItsWay: true)]
-        let content = ClaimedGrant.Content(
-            credential: CredentialID(clientID: "web", userID: Self.user.userID),
-            refreshToken: nil,
-            address: nil
-        )
-        let early = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: ahead, content: content)
+        let web = CredentialID(clientID: "web", userID: Self.user.userID)
+        let content = ClaimedGrant.Content(credential: web, refreshToken: nil, address: nil)
+        let early = ClaimedGrant(id: 9, claim: .mine, grantedAt: ahead, content: content)
         let changes = world.fold(.grant(early, .inFuture(due: ahead, lookedAt: Self.now)), Self.accepted())
         #expect(changes.results == [.postponed, .postponed] && Self.opened(changes).isEmpty)
     }
@@ -256,15 +251,13 @@ import Testing
     @Test func aSignInOfTheSameBatchIsOneThatIsKnown() {
         var world = World()
         world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start, isOnItsWay: false)]
-        let id = CredentialID(clientID: "app", userID: "ann")
-        let token = RefreshToken(key: RefreshToken.Key(grantedAt: Self.start, fingerprint: [7]), sealed: SealedToken(bytes: [7]))
-        let work = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: Self.start, content: nil)
-        let settlements: [Settlement] = [.grant(work, .accepted(Grant(grantedAt: Self.start, token: token), id)), Self.accepted()]
+        let grant = Grant(grantedAt: Self.start, token: RefreshToken(at: Self.start, fingerprint: 7))
+        let settlements: [Settlement] = [.signIn(grant, row: 9), Self.accepted()]
         let rules = SettlementRules(policy: Self.policy, pollInterval: .seconds(1), startedAt: Self.start)
         var basis = SettlementBasis()
         basis.users[Self.user] = UserRecord(Self.user, stored: nil, credentials: [])
-        basis.heldGrants[9] = Self.claim
-        basis.heldRevocationRequests[1] = Self.claim
+        basis.heldGrants[9] = .mine
+        basis.heldRevocationRequests[1] = .mine
         basis.waitingGrants[Self.user] = world.waiting
         let changes = SettlementFold.fold(settlements, over: basis, apps: Self.apps, under: rules, at: Self.now)
         #expect(changes.results == [.grant(.applied, nil), .postponed])
@@ -312,7 +305,7 @@ import Testing
         _ words: RevocationProof.Answer.Word...,
         client: String = "app",
         at time: Timestamp = asked,
-        claim: Claim = claim,
+        claim: Claim = .mine,
         date: Timestamp? = nil,
         standing: DueRevocation.Standing = .acceptedBefore
     ) -> DueRevocation {
@@ -413,10 +406,9 @@ import Testing
     @Test(arguments: [-1_200_000, 0, 1])
     func aSignInAtAnotherClientMayBeToldBeforeTheProofOrAfterIt(_ milliseconds: Int) {
         let time = Self.asked.advanced(by: .milliseconds(milliseconds))
-        let token = RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: [7]), sealed: SealedToken(bytes: [7]))
-        let work = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: time, content: nil)
-        let grant = Grant(grantedAt: time, token: token)
-        let signIn = Settlement.grant(work, .accepted(grant, CredentialID(clientID: "web", userID: "ann")))
+        let token = RefreshToken(at: time, fingerprint: 7)
+        let web = CredentialID(clientID: "web", userID: "ann")
+        let signIn = Settlement.signIn(Grant(grantedAt: time, token: token), row: 9, of: web)
         let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
         let isNewer = milliseconds > 0
         let expected = ["app revoked revoked_by_app", isNewer ? "web authorized granted" : "web revoked revoked_by_app"]
@@ -647,13 +639,13 @@ import Testing
     /// siwatch sent the daily check before the proof, and its 200 arrives after the proof.
     @Test func aLateGoodAnswerBringsNobodyBack() {
         var world = Self.world(("app", 1))
-        world.credentials[0].record.claimedBy = Self.claim.owner
-        world.credentials[0].record.attempts = Self.claim.attempts
+        world.credentials[0].record.claimedBy = Claim.mine.owner
+        world.credentials[0].record.attempts = Claim.mine.attempts
         world.take(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))))
         let check = DueCredential(
-            id: CredentialID(clientID: "app", userID: "ann"),
+            id: .ann,
             app: "example",
-            claim: Self.claim,
+            claim: .mine,
             token: RefreshToken.Key(grantedAt: Self.start, fingerprint: [1]),
             sealed: SealedToken(bytes: [1])
         )

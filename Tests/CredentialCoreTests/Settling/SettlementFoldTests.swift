@@ -17,7 +17,6 @@ import Testing
         breaker: BreakerRules(window: 8, maxRejections: 2, maxRejectedPercent: 30),
         canaries: ["example": ["canary"]]
     )
-    private static let claim = Claim(owner: "me", attempts: 1)
 
     /// The simplest store: it returns the rows that were written.
     private struct Tables {
@@ -79,6 +78,13 @@ import Testing
         func record(_ credential: CredentialID) -> CredentialRecord? {
             users[AppUserID(app: apps[credential.clientID]!, userID: credential.userID)]?.first { $0.clientID == credential.clientID }?
                 .record
+        }
+
+        mutating func claim(_ user: AppUserID) {
+            for place in users[user]!.indices {
+                users[user]![place].record.claimedBy = Claim.mine.owner
+                users[user]![place].record.attempts = Claim.mine.attempts
+            }
         }
 
         /// The breakers with any content.
@@ -148,12 +154,7 @@ import Testing
                 tables.grantUsers[id] = grant.user
             }
             // One process claims all of them.
-            for user in tables.users.keys {
-                for place in tables.users[user]!.indices {
-                    tables.users[user]![place].record.claimedBy = SettlementFoldTests.claim.owner
-                    tables.users[user]![place].record.attempts = SettlementFoldTests.claim.attempts
-                }
-            }
+            for user in tables.users.keys { tables.claim(user) }
             return tables
         }
 
@@ -172,7 +173,7 @@ import Testing
                 var work = DueCredential(
                     id: credential,
                     app: SettlementFoldTests.apps[credential.clientID]!,
-                    claim: SettlementFoldTests.claim,
+                    claim: .mine,
                     token: token.key,
                     sealed: sealed
                 )
@@ -186,16 +187,11 @@ import Testing
         private mutating func notification(of credential: CredentialID) -> Settlement {
             id += 1
             newNotifications.insert(id)
-            let work = ClaimedNotification(id: id, claim: SettlementFoldTests.claim, payload: [1], receivedAt: now)
+            let work = ClaimedNotification(id: id, claim: .mine, payload: [1], receivedAt: now)
             let kinds: [Event.Kind] = [.consentRevoked, .accountDeleted, .emailDisabled(EmailAddress("a@b")), .unknown]
             let event = Event(kinds.randomElement(using: &generator)!, at: recently())
-            let verified = VerifiedNotification(
-                clientID: credential.clientID,
-                userID: credential.userID,
-                tokenID: "jti\(id)",
-                type: "type",
-                event: event
-            )
+            let (client, user) = (credential.clientID, credential.userID)
+            let verified = VerifiedNotification(clientID: client, userID: user, tokenID: "jti\(id)", type: "type", event: event)
             let verdicts: [NotificationVerdict] = [
                 .verified(verified), .verified(verified), .postponed(until: now), .rejected(.expired, detail: ""),
             ]
@@ -205,22 +201,15 @@ import Testing
         private mutating func grant(of credential: CredentialID) -> Settlement {
             id += 1
             let grantedAt = recently()
-            newGrants[id] = (
-                WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, isOnItsWay: false), credential.userID
-            )
+            let waiting = WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, isOnItsWay: false)
+            newGrants[id] = (waiting, credential.userID)
             let token = RefreshToken(
                 key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [UInt8.random(in: 0...3, using: &generator)]),
                 sealed: SealedToken(bytes: [1])
             )
             let content = ClaimedGrant.Content(credential: credential, refreshToken: nil, address: nil)
-            let importID: [Int64?] = [nil, 1, 1, 2]
-            let work = ClaimedGrant(
-                id: id,
-                claim: SettlementFoldTests.claim,
-                grantedAt: grantedAt,
-                importID: importID.randomElement(using: &generator)!,
-                content: content
-            )
+            let importID = [nil, 1, 1, 2].randomElement(using: &generator)!
+            let work = ClaimedGrant(id: id, claim: .mine, grantedAt: grantedAt, importID: importID, content: content)
             let grant = Grant(grantedAt: grantedAt, token: Bool.random(using: &generator) ? token : nil)
             let verdicts: [GrantVerdict] = [
                 .accepted(grant, credential), .accepted(grant, credential), .accepted(grant, credential),
@@ -254,7 +243,7 @@ import Testing
     private static func due(_ tables: Tables, _ user: String = "ann") throws -> DueCredential {
         let id = CredentialID(clientID: "app", userID: user)
         let token = try #require(tables.record(id)?.credential.token)
-        return DueCredential(id: id, app: "example", claim: claim, token: token.key, sealed: try #require(token.sealed))
+        return DueCredential(id: id, app: "example", claim: .mine, token: token.key, sealed: try #require(token.sealed))
     }
 
     /// Users of one client, signed in and claimed.
@@ -262,18 +251,10 @@ import Testing
         var tables = Tables()
         for user in users {
             var record = CredentialRecord()
-            let token = RefreshToken(
-                key: RefreshToken.Key(grantedAt: start, fingerprint: [1]),
-                sealed: SealedToken(bytes: [1])
-            )
-            _ = record.take(
-                Grant(grantedAt: start, token: token),
-                of: CredentialID(clientID: "app", userID: user),
-                under: rules.policy,
-                at: start
-            )
-            record.claimedBy = claim.owner
-            record.attempts = claim.attempts
+            let grant = Grant(grantedAt: start, token: RefreshToken(at: start))
+            _ = record.take(grant, of: CredentialID(clientID: "app", userID: user), under: rules.policy, at: start)
+            record.claimedBy = Claim.mine.owner
+            record.attempts = Claim.mine.attempts
             tables.users[AppUserID(app: "example", userID: user)] = [("app", record)]
         }
         tables.breakers["example"] = breaker
@@ -294,35 +275,18 @@ import Testing
     /// siwatch settles the second end before the sign-in that it ends. The session of that sign-in must learn of it from the end itself.
     @Test func aSecondEndIsToldThoughItsSignInIsStillOnItsWay() {
         var tables = Self.tables("ann")
-        let id = CredentialID(clientID: "app", userID: "ann")
         let times = (1...3).map { Self.start.advanced(by: .seconds(3600 * $0)) }
         tables.notifications = [1, 2]
-        func end(_ row: Int64, at time: Timestamp) -> Settlement {
-            let verified = VerifiedNotification(
-                clientID: "app",
-                userID: "ann",
-                tokenID: "j\(row)",
-                type: "",
-                event: Event(.consentRevoked, at: time)
-            )
-            return .notification(ClaimedNotification(id: row, claim: Self.claim, payload: [], receivedAt: time), .verified(verified))
-        }
-        _ = tables.settle([end(1, at: times[0])], at: times[0])
-        let second = tables.settle([end(2, at: times[2])], at: times[2])
+        _ = tables.settle([.event(.consentRevoked, row: 1, at: times[0])], at: times[0])
+        let second = tables.settle([.event(.consentRevoked, row: 2, at: times[2], tokenID: "j2")], at: times[2])
         let change = CredentialChange.state(from: .revoked, to: .revoked, reason: .consentRevoked, occurredAt: times[2])
         #expect(
-            second.announcements == [Announcement(app: "example", credential: id, change: change, source: .notification, tokenID: "j2")]
+            second.announcements == [Announcement(app: "example", credential: .ann, change: change, source: .notification, tokenID: "j2")]
         )
         #expect(second.counts.allSatisfy { $0.value == 0 })
         tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1], isOnItsWay: false)
         tables.grantUsers[3] = "ann"
-        let work = ClaimedGrant(
-            id: 3,
-            claim: Self.claim,
-            grantedAt: times[1],
-            content: ClaimedGrant.Content(credential: id, refreshToken: nil, address: nil)
-        )
-        #expect(tables.settle([.grant(work, .accepted(Grant(grantedAt: times[1]), id))], at: times[2]).announcements.isEmpty)
+        #expect(tables.settle([.signIn(Grant(grantedAt: times[1]), row: 3)], at: times[2]).announcements.isEmpty)
     }
 
     // MARK: Another team, and tokens that were never accepted
@@ -335,9 +299,7 @@ import Testing
         of tables: inout Tables,
         at now: Timestamp
     ) throws -> SettlementChanges {
-        let id = AppUserID(app: "example", userID: user)
-        tables.users[id]![0].record.claimedBy = claim.owner
-        tables.users[id]![0].record.attempts = claim.attempts
+        tables.claim(AppUserID(app: "example", userID: user))
         var due = try due(tables, user)
         due.teamID = team
         let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY of \(team)")
@@ -365,15 +327,14 @@ import Testing
             }
             let breaker = tables.breakers["example", default: RejectionBreaker()]
             #expect(!breaker.isOpen && breaker.judged.rejections == 0)
-            let record = try #require(tables.record(CredentialID(clientID: "app", userID: "ann")))
+            let record = try #require(tables.record(.ann))
             #expect(record.pending == nil && record.answer == .rejected && record.credential.verifiedTeam == "OLD")
-            let ann = CredentialID(clientID: "app", userID: "ann")
-            #expect(record.dueAt == policy.nextCheck(afterAnswerAt: now.advanced(by: .seconds(60)), of: ann))
+            #expect(record.dueAt == policy.nextCheck(afterAnswerAt: now.advanced(by: .seconds(60)), of: .ann))
             #expect(record.isUnverified == (day > 2), "its user shows as unverified in time")
         }
         // An operator corrects the wrong line.
         _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: .seconds(120)))
-        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending?.keyID == "KEY of OLD")
+        #expect(tables.record(.ann)?.pending?.keyID == "KEY of OLD")
     }
 
     /// siwatch drops the pending rejection, because Apple gave its repetition to another team.
@@ -383,16 +344,16 @@ import Testing
         for user in ["ann", "bob"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: now) }
         let day = Self.rules.policy.repetition
         _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: day))
-        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending != nil)
+        #expect(tables.record(.ann)?.pending != nil)
         let changes = try Self.verdict(.rejected, team: "NEW", of: &tables, at: now.advanced(by: day * 2))
         #expect(changes.tallies["example"]?.pending == -1)
-        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending == nil)
+        #expect(tables.record(.ann)?.pending == nil)
     }
 
     @Test func theTeamIsThatOfTheNewest200() throws {
         var tables = Self.tables("ann")
         let now = Self.start.advanced(by: .seconds(600))
-        var team: String? { tables.record(CredentialID(clientID: "app", userID: "ann"))?.credential.verifiedTeam }
+        var team: String? { tables.record(.ann)?.credential.verifiedTeam }
         _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: now)
         #expect(team == "ONE")
         _ = try Self.verdict(.valid, team: "TWO", of: &tables, at: now.advanced(by: .seconds(1)))
@@ -445,7 +406,7 @@ import Testing
         _ = try Self.verdict(.rejected, "ann", team: "TEAM", of: &tables, at: now.advanced(by: .seconds(1)))
         for user in garbage { _ = try Self.verdict(.rejected, user, team: "TEAM", of: &tables, at: now.advanced(by: .seconds(2))) }
         #expect(tables.breakers["example"]?.judged.answers == 1 && tables.breakers["example"]?.isOpen == false)
-        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending != nil)
+        #expect(tables.record(.ann)?.pending != nil)
         now = now.advanced(by: .seconds(10))
         for user in ["bob", "cal"] { _ = try Self.verdict(.rejected, user, team: "TEAM", of: &tables, at: now) }
         #expect(tables.breakers["example"]?.isOpen == true, "three good tokens, of three answers")
@@ -490,10 +451,7 @@ import Testing
         tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, isOnItsWay: isOnItsWay)
         tables.grantUsers[1] = "ann"
         tables.notifications = [1]
-        let event = Event(.consentRevoked, at: Self.start)
-        let verified = VerifiedNotification(clientID: "app", userID: "ann", tokenID: "", type: "", event: event)
-        let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
-        let changes = tables.settle([.notification(work, .verified(verified))], at: Self.start.advanced(by: .hours(1)))
+        let changes = tables.settle([.event(.consentRevoked, at: Self.start)], at: Self.start.advanced(by: .hours(1)))
         #expect(changes.results == [isOnItsWay ? .postponed : .notification(.applied)])
     }
 
@@ -507,10 +465,7 @@ import Testing
         var record = try #require(tables.record(due.id))
         #expect(record.credential.verifiedAt == nil && record.answer == .unclear && record.answeredAt == now)
 
-        func claim() {
-            tables.users[AppUserID(app: "example", userID: "ann")]![0].record.claimedBy = Self.claim.owner
-            tables.users[AppUserID(app: "example", userID: "ann")]![0].record.attempts = Self.claim.attempts
-        }
+        func claim() { tables.claim(AppUserID(app: "example", userID: "ann")) }
         let named = now.advanced(by: .days(1))
         claim()
         due = try Self.due(tables)
@@ -536,9 +491,7 @@ import Testing
         func tell(_ fingerprint: [UInt8], at time: Timestamp, address: EmailAddress? = nil) -> Settled? {
             tables.grants[7] = WaitingGrant(id: 7, clientID: "app", grantedAt: time, isOnItsWay: false)
             let told = RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: fingerprint), sealed: SealedToken(bytes: [9]))
-            let work = ClaimedGrant(id: 7, claim: Self.claim, grantedAt: time, content: nil)
-            let grant = Grant(grantedAt: time, token: told, address: address)
-            return tables.settle([.grant(work, .accepted(grant, CredentialID(clientID: "app", userID: "ann")))], at: now).results.first
+            return tables.settle([.signIn(Grant(grantedAt: time, token: told, address: address), row: 7)], at: now).results.first
         }
         #expect(tell(token.key.fingerprint, at: now, address: EmailAddress("new@example.com")) == .grant(.retold, nil))
         var credential = try #require(tables.users[id]?[0].record.credential)
@@ -564,15 +517,7 @@ import Testing
         tables.grantUsers[1] = users[1]
         tables.notifications = [1, 2]
         let settlements = users.enumerated().map { index, user in
-            let verified = VerifiedNotification(
-                clientID: "app",
-                userID: user,
-                tokenID: "",
-                type: "",
-                event: Event(.consentRevoked, at: Self.start)
-            )
-            let work = ClaimedNotification(id: Int64(index + 1), claim: Self.claim, payload: [], receivedAt: Self.start)
-            return Settlement.notification(work, .verified(verified))
+            Settlement.event(.consentRevoked, row: Int64(index + 1), of: user, at: Self.start)
         }
         #expect(tables.settle(settlements, at: Self.start).results == [.notification(.applied), .postponed])
     }
@@ -582,10 +527,8 @@ import Testing
         let tables = Self.tables("ann")
         let due = try Self.due(tables)
         let now = Self.start.advanced(by: .seconds(600))
-        let settlement = Settlement.refresh(
-            due,
-            .rejected(PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY"), isProven: true)
-        )
+        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY")
+        let settlement = Settlement.refresh(due, .rejected(rejection, isProven: true))
         var basis = SettlementBasis()
         let id = AppUserID(app: "example", userID: "ann")
         basis.users[id] = UserRecord(id, stored: nil, credentials: tables.users[id]!)
@@ -597,19 +540,9 @@ import Testing
 
     /// A scope names every user that a fold reads, each once.
     @Test func aScopeNamesEveryUserOnce() {
-        let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
-        func event(_ kind: Event.Kind, client: String) -> Settlement {
-            let event = Event(kind, at: Self.start)
-            return .notification(
-                work,
-                .verified(VerifiedNotification(clientID: client, userID: "ann", tokenID: "", type: "", event: event))
-            )
-        }
-        let scope = SettlementScope(
-            of: [event(.consentRevoked, client: "app"), event(.unknown, client: "web"), event(.unknown, client: "nobody's")],
-            apps: Self.apps,
-            under: Self.rules
-        )
+        let clients: [(String, Event.Kind)] = [("app", .consentRevoked), ("web", .unknown), ("nobody's", .unknown)]
+        let settlements = clients.map { Settlement.event($1, at: Self.start, client: $0) }
+        let scope = SettlementScope(of: settlements, apps: Self.apps, under: Self.rules)
         #expect(scope.users == [AppUserID(app: "example", userID: "ann")])
         #expect(scope.signingIn == [AppUserID(app: "example", userID: "ann")])
         #expect(scope.notifications.count == 3)
