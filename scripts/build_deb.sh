@@ -16,7 +16,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 program=${1:-$root/.build/siwatch}
 checkouts=${2:-$root/.build/checkouts}
 version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")
-schema=$(sed -n 's/^ *version: \([0-9]*\),$/\1/p' "$root/Sources/SQLiteStore/Tables/Schema.swift" | sort -n | tail -1)
+schema=$(sed -n 's/^ *version: \([0-9]*\),$/\1/p' "$root/Sources/CredentialTables/Tables/Tables.swift" | sort -n | tail -1)
 maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
 work=$root/.build/deb/siwatch-$version
 debian=$work/debian
@@ -31,7 +31,7 @@ die() {
 build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 [ -n "$build_id" ] || die "$program has no build id, by which a debugger finds its symbols"
 [ -n "$version" ] || die "Version.swift has no version"
-[ -n "$schema" ] || die "Schema.swift has no version"
+[ -n "$schema" ] || die "Tables.swift has no version"
 [ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
