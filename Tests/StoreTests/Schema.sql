@@ -41,7 +41,7 @@ CREATE TABLE grant_queue (
   is_ahead           INTEGER NOT NULL DEFAULT 0,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
-  detail             TEXT,
+  detail             TEXT, import_id INTEGER,
   CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
     CHECK ((refresh_token IS NOT NULL) + (token_sealed IS NOT NULL) + (authorization_code IS NOT NULL) <= 1),
   CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -253,7 +253,7 @@ CREATE TABLE credential (
   former_verified_at   INTEGER,
   former_verified_team TEXT,
   -- By what tokens of sign-ins before that are known again.
-  older_tokens         BLOB,
+  older_tokens         BLOB, imported_by INTEGER,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -483,3 +483,15 @@ CREATE TABLE delivery_retry (
 CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
 
 CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
+
+CREATE TABLE import (
+  id        INTEGER PRIMARY KEY,
+  name      TEXT    NOT NULL UNIQUE,
+  told      INTEGER NOT NULL,
+  told_from INTEGER NOT NULL,
+  told_to   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
+
+CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;

@@ -17,7 +17,7 @@ package protocol CredentialReader: BreakerReader {
     /// A page of the tokens of an app that Apple rejects and has never accepted, by user and client.
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.
-    func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [NeverAcceptedToken]
+    func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
     /// A page of the tokens of an app that Apple accepts as another user's, by user and client.
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.

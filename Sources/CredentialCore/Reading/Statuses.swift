@@ -54,39 +54,20 @@ package struct AppStatus: Sendable, Equatable, Codable {
     }
 }
 
-/// A token that Apple rejects and has never accepted. It says nothing of its user.
-package struct NeverAcceptedToken: Sendable, Equatable, Codable {
-    package var clientID: String
-    package var userID: String
-    /// The time of the newest sign-in.
-    package var grantedAt: Timestamp
-    /// The time of the sign-in that brought the token.
-    package var tokenGrantedAt: Timestamp
-    /// When siwatch last asked Apple about the token.
-    package var rejectedAt: Timestamp
-    /// Whether Apple has repeated the rejection. Until then the rejection is pending.
-    package var isRepeated: Bool
-
-    package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }
-}
-
 /// A token, with the time of Apple's last answer about it.
 package struct AnsweredToken: Sendable, Equatable, Codable {
     package var clientID: String
     package var userID: String
+    /// The time of the newest sign-in, of a token that Apple rejects and has never accepted. Such a token says nothing of its user.
+    package var grantedAt: Timestamp?
     /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
     /// When Apple last answered.
     package var answeredAt: Timestamp
+    /// Whether Apple has repeated the rejection of such a token. Until then the rejection is pending.
+    package var isRepeated: Bool?
 
     package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }
-
-    package init(clientID: String, userID: String, tokenGrantedAt: Timestamp, answeredAt: Timestamp) {
-        self.clientID = clientID
-        self.userID = userID
-        self.tokenGrantedAt = tokenGrantedAt
-        self.answeredAt = answeredAt
-    }
 }
 
 /// Sign-ins that stay in their queue because siwatch cannot take them yet.

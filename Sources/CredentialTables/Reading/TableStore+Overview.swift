@@ -85,21 +85,21 @@ extension TableStore {
         of app: String,
         after last: CredentialID?,
         upTo limit: Int
-    ) async throws -> [NeverAcceptedToken] {
+    ) async throws -> [AnsweredToken] {
         let columns = """
             client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
             c.token_granted_at AS "tokenGrantedAt"
             """
         let repeated = Self.page(
-            of: "\(columns), c.rejected_at AS \"rejectedAt\", TRUE AS \"isRepeated\"",
+            of: "\(columns), c.rejected_at AS \"answeredAt\", TRUE AS \"isRepeated\"",
             where: "c.never_accepted"
         )
         let pending = Self.page(
-            of: "\(columns), c.pending_asked_at AS \"rejectedAt\", FALSE AS \"isRepeated\"",
+            of: "\(columns), c.pending_asked_at AS \"answeredAt\", FALSE AS \"isRepeated\"",
             where: "c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted"
         )
         return try await query { connection in
-            let tokens: [NeverAcceptedToken] = try [repeated, pending].flatMap { page in
+            let tokens: [AnsweredToken] = try [repeated, pending].flatMap { page in
                 try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
             }
             return Array(tokens.sorted { Self.comesBefore($0.credential, $1.credential) }.prefix(limit))

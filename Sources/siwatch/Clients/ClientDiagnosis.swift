@@ -47,8 +47,8 @@ struct ClientDiagnosis {
             return Finding(
                 .down,
                 "\(refused), and accepts \(accepted.printable) with the same key: the client id is wrong",
-                remedy: "compare it letter by letter with Identifiers at Apple: a bundle id for an app, a Services ID for a website or Android; "
-                    + "Sign in with Apple has to be enabled for it, in one group with \(accepted.printable)"
+                remedy: "compare it letter by letter with Identifiers at Apple: a bundle id for an app, a Services ID for a website or "
+                    + "Android; Sign in with Apple has to be enabled for it, in one group with \(accepted.printable)"
             )
         }
         if let named = key.nameOfFile, named != key.id {

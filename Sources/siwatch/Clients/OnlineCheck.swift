@@ -76,7 +76,9 @@ struct OnlineCheck {
     }
 
     private static func finding(of error: any Error, _ host: String) -> Finding {
-        guard let failure = error as? TransportFailure else { return Finding(.degraded, "Apple publishes no usable signing keys: \(error)") }
+        guard let failure = error as? TransportFailure else {
+            return Finding(.degraded, "Apple publishes no usable signing keys: \(error)")
+        }
         return switch failure {
         case .tls:
             Finding(

@@ -87,8 +87,7 @@ extension Daemon {
                 telemetry.dropped(context.output.writer.takeDropped())
                 telemetry.observe(isReady: health.readiness.obstacle() == nil)
                 telemetry.observe(lanes: context.membership.ownership)
-                // The figures of the last read stand until the next has ended.
-                await desk.readTables(within: .milliseconds(500))
+                await desk.observeTables()
                 return context.registry.exposition(format)
             },
             health: {

@@ -28,6 +28,8 @@ actor StatusDesk {
     private var known: StatusReport?
     private var readAt: (tables: ContinuousClock.Instant, slow: ContinuousClock.Instant)?
     private var unread: String?
+    /// Whether the last read has failed.
+    private var isRefused = false
     private var isReading = false
     private var course: [DaemonReport.Sample] = []
     /// Of clients whose sign-ins come to nothing, the reason.
@@ -63,6 +65,7 @@ actor StatusDesk {
     /// Reads the tables, however seldom somebody asks, and counts the findings for the metric.
     nonisolated var examination: Recurring {
         Recurring(every: Self.slowValidity, onFailure: { _ in }) { [context] in
+            await self.observeTables()
             let report = try await self.report()
             context.telemetry.observe(findings: report.findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
             await self.note(report.tables)
@@ -138,8 +141,8 @@ actor StatusDesk {
     }
 
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
-    func readTables(within patience: Duration) async {
-        if let readAt, ContinuousClock.now - readAt.tables <= Self.validity { return }
+    private func readTables(within patience: Duration, validFor validity: Duration = StatusDesk.validity) async {
+        if let readAt, ContinuousClock.now - readAt.tables <= validity { return }
         let start = ContinuousClock.now
         if !isReading {
             isReading = true
@@ -161,22 +164,24 @@ actor StatusDesk {
             configuration.refresh = refresh()
             var report = try await StatusReport(of: configuration, in: context.store, knowing: standing, counted: rounds)
             report.hideUsers(as: context.telemetry.pseudonym)
-            observe(report)
             known = report
-            unread = nil
+            (unread, isRefused) = (nil, false)
             readAt = (.now, standing == nil ? start : readAt?.slow ?? start)
         } catch {
-            unread = "\(error)".printable
-            context.telemetry.tablesUnread()
+            (unread, isRefused) = ("\(error)".printable, true)
             readAt = readAt.map { (.now, $0.slow) } ?? (.now, start)
         }
     }
 
-    private func observe(_ report: StatusReport) {
-        context.telemetry.observe(pausesOf: report.tables.apps)
+    /// Sets the gauges of the tables. The figures of the last read stand until the next has ended.
+    func observeTables() async {
+        await readTables(within: .milliseconds(500), validFor: .zero)
+        if isRefused { return context.telemetry.tablesUnread() }
+        guard let known else { return }
+        context.telemetry.observe(pausesOf: known.tables.apps)
         // One replica counts what all share.
         guard context.membership.keepsHouse else { return context.telemetry.leaveTablesToOthers() }
-        context.telemetry.observe(report.tables)
-        for round in report.rounds { context.telemetry.observe(round.round, of: round.app) }
+        context.telemetry.observe(known.tables)
+        for round in known.rounds { context.telemetry.observe(round.round, of: round.app) }
     }
 }

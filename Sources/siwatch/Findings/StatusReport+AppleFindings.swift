@@ -86,8 +86,9 @@ extension StatusReport {
             let sentence = "what Apple posts does not arrive: \(obstacle)"
             return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
         }
-        guard let newest = tables.notifications.first, let oldest = tables.notifications.last, tables.notifications.count > 9 else { return [] }
-        let usual = oldest.duration(to: newest) / (tables.notifications.count - 1)
+        let times = tables.notifications
+        guard let newest = times.first, let oldest = times.last, times.count > 9 else { return [] }
+        let usual = oldest.duration(to: newest) / (times.count - 1)
         guard newest.duration(to: at) > max(.hours(24), usual * 10) else { return [] }
         let sentence = "Apple's last notification came \(ago(newest)), where one each \(usual.text) was usual"
         return [Finding(.degraded, sentence, runbook: runbook)]

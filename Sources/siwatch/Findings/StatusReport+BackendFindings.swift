@@ -78,8 +78,8 @@ extension StatusReport {
 
     /// Notifications that Apple signed, and that siwatch did not believe for another reason.
     private var signedInQuarantine: String? {
-        let signed = tables.backlog.quarantined.filter { RejectionReason(rawValue: $0.key).map { $0.ring == nil && $0 != .poison } ?? false }.sorted {
-            $0.key < $1.key
+        let signed = tables.backlog.quarantined.sorted { $0.key < $1.key }.filter {
+            RejectionReason(rawValue: $0.key).map { $0.ring == nil && $0 != .poison } ?? false
         }
         guard !signed.isEmpty else { return nil }
         let count = signed.map(\.value).reduce(0, +).counted("notification that Apple signed is", "notifications that Apple signed are")

@@ -24,8 +24,9 @@ extension WaitingGrants {
         if !unknown.isEmpty {
             let names = unknown.prefix(3).map { "\($0.clientID.printable) \($0.count)" }.joined(separator: ", ")
             let others = unknown.count > 3 ? " and \(unknown.count - 3) others" : ""
-            let waiting = "\(Self.waiting(unknown.reduce(0) { $0 + $1.count }, isCut)) a week for an app of the configuration to name their client"
-            Finding(.degraded, "\(waiting): \(names)\(others)", runbook: runbook)
+            let waiting = Self.waiting(unknown.reduce(0) { $0 + $1.count }, isCut)
+            let sentence = "\(waiting) a week for an app of the configuration to name their client: \(names)\(others)"
+            Finding(.degraded, sentence, runbook: runbook)
         }
         let forStart = Self.count(known.filter { !$0.isAhead })
         if forStart > 0 {

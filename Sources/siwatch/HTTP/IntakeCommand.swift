@@ -119,7 +119,8 @@ extension IntakeCommand {
             case 400, 401, 403: Finding(.note, "a forgery is refused with \(status); siwatch keeps it as a sample in the quarantine")
             case 200...299: Finding(.down, "a forgery is taken with \(status): the endpoint verifies nothing, or is another program's")
             case 300...399: Finding(.down, "it redirects with \(status)", remedy: "register the URL that it leads to")
-            case 404, 405: Finding(.down, "nothing takes a POST at this path: \(status)", remedy: "let the proxy hand it to /apple/notifications")
+            case 404, 405:
+                Finding(.down, "nothing takes a POST at this path: \(status)", remedy: "let the proxy hand it to /apple/notifications")
             case 429: Finding(.degraded, "too many requests came for an answer: 429")
             case 502, 503, 504: Finding(.down, "the proxy does not reach siwatch, or siwatch its database: \(status)")
             default: Finding(.down, "the answer is \(status)")

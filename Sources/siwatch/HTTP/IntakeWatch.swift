@@ -18,8 +18,9 @@ struct IntakeWatch: Sendable {
 
     func look() async {
         let finding = await ask()
+        let isGood = finding.severity == .note
         failing.withLockedValue { last in
-            last = finding.severity == .note ? nil : (words: finding.sentence, since: last?.since ?? clock.now, looks: (last?.looks ?? 0) + 1)
+            last = isGood ? nil : (words: finding.sentence, since: last?.since ?? clock.now, looks: (last?.looks ?? 0) + 1)
         }
     }
 

@@ -50,7 +50,8 @@ extension Breaker {
                 }
             }
             let table = Unverified.table("rejected", tokens)
-            try output.print(["app": app, "tokens": tokens] as Members, tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table)
+            let text = tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table
+            try output.print(["app": app, "tokens": tokens] as Members, text)
         }
     }
 

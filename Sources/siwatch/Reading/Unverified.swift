@@ -43,11 +43,9 @@ struct Unverified: AsyncParsableCommand {
     }
 
     /// A table for each kind: tokens with a repeated rejection, tokens with a rejection that still waits, and those of other users.
-    private func text(_ found: [NeverAcceptedToken], _ foreign: [AnsweredToken]) -> String {
+    private func text(_ found: [AnsweredToken], _ foreign: [AnsweredToken]) -> String {
         func rejected(_ isRepeated: Bool) -> [AnsweredToken] {
-            found.filter { $0.isRepeated == isRepeated }.map {
-                AnsweredToken(clientID: $0.clientID, userID: $0.userID, tokenGrantedAt: $0.tokenGrantedAt, answeredAt: $0.rejectedAt)
-            }
+            found.filter { $0.isRepeated == isRepeated }
         }
         func part(_ answer: String, _ tokens: [AnsweredToken], _ sentence: (_ tokens: String) -> String) -> String? {
             guard !tokens.isEmpty else { return nil }

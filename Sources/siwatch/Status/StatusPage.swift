@@ -81,11 +81,13 @@ struct StatusPage {
 
     private var apple: [String] {
         let checks = report.tables.checks
-        var lines = ["Apple's keys    \(String(report.tables.signingKeys).padded(to: -7))  fetched \(report.ago(report.tables.signingKeysFetchedAt))"]
+        let keys = "Apple's keys    \(String(report.tables.signingKeys).padded(to: -7))"
+        var lines = ["\(keys)  fetched \(report.ago(report.tables.signingKeysFetchedAt))"]
         let answered = "checks answered \(String(checks.answered).padded(to: -7))  last \(report.ago(checks.lastAnsweredAt))"
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
         lines.append("and unanswered  \(String(checks.failed).padded(to: -7))  last \(report.ago(checks.lastFailedAt))")
-        if report.sqlite != nil || report.tables.backedUpAt != nil { lines.append("last backup     \(report.ago(report.tables.backedUpAt))") }
+        let backup = report.tables.backedUpAt
+        if report.sqlite != nil || backup != nil { lines.append("last backup     \(report.ago(backup))") }
         lines.append("last verified notification  \(report.ago(report.tables.notifications.first))")
         guard let daemon = report.daemon else { return lines }
         lines += daemon.keyTrials.map { trial in

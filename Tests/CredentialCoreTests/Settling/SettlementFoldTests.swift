@@ -208,7 +208,7 @@ import Testing
                 sealed: SealedToken(bytes: [1])
             )
             let content = ClaimedGrant.Content(credential: credential, refreshToken: nil, address: nil)
-            let importID = [nil, 1, 1, 2].randomElement(using: &generator)!
+            let importID = [Int64?](arrayLiteral: nil, 1, 1, 2).randomElement(using: &generator)!
             let work = ClaimedGrant(id: id, claim: .mine, grantedAt: grantedAt, importID: importID, content: content)
             let grant = Grant(grantedAt: grantedAt, token: Bool.random(using: &generator) ? token : nil)
             let verdicts: [GrantVerdict] = [

@@ -149,6 +149,25 @@ import Testing
         #expect(try await ending(.minutes(5)) == 0, "it has ended")
     }
 
+    /// `status`, the metrics and `check` read the same figures. A backlog of a moment ago is not counted again.
+    @Test(arguments: StoreKind.allCases)
+    func anOverviewTellsOfEveryTable(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("user", token: "r")
+        try await store.receive(1)
+        try await store.grant(code: "c")
+        var question = Overview.Question(at: .start + .days(2), teams: ["example": "TEAM"], canaries: ["example": ["user", "nobody"]])
+        let overview = try await store.ports.overview(question)
+        #expect(overview.at == question.at && overview.queues.map(\.depth) == [1, 1, 0] && overview.due["notification"] == 1)
+        #expect(overview.credentials.filter { $0.count > 0 } == [CredentialCount(app: "example", state: "authorized", count: 1)])
+        #expect(overview.overdue["example"] == 1 && overview.clients.filter(\.isScheduled).map(\.clientID) == ["app"])
+        #expect(overview.unknownCanaries == [UnknownCanary(app: "example", userID: "nobody")] && overview.otherTeams.isEmpty)
+        #expect(try await overview.apps == store.ports.apps())
+        #expect(overview.backlog.waitingGrants.withCode == 1)
+        question.backlog = Overview.Backlog()
+        #expect(try await store.ports.overview(question).backlog.waitingGrants == WaitingGrants())
+    }
+
     /// A postponed or claimed row cannot be taken.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatCouldBeTaken(_ kind: StoreKind) async throws {

@@ -173,7 +173,7 @@ import Testing
         var last: CredentialID?
         repeat {
             let page = try await store.ports.neverAcceptedTokens(of: "example", after: last, upTo: 3)
-            pages.append(page.map { "\($0.userID) \($0.clientID) \($0.isRepeated)" })
+            pages.append(page.map { "\($0.userID) \($0.clientID) \($0.isRepeated == true)" })
             last = page.last?.credential
         } while last != nil
         #expect(
@@ -191,7 +191,7 @@ import Testing
         let due = try await store.claimCredentials(at: Self.asked)[0]
         _ = try await store.settle(.refresh(due, .rejected(at: Self.asked)), at: Self.asked)
         func listed() async throws -> [Bool] {
-            try await store.ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10).map(\.isRepeated)
+            try await store.ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10).map { $0.isRepeated == true }
         }
         func counted() async throws -> [Int] {
             try await store.ports.apps().filter { $0.app == "example" }.flatMap { [$0.pending, $0.neverAccepted] }
