@@ -105,7 +105,10 @@ extension ReferenceModel {
             poisoned.remove(credential)
         }
         // The address belongs to the user. What the import told of a user who stays at another client stays.
-        for user in Set(taken.credentials.map(\.userID)) where credentials(of: user).isEmpty { userFacts[user] = nil }
+        // The log still knows events of unknown types, and a second one is a duplicate.
+        for user in Set(taken.credentials.map(\.userID)) where credentials(of: user).isEmpty {
+            userFacts[user] = userFacts[user].map { UserFacts(logged: $0.logged) }
+        }
         return nil
     }
 
