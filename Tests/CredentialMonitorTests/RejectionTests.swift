@@ -471,7 +471,7 @@ struct RejectionTests {
             "SELECT group_concat(user_id) FROM (SELECT user_id FROM credential_state WHERE reason = 'token_rejected' ORDER BY user_id)"
         )
         let expected = spared.dropFirst().joined(separator: ",")
-        #expect(ended == expected, "neither one whom Apple accepts, nor one whom it had not rejected before")
+        #expect(ended == expected, "Apple accepts one, and had not rejected the others before")
         monitor.endpoint.answer(.rejected, for: spared[0])
         for _ in 1...320 { try await monitor.settle(monitor.refreshHandler, after: .seconds(600)) }
         #expect(try await !isOpen(monitor), "no number of them opens it within an interval, nor do those that are repeated")

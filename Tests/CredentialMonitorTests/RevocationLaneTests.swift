@@ -452,7 +452,7 @@ struct RevocationLaneTests {
         #expect(revocations.retryDelay() != nil)
         for _ in 1...3 {
             monitor.clock.advance(by: .milliseconds(200))
-            #expect(try await monitor.loop(checks).round() == 0, "kept for whom it goes ahead of")
+            #expect(try await monitor.loop(checks).round() == 0, "revocations go first")
             #expect(try await monitor.loop(revocations).round() == 1)
             #expect(try await monitor.loop(revocations).round() == 0)
         }

@@ -269,7 +269,7 @@ CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at I
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
 
--- On a server each user has a row, even without an event, because whoever settles a fact of a user locks it.
+-- On a server each user has a row, even without an event, because each settlement locks the rows of its users.
 CREATE TABLE user_event (
   user_id            TEXT COLLATE "C"    NOT NULL,
   app                BIGINT NOT NULL,

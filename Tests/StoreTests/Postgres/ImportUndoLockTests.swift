@@ -60,7 +60,7 @@ import Testing
         return undone
     }
 
-    /// Otherwise the undo would take a user of whom a backend has told.
+    /// Otherwise the undo would take a user whose sign-in a backend has told.
     @Test func anUndoWaitsForASettlementOfItsUser() async throws {
         try await store.settleGrants(at: .start)
         let undone = try await race("UPDATE credential SET imported_by = NULL", in: "credential") { try await undo() }
