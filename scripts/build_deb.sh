@@ -16,7 +16,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 program=${1:-$root/.build/siwatch}
 checkouts=${2:-$root/.build/checkouts}
 version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")
-schema=$(sed -n 's/^ *version: \([0-9]*\),$/\1/p' "$root/Sources/CredentialTables/Tables/Tables.swift" | sort -n | tail -1)
+schema=$(sed -n 's/^[^/]*version: \([0-9]*\),.*/\1/p' "$root/Sources/CredentialTables/Tables/Tables.swift" | sort -n | tail -1)
 maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
 work=$root/.build/deb/siwatch-$version
 debian=$work/debian

@@ -17,6 +17,7 @@ CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE rec
 -- is_ahead: whether a grant that was put off waits for its time.
 -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
 -- detail: Apple's last word about a code that waits, or why it gave none.
+-- import_id: the import that tells the row.
 CREATE TABLE grant_queue (
   id                 BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                              CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -44,6 +45,7 @@ CREATE TABLE grant_queue (
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
   detail             TEXT,
+  import_id          BIGINT,
   CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
     CHECK (num_nonnulls(refresh_token, token_sealed, authorization_code) <= 1),
   CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -55,9 +57,11 @@ CREATE INDEX grant_queue_code ON grant_queue (granted_at, id) WHERE authorizatio
 CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_at, id) WHERE authorization_code IS NOT NULL;
 -- An event looks here for a newer sign-in of its user.
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
 
 
 -- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
+-- effective_at: from when it counts.
 CREATE TABLE revocation_queue (
   id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                        CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -74,7 +78,8 @@ CREATE TABLE revocation_queue (
   claimed_by   TEXT,
   opened_at    BIGINT,
   held_at      BIGINT,
-  confirmed_at BIGINT
+  confirmed_at BIGINT,
+  effective_at BIGINT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- One that is opened waits for its tokens, in revocation.
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL AND held_at IS NULL;
@@ -124,6 +129,9 @@ CREATE TABLE grant_log (
   outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'retold', 'in_future', 'rejected')),
   reason     TEXT,
   detail     TEXT,
+  -- Of a code, what the id_token says. Otherwise NULL.
+  signed_in_at     BIGINT,
+  real_user_status BIGINT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
 -- A backend asks by the id that its row had in the queue.
@@ -152,6 +160,7 @@ CREATE TABLE revocation_log (
   outcome          TEXT    NOT NULL
                            CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token', 'rejected')),
   reason           TEXT,
+  effective_at     BIGINT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
 CREATE INDEX revocation_log_user ON revocation_log (user_id);
@@ -190,7 +199,10 @@ CREATE TABLE app (
   revocation_hour_at   BIGINT,
   revocations_opened   BIGINT NOT NULL DEFAULT 0,
   revocations_braked_at BIGINT,
-  revocations_held     BIGINT NOT NULL DEFAULT 0
+  revocations_held     BIGINT NOT NULL DEFAULT 0,
+  -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
+  ended      BIGINT NOT NULL DEFAULT 0,
+  unproven   BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE client (
@@ -247,6 +259,8 @@ CREATE TABLE credential (
   former_verified_team TEXT,
   -- By what tokens of sign-ins before that are known again.
   older_tokens         BYTEA,
+  -- The import that alone has told of it.
+  imported_by          BIGINT,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -268,6 +282,8 @@ CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at I
 -- Rejections that wait to be believed, and those of them that are due.
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
+CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
+CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;
 
 -- On a server each user has a row, even without an event, because each settlement locks the rows of its users.
 CREATE TABLE user_event (
@@ -383,6 +399,46 @@ CREATE TABLE operator_request (
   CHECK (position IS NULL OR answer IS NOT NULL)
 );
 CREATE INDEX operator_request_open ON operator_request (id) WHERE answer IS NULL OR position IS NOT NULL;
+-- The keys that make a request over HTTP safe to repeat.
+-- client: the name of an [[http.client]]. digest: SHA-256 of what was told. row_id: of the row in its queue.
+CREATE TABLE request_key (
+  client  TEXT COLLATE "C"    NOT NULL,
+  key     TEXT COLLATE "C"    NOT NULL,
+  digest  BYTEA    NOT NULL,
+  row_id  BIGINT NOT NULL,
+  told_at BIGINT NOT NULL,
+  PRIMARY KEY (client, key)
+);
+CREATE INDEX request_key_told ON request_key (told_at);
+
+-- How far the changes were delivered to an [[delivery]] of the configuration: all up to the cursor, but for those that failed.
+-- stopped_at: since when its receiver is gone, and nothing is sent.
+CREATE TABLE delivery (
+  name       TEXT COLLATE "C"    NOT NULL PRIMARY KEY,
+  cursor     BIGINT NOT NULL,
+  stopped_at BIGINT
+);
+
+-- due_at: NULL if the change is tried no more.
+CREATE TABLE delivery_retry (
+  delivery  TEXT COLLATE "C"    NOT NULL,
+  change_id BIGINT NOT NULL,
+  failures  BIGINT NOT NULL,
+  due_at    BIGINT,
+  failed_at BIGINT NOT NULL,
+  reason    TEXT    NOT NULL,
+  PRIMARY KEY (delivery, change_id)
+);
+CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
+
+-- told: how many sign-ins, but for those that an undo has taken back or given up. Their first and their last batch.
+CREATE TABLE import (
+  id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name      TEXT COLLATE "C"    NOT NULL UNIQUE,
+  told      BIGINT NOT NULL,
+  told_from BIGINT NOT NULL,
+  told_to   BIGINT NOT NULL
+);
 CREATE TABLE replica (
   owner      TEXT   COLLATE "C" PRIMARY KEY,
   started_at BIGINT NOT NULL,
@@ -454,9 +510,12 @@ CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'c
 c.client));
 
 CREATE VIEW grant_outcome AS
-  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM grant_queue
+  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at,
+         NULL::bigint AS signed_in_at, NULL::bigint AS real_user_status
+    FROM grant_queue
    UNION ALL
-  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
+    FROM grant_log;
 
 CREATE VIEW revocation_outcome AS
   SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,

@@ -41,7 +41,8 @@ CREATE TABLE grant_queue (
   is_ahead           INTEGER NOT NULL DEFAULT 0,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
-  detail             TEXT, import_id INTEGER,
+  detail             TEXT,
+  import_id          INTEGER,
   CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
     CHECK ((refresh_token IS NOT NULL) + (token_sealed IS NOT NULL) + (authorization_code IS NOT NULL) <= 1),
   CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -54,6 +55,8 @@ CREATE INDEX grant_queue_code ON grant_queue (granted_at) WHERE authorization_co
 CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_at) WHERE authorization_code IS NOT NULL;
 
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+
+CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
 
 CREATE TRIGGER grant_queue_id BEFORE INSERT ON grant_queue WHEN NEW.id > 0
   BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
@@ -74,8 +77,9 @@ CREATE TABLE revocation_queue (
   claimed_by   TEXT,
   opened_at    INTEGER,
   held_at      INTEGER,
-  confirmed_at INTEGER
-, effective_at INTEGER) STRICT;
+  confirmed_at INTEGER,
+  effective_at INTEGER
+) STRICT;
 
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL AND held_at IS NULL;
 
@@ -128,7 +132,10 @@ CREATE TABLE grant_log (
   settled_at INTEGER NOT NULL,
   outcome    TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'retold' OR outcome = 'in_future' OR outcome = 'rejected'),
   reason     TEXT,
-  detail     TEXT, signed_in_at INTEGER, real_user_status INTEGER,
+  detail     TEXT,
+  -- Of a code, what the id_token says. Otherwise NULL.
+  signed_in_at     INTEGER,
+  real_user_status INTEGER,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
@@ -155,7 +162,8 @@ CREATE TABLE revocation_log (
   settled_at       INTEGER NOT NULL,
   outcome          TEXT    NOT NULL
                            CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'no_valid_token' OR outcome = 'rejected'),
-  reason           TEXT, effective_at INTEGER,
+  reason           TEXT,
+  effective_at     INTEGER,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
@@ -197,8 +205,11 @@ CREATE TABLE app (
   revocation_hour_at   INTEGER,
   revocations_opened   INTEGER NOT NULL DEFAULT 0,
   revocations_braked_at INTEGER,
-  revocations_held     INTEGER NOT NULL DEFAULT 0
-, ended INTEGER NOT NULL DEFAULT 0, unproven INTEGER NOT NULL DEFAULT 0) STRICT;
+  revocations_held     INTEGER NOT NULL DEFAULT 0,
+  -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
+  ended      INTEGER NOT NULL DEFAULT 0,
+  unproven   INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE TABLE client (
   id        INTEGER PRIMARY KEY,
@@ -253,7 +264,9 @@ CREATE TABLE credential (
   former_verified_at   INTEGER,
   former_verified_team TEXT,
   -- By what tokens of sign-ins before that are known again.
-  older_tokens         BLOB, imported_by INTEGER,
+  older_tokens         BLOB,
+  -- The import that alone has told of it.
+  imported_by          INTEGER,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -277,6 +290,10 @@ CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at I
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 
 CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
+
+CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
+
+CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;
 
 CREATE TABLE user_event (
   user_id            TEXT    NOT NULL,
@@ -389,6 +406,43 @@ CREATE TABLE operator_request (
 
 CREATE INDEX operator_request_open ON operator_request (id) WHERE answer IS NULL OR position IS NOT NULL;
 
+CREATE TABLE request_key (
+  client  TEXT    NOT NULL,
+  key     TEXT    NOT NULL,
+  digest  BLOB    NOT NULL,
+  row_id  INTEGER NOT NULL,
+  told_at INTEGER NOT NULL,
+  PRIMARY KEY (client, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX request_key_told ON request_key (told_at);
+
+CREATE TABLE delivery (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  cursor     INTEGER NOT NULL,
+  stopped_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE delivery_retry (
+  delivery  TEXT    NOT NULL,
+  change_id INTEGER NOT NULL,
+  failures  INTEGER NOT NULL,
+  due_at    INTEGER,
+  failed_at INTEGER NOT NULL,
+  reason    TEXT    NOT NULL,
+  PRIMARY KEY (delivery, change_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
+
+CREATE TABLE import (
+  id        INTEGER PRIMARY KEY,
+  name      TEXT    NOT NULL UNIQUE,
+  told      INTEGER NOT NULL,
+  told_from INTEGER NOT NULL,
+  told_to   INTEGER NOT NULL
+) STRICT;
+
 CREATE VIEW app_client AS
   SELECT app.name         AS app,
          client.client_id AS client_id
@@ -435,6 +489,14 @@ CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'c
                  WHEN 'token_rejected' THEN 3 ELSE 4 END,
 c.client));
 
+CREATE VIEW grant_outcome AS
+  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at,
+         NULL AS signed_in_at, NULL AS real_user_status
+    FROM grant_queue
+   UNION ALL
+  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
+    FROM grant_log;
+
 CREATE VIEW revocation_outcome AS
   SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
          NULL AS reason, NULL AS settled_at
@@ -444,54 +506,3 @@ CREATE VIEW revocation_outcome AS
 
 CREATE VIEW heartbeat AS
   SELECT (SELECT value FROM counter WHERE name = 'alive_at') AS alive_at;
-
-CREATE VIEW grant_outcome AS
-  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at,
-         NULL AS signed_in_at, NULL AS real_user_status
-    FROM grant_queue
-   UNION ALL
-  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
-    FROM grant_log;
-
-CREATE TABLE request_key (
-  client  TEXT    NOT NULL,
-  key     TEXT    NOT NULL,
-  digest  BLOB    NOT NULL,
-  row_id  INTEGER NOT NULL,
-  told_at INTEGER NOT NULL,
-  PRIMARY KEY (client, key)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX request_key_told ON request_key (told_at);
-
-CREATE TABLE delivery (
-  name       TEXT    NOT NULL PRIMARY KEY,
-  cursor     INTEGER NOT NULL,
-  stopped_at INTEGER
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE delivery_retry (
-  delivery  TEXT    NOT NULL,
-  change_id INTEGER NOT NULL,
-  failures  INTEGER NOT NULL,
-  due_at    INTEGER,
-  failed_at INTEGER NOT NULL,
-  reason    TEXT    NOT NULL,
-  PRIMARY KEY (delivery, change_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
-
-CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
-
-CREATE TABLE import (
-  id        INTEGER PRIMARY KEY,
-  name      TEXT    NOT NULL UNIQUE,
-  told      INTEGER NOT NULL,
-  told_from INTEGER NOT NULL,
-  told_to   INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
-
-CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;

@@ -2,21 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Tables {
-    /// Step 2. Frozen.
+    /// What the HTTP door, deliveries and imports note.
     var doors: String {
         """
-        -- signed_in_at, real_user_status: of a code, what the id_token says. Otherwise NULL.
-        ALTER TABLE grant_log ADD COLUMN signed_in_at \(integer);
-        ALTER TABLE grant_log ADD COLUMN real_user_status \(integer);
-
-        \(words(sqlite: "DROP VIEW grant_outcome;\nCREATE", postgres: "CREATE OR REPLACE")) VIEW grant_outcome AS
-          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, \(noTime) AS settled_at,
-                 \(noTime) AS signed_in_at, \(noTime) AS real_user_status
-            FROM grant_queue
-           UNION ALL
-          SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
-            FROM grant_log;
-
         -- The keys that make a request over HTTP safe to repeat.
         -- client: the name of an [[http.client]]. digest: SHA-256 of what was told. row_id: of the row in its queue.
         CREATE TABLE request_key (
@@ -48,6 +36,16 @@ extension Tables {
           PRIMARY KEY (delivery, change_id)
         )\(keyed);
         CREATE INDEX delivery_retry_due ON delivery_retry (delivery, due_at);
+
+        -- told: how many sign-ins, but for those that an undo has taken back or given up. Their first and their last batch.
+        CREATE TABLE import (
+          id        \(id),
+          name      \(name)    NOT NULL UNIQUE,
+          told      \(integer) NOT NULL,
+          told_from \(integer) NOT NULL,
+          told_to   \(integer) NOT NULL
+        )\(rows);
+
         """
     }
 }

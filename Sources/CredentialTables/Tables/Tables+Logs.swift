@@ -49,6 +49,9 @@ extension Tables {
           outcome    TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "retold", "in_future", "rejected"))),
           reason     TEXT,
           detail     TEXT,
+          -- Of a code, what the id_token says. Otherwise NULL.
+          signed_in_at     \(integer),
+          real_user_status \(integer),
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         )\(rows);
         -- A backend asks by the id that its row had in the queue.
@@ -78,6 +81,7 @@ extension Tables {
                                    CHECK (\(isOne("outcome", of: "proved", "already_invalid", "superseded", "no_token",
                                                           "no_valid_token", "rejected"))),
           reason           TEXT,
+          effective_at     \(integer),
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         )\(rows);
         CREATE INDEX revocation_log_user ON revocation_log (user_id);

@@ -27,6 +27,7 @@ extension Tables {
         -- is_ahead: whether a grant that was put off waits for its time.
         -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
         -- detail: Apple's last word about a code that waits, or why it gave none.
+        -- import_id: the import that tells the row.
         CREATE TABLE grant_queue (
           id                 \(lastingID)
                                      CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -54,6 +55,7 @@ extension Tables {
           failures           INTEGER NOT NULL DEFAULT 0,
           answer_lost        INTEGER NOT NULL DEFAULT 0,
           detail             TEXT,
+          import_id          \(integer),
           CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
             CHECK (\(atMostOneSecret)),
           CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -65,9 +67,11 @@ extension Tables {
         CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_at\(thenID)) WHERE authorization_code IS NOT NULL;
         -- An event looks here for a newer sign-in of its user.
         CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+        CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
         \(refusingIDs(of: "grant_queue"))
 
         -- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
+        -- effective_at: from when it counts.
         CREATE TABLE revocation_queue (
           id           \(lastingID)
                                CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -84,7 +88,8 @@ extension Tables {
           claimed_by   TEXT,
           opened_at    \(integer),
           held_at      \(integer),
-          confirmed_at \(integer)
+          confirmed_at \(integer),
+          effective_at \(integer)
         )\(queue);
         -- One that is opened waits for its tokens, in revocation.
         CREATE INDEX revocation_queue_due ON revocation_queue (due_at\(thenID)) WHERE \(Self.unopened);

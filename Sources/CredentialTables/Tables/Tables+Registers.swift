@@ -21,7 +21,10 @@ extension Tables {
           revocation_hour_at   \(integer),
           revocations_opened   \(integer) NOT NULL DEFAULT 0,
           revocations_braked_at \(integer),
-          revocations_held     \(integer) NOT NULL DEFAULT 0
+          revocations_held     \(integer) NOT NULL DEFAULT 0,
+          -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
+          ended      \(integer) NOT NULL DEFAULT 0,
+          unproven   \(integer) NOT NULL DEFAULT 0
         )\(rows);
 
         CREATE TABLE client (
@@ -79,6 +82,8 @@ extension Tables {
           former_verified_team TEXT,
           -- By what tokens of sign-ins before that are known again.
           older_tokens         \(bytes),
+          -- The import that alone has told of it.
+          imported_by          \(integer),
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
           CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
           CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -100,6 +105,8 @@ extension Tables {
         -- Rejections that wait to be believed, and those of them that are due.
         CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
         CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
+        CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
+        CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;
 
         -- On a server each user has a row, even without an event, because each settlement locks the rows of its users.
         CREATE TABLE user_event (

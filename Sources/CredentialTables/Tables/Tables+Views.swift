@@ -43,9 +43,12 @@ extension Tables {
                                 AND (\(rank("o"))) < (\(rank("c"))));
 
         CREATE VIEW grant_outcome AS
-          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, \(noTime) AS settled_at FROM grant_queue
+          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, \(noTime) AS settled_at,
+                 \(noTime) AS signed_in_at, \(noTime) AS real_user_status
+            FROM grant_queue
            UNION ALL
-          SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+          SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at, COALESCE(signed_in_at, granted_at), real_user_status
+            FROM grant_log;
 
         CREATE VIEW revocation_outcome AS
           SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,

@@ -17,66 +17,11 @@ package struct Tables: Sendable {
 
     /// - Parameter first: the statements of step 1, which the engine puts together.
     package func steps(_ first: String) -> [SchemaStep] {
-        [
-            SchemaStep(version: 1, compatibleFrom: 1, summary: "all tables and views", sql: first),
-            SchemaStep(
-                version: 2,
-                compatibleFrom: 1,
-                summary: "what Apple said of a sign-in by code, the keys of requests over HTTP, and deliveries",
-                sql: doors
-            ),
-            SchemaStep(
-                version: 3,
-                compatibleFrom: 1,
-                summary: "from when a request to revoke counts",
-                sql: "ALTER TABLE revocation_queue ADD COLUMN effective_at \(integer);"
-            ),
-            SchemaStep(
-                version: 4,
-                compatibleFrom: 1,
-                summary: "from when an answered request to revoke counts, how many sign-ins undo what Apple has signed, "
-                    + "doubted rejections, and imports",
-                sql: tallies + imports
-            ),
-        ]
+        [SchemaStep(version: 1, compatibleFrom: 1, summary: "all tables and views", sql: first)]
     }
 
     /// The tables of step 1.
-    package var definitions: String { queues + logs + registers + bookkeeping }
-
-    /// Counts as `UserRecord.Tally` does.
-    private var tallies: String {
-        """
-        ALTER TABLE revocation_log ADD COLUMN effective_at \(integer);
-        ALTER TABLE app ADD COLUMN ended \(integer) NOT NULL DEFAULT 0;
-        ALTER TABLE app ADD COLUMN unproven \(integer) NOT NULL DEFAULT 0;
-        UPDATE app SET (ended, unproven) = (
-          SELECT COUNT(*), COUNT(*) FILTER (WHERE c.state = 'authorized' AND (c.rejected_at > 0 AND c.verified_at IS NULL
-                   OR c.granted_at > COALESCE(c.token_granted_at, 0) AND c.granted_at > COALESCE(c.verified_at, 0)))
-            FROM credential c JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
-           WHERE c.app = app.id AND c.granted_at > 0 AND COALESCE(u.consent_revoked_at, u.deleted_at) > 0);
-        CREATE INDEX credential_doubted ON credential (app, user_id) WHERE answer = 'rejected' AND due_at IS NOT NULL;
-
-        """
-    }
-
-    private var imports: String {
-        """
-        -- told: how many sign-ins, but for those that an undo has taken back or given up. Their first and their last batch.
-        CREATE TABLE import (
-          id        \(id),
-          name      \(name)    NOT NULL UNIQUE,
-          told      \(integer) NOT NULL,
-          told_from \(integer) NOT NULL,
-          told_to   \(integer) NOT NULL
-        )\(rows);
-        -- The import that tells the row, and the one that alone has told of the credential.
-        ALTER TABLE grant_queue ADD COLUMN import_id \(integer);
-        ALTER TABLE credential ADD COLUMN imported_by \(integer);
-        CREATE INDEX grant_queue_import ON grant_queue (import_id, id) WHERE import_id IS NOT NULL;
-        CREATE INDEX credential_imported ON credential (imported_by, user_id) WHERE imported_by IS NOT NULL;
-        """
-    }
+    package var definitions: String { queues + logs + registers + bookkeeping + doors }
 
     // MARK: Conditions
 

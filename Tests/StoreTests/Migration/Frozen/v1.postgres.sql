@@ -47,7 +47,9 @@ CREATE TABLE frozen_schema.app (
     revocation_hour_at bigint,
     revocations_opened bigint DEFAULT 0 NOT NULL,
     revocations_braked_at bigint,
-    revocations_held bigint DEFAULT 0 NOT NULL
+    revocations_held bigint DEFAULT 0 NOT NULL,
+    ended bigint DEFAULT 0 NOT NULL,
+    unproven bigint DEFAULT 0 NOT NULL
 );
 CREATE TABLE frozen_schema.client (
     id bigint NOT NULL,
@@ -128,6 +130,7 @@ CREATE TABLE frozen_schema.credential (
     former_verified_at bigint,
     former_verified_team text,
     older_tokens bytea,
+    imported_by bigint,
     CONSTRAINT credential_answer_check CHECK ((answer = ANY (ARRAY['valid'::text, 'rejected'::text, 'another_user'::text, 'unclear'::text]))),
     CONSTRAINT credential_check CHECK (((changed_at IS NOT NULL) OR (reason = 'never_granted'::text))),
     CONSTRAINT credential_check1 CHECK (((pending_since IS NULL) OR ((sealed_token IS NOT NULL) AND (answered_at IS NOT NULL)))),
@@ -209,6 +212,19 @@ CREATE VIEW frozen_schema.credential_state AS
      JOIN frozen_schema.app ON ((app.id = c.app)))
      JOIN frozen_schema.client ON ((client.id = c.client)))
      LEFT JOIN frozen_schema.user_event u ON (((u.user_id = c.user_id) AND (u.app = c.app))));
+CREATE TABLE frozen_schema.delivery (
+    name text NOT NULL COLLATE pg_catalog."C",
+    cursor bigint NOT NULL,
+    stopped_at bigint
+);
+CREATE TABLE frozen_schema.delivery_retry (
+    delivery text NOT NULL COLLATE pg_catalog."C",
+    change_id bigint NOT NULL,
+    failures bigint NOT NULL,
+    due_at bigint,
+    failed_at bigint NOT NULL,
+    reason text NOT NULL
+);
 CREATE TABLE frozen_schema.grant_log (
     id bigint NOT NULL,
     grant_id bigint NOT NULL,
@@ -219,6 +235,8 @@ CREATE TABLE frozen_schema.grant_log (
     outcome text NOT NULL,
     reason text,
     detail text,
+    signed_in_at bigint,
+    real_user_status bigint,
     CONSTRAINT grant_log_check CHECK (((outcome = 'rejected'::text) = (reason IS NOT NULL))),
     CONSTRAINT grant_log_outcome_check CHECK ((outcome = ANY (ARRAY['applied'::text, 'stale'::text, 'duplicate'::text, 'retold'::text, 'in_future'::text, 'rejected'::text])))
 );
@@ -250,6 +268,7 @@ CREATE TABLE frozen_schema.grant_queue (
     failures integer DEFAULT 0 NOT NULL,
     answer_lost integer DEFAULT 0 NOT NULL,
     detail text,
+    import_id bigint,
     CONSTRAINT "a refresh_token, a token_sealed or an authorization_code" CHECK ((num_nonnulls(refresh_token, token_sealed, authorization_code) <= 1)),
     CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK ((authorization_code <> ''::text)),
     CONSTRAINT "authorization_code is at most 65536 bytes" CHECK ((octet_length(authorization_code) <= 65536)),
@@ -276,7 +295,9 @@ CREATE VIEW frozen_schema.grant_outcome AS
     grant_queue.granted_at,
     'waiting'::text AS outcome,
     NULL::text AS reason,
-    NULL::bigint AS settled_at
+    NULL::bigint AS settled_at,
+    NULL::bigint AS signed_in_at,
+    NULL::bigint AS real_user_status
    FROM frozen_schema.grant_queue
 UNION ALL
  SELECT grant_log.grant_id AS id,
@@ -285,7 +306,9 @@ UNION ALL
     grant_log.granted_at,
     grant_log.outcome,
     grant_log.reason,
-    grant_log.settled_at
+    grant_log.settled_at,
+    COALESCE(grant_log.signed_in_at, grant_log.granted_at) AS signed_in_at,
+    grant_log.real_user_status
    FROM frozen_schema.grant_log;
 ALTER TABLE frozen_schema.grant_queue ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME frozen_schema.grant_queue_id_seq
@@ -312,6 +335,21 @@ WITH (fillfactor='10');
 CREATE VIEW frozen_schema.heartbeat AS
  SELECT max(replica.seen_at) AS alive_at
    FROM frozen_schema.replica;
+CREATE TABLE frozen_schema.import (
+    id bigint NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    told bigint NOT NULL,
+    told_from bigint NOT NULL,
+    told_to bigint NOT NULL
+);
+ALTER TABLE frozen_schema.import ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME frozen_schema.import_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE frozen_schema.lane (
     app text NOT NULL COLLATE pg_catalog."C",
     owner text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
@@ -408,6 +446,13 @@ CREATE SEQUENCE frozen_schema.operator_request_quiet
     MINVALUE 0
     NO MAXVALUE
     CACHE 1;
+CREATE TABLE frozen_schema.request_key (
+    client text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    digest bytea NOT NULL,
+    row_id bigint NOT NULL,
+    told_at bigint NOT NULL
+);
 CREATE TABLE frozen_schema.revocation (
     request bigint NOT NULL,
     client bigint NOT NULL,
@@ -457,6 +502,7 @@ CREATE TABLE frozen_schema.revocation_log (
     settled_at bigint NOT NULL,
     outcome text NOT NULL,
     reason text,
+    effective_at bigint,
     CONSTRAINT revocation_log_after_answer_check CHECK ((after_answer = ANY (ARRAY['accepted'::text, 'invalid_grant'::text]))),
     CONSTRAINT revocation_log_before_answer_check CHECK ((before_answer = ANY (ARRAY['accepted'::text, 'invalid_grant'::text]))),
     CONSTRAINT revocation_log_check CHECK (((outcome = 'rejected'::text) = (reason IS NOT NULL))),
@@ -482,6 +528,7 @@ CREATE TABLE frozen_schema.revocation_queue (
     opened_at bigint,
     held_at bigint,
     confirmed_at bigint,
+    effective_at bigint,
     CONSTRAINT "client_id is at most 2048 bytes" CHECK ((octet_length(client_id) <= 2048)),
     CONSTRAINT "client_id is not empty and has no NUL" CHECK ((client_id <> ''::text)),
     CONSTRAINT "id is not to be given" CHECK ((id > 0)),
@@ -583,8 +630,8 @@ CREATE VIEW frozen_schema.user_state AS
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (1, 1, 1, 'person 4', 1750000000000, 1750014400000, 1750018000000);
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (2, 1, 1, 'person 1', 1, 2, 3);
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (3, 1, 1, 'person 10', 1, 2, 3);
-INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (1, 'example', NULL, 0, 1, 0, 1, 0, 0, 1750028800000, 1, NULL, 0);
-INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (2, 'other', 1750000000000, 0, 1, 0, 0, 0, 0, NULL, 0, NULL, 0);
+INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (1, 'example', NULL, 0, 1, 0, 1, 0, 0, 1750028800000, 1, NULL, 0, 4, 1);
+INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (2, 'other', 1750000000000, 0, 1, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, 0);
 INSERT INTO frozen_schema.breaker VALUES (1, '{"blamedClients":[],"clearedClients":[],"rejectedCanaries":[],"window":"11"}');
 INSERT INTO frozen_schema.breaker VALUES (2, NULL);
 INSERT INTO frozen_schema.canary VALUES ('person 1', 1, 5);
@@ -601,36 +648,36 @@ INSERT INTO frozen_schema.counter VALUES ('quarantine_unknown_key_rows', 1);
 INSERT INTO frozen_schema.counter VALUES ('quarantine_unsigned_bytes', 18);
 INSERT INTO frozen_schema.counter VALUES ('quarantine_unsigned_rows', 6);
 INSERT INTO frozen_schema.counter VALUES ('revocation_queue_removed', 1);
-INSERT INTO frozen_schema.credential VALUES ('person 1', 1, 1, 'revoked', 'consent_revoked', 1750003600000, 1750000000000, 1750000000000, '\x868bad2d2b7edd6b8a6eb2a2414d64b505aeb1cf7455100d97013cd0505bbcdd', NULL, NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 10', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xe30558198bbb67db185d785b397d15300983c65404432e4885cedf6ec0f02b54', '\x7365616c65640061707000706572736f6e203130003137353030303030303030303000303174', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000320830, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 11', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x70a7624f5a631fb20dd2851c46707f270d8c25cfe851db5d03491c30ec889f8d', '\x7365616c65640061707000706572736f6e203131003137353030303030303030303000313174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000213764, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 12', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xc537b7c88c1c0453b33ac38423c0ec7c6cd7129c91a0fbe4796159759192a6cb', '\x7365616c65640061707000706572736f6e203132003137353030303030303030303000323174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000474797, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 13', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x4447725349fe6832e5b3057fb0add15a08c28b0510b7bd83d347b06899f13b93', '\x7365616c65640061707000706572736f6e203133003137353030303030303030303000333174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000163325, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 14', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x8f1c85c9f014bb5cff6161afdfb13e8b63de76a2d50108983f3d4222a552dc8e', '\x7365616c65640061707000706572736f6e203134003137353030303030303030303000343174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000151760, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 15', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x59428ff0c4996ae1084227ecf4ff970a04c887e8c47813aa3adf1ec6d8451541', '\x7365616c65640061707000706572736f6e203135003137353030303030303030303000353174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000180900, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 16', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa31ec59e3f2737afe48a9f6e26a191bff27faf8547bd8f1f88b1b0301e6731fe', '\x7365616c65640061707000706572736f6e203136003137353030303030303030303000363174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000547618, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 17', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x27d1743f6ab75c7ba0bebe560abc27ce72a39da741b32aac5d7ec373a0b02fb9', '\x7365616c65640061707000706572736f6e203137003137353030303030303030303000373174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000370908, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 18', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa9bf9dce7ed11a7e29dc936702e54dfad14407d04b622d0291691d046ce37240', '\x7365616c65640061707000706572736f6e203138003137353030303030303030303000383174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000413699, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 19', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x79fc9dac76fb661fa42c56d3d78256c4a7f4a508440693daa9e62fd60d79f98f', '\x7365616c65640061707000706572736f6e203139003137353030303030303030303000393174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000276369, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 2', 1, 1, 'notFound', 'account_deleted', 1750007200000, 1750000000000, 1750000000000, '\x7bea007e1c3e212b1753ffbd0383c41478e32cd7a4f50a44e270ff1e0ab84cfb', NULL, NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 2', 2, 1, 'notFound', 'account_deleted', 1750007200000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 20', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x1a1887f5c40c2f46c59db6239a913b0325600356d5830c8c10d17753f1e92e9f', '\x7365616c65640061707000706572736f6e203230003137353030303030303030303000303274', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000408992, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 3', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x7b01cc8d971638563734a311865a13267879f996bfc20af8233628f85bdca17a', '\x7365616c65640061707000706572736f6e20330031373530303030303030303030003374', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000429023, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 4', 1, 1, 'revoked', 'token_rejected', 1750000000001, 1750000000000, 1750000000000, '\x502b847debd334ff9a82e80c4c4ea16fda7020596d5b4276b273081eed90875b', '\x7365616c65640061707000706572736f6e20340031373530303030303030303030003474', NULL, 1750000000000, NULL, 1750014400000, 1750014401000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 5', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x44df174ddc97c05016886f81199de39e2aa7feba7f68e090d6a5f86096bc83dc', '\x7365616c65640061707000706572736f6e20350031373530303030303030303030003574', NULL, 1750000000000, NULL, NULL, 1750021601000, 'rejected', 1750021601000, 1750021600000, 'KEY', 1750022501000, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 6', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x2c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61', '\x7365616c65640061707000706572736f6e20360031373530303030303030303030003674', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000326966, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 7', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa679edd58cefeef83d0ddf334f3091b4f6539c56bcebdaa9e281b786c6c7602e', '\x7365616c65640061707000706572736f6e20370031373530303030303030303030003774', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000318411, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 8', 1, 1, 'revoked', 'revoked_by_app', 1750025200000, 1750000000000, 1750000000000, '\xa3238bc15c4b47fa304d2b53bf8891a7e1aa52d397b8bf8ddb697ff0a860fa29', NULL, 1750025200000, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 8', 2, 1, 'revoked', 'revoked_by_app', 1750025200000, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('person 9', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xf41579e96cf8ac49afb26efb025bbc2e3f50fac2dbed4cd932801803444d5b09', '\x7365616c65640061707000706572736f6e20390031373530303030303030303030003974', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000207864, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u1', 1, 1, 'notFound', 'account_deleted', 1750170890000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u1', 2, 1, 'authorized', 'granted', 1750173939000, 1750173939000, 1750173939000, '\xdd12764cdaacd0acc170f37192ddf427c101c8e73fdb319bed510d79b8c1c757', '\x7365616c6564007765620075310031373530313733393339303030003372', NULL, NULL, NULL, 1750347741000, 1750347741000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, true, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u1', 3, 2, 'authorized', 'granted', 1750171188000, 1750171188000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u2', 1, 1, 'notFound', 'account_deleted', 1750260234000, 1750170896000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u2', 2, 1, 'notFound', 'account_deleted', 1750260234000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u2', 3, 2, 'authorized', 'granted', 1750085694000, 1750085694000, 1750085694000, '\xdd12764cdaacd0acc170f37192ddf427c101c8e73fdb319bed510d79b8c1c757', '\x7365616c656400656c736577686572650075320031373530303835363934303030003372', NULL, NULL, NULL, 1750260489000, 1750260489000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, true, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u3', 2, 1, 'notFound', 'account_deleted', 1750346674000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO frozen_schema.credential VALUES ('u3', 3, 2, 'notFound', 'account_deleted', 1749997688000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 1', 1, 1, 'revoked', 'consent_revoked', 1750003600000, 1750000000000, 1750000000000, '\x868bad2d2b7edd6b8a6eb2a2414d64b505aeb1cf7455100d97013cd0505bbcdd', NULL, NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1);
+INSERT INTO frozen_schema.credential VALUES ('person 10', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xe30558198bbb67db185d785b397d15300983c65404432e4885cedf6ec0f02b54', '\x7365616c65640061707000706572736f6e203130003137353030303030303030303000303174', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000320830, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 11', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x70a7624f5a631fb20dd2851c46707f270d8c25cfe851db5d03491c30ec889f8d', '\x7365616c65640061707000706572736f6e203131003137353030303030303030303000313174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000213764, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 12', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xc537b7c88c1c0453b33ac38423c0ec7c6cd7129c91a0fbe4796159759192a6cb', '\x7365616c65640061707000706572736f6e203132003137353030303030303030303000323174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000474797, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 13', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x4447725349fe6832e5b3057fb0add15a08c28b0510b7bd83d347b06899f13b93', '\x7365616c65640061707000706572736f6e203133003137353030303030303030303000333174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000163325, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 14', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x8f1c85c9f014bb5cff6161afdfb13e8b63de76a2d50108983f3d4222a552dc8e', '\x7365616c65640061707000706572736f6e203134003137353030303030303030303000343174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000151760, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 15', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x59428ff0c4996ae1084227ecf4ff970a04c887e8c47813aa3adf1ec6d8451541', '\x7365616c65640061707000706572736f6e203135003137353030303030303030303000353174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000180900, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 16', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa31ec59e3f2737afe48a9f6e26a191bff27faf8547bd8f1f88b1b0301e6731fe', '\x7365616c65640061707000706572736f6e203136003137353030303030303030303000363174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000547618, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 17', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x27d1743f6ab75c7ba0bebe560abc27ce72a39da741b32aac5d7ec373a0b02fb9', '\x7365616c65640061707000706572736f6e203137003137353030303030303030303000373174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000370908, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 18', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa9bf9dce7ed11a7e29dc936702e54dfad14407d04b622d0291691d046ce37240', '\x7365616c65640061707000706572736f6e203138003137353030303030303030303000383174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000413699, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 19', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x79fc9dac76fb661fa42c56d3d78256c4a7f4a508440693daa9e62fd60d79f98f', '\x7365616c65640061707000706572736f6e203139003137353030303030303030303000393174', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000276369, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 2', 1, 1, 'notFound', 'account_deleted', 1750007200000, 1750000000000, 1750000000000, '\x7bea007e1c3e212b1753ffbd0383c41478e32cd7a4f50a44e270ff1e0ab84cfb', NULL, NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 2', 2, 1, 'notFound', 'account_deleted', 1750007200000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 20', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x1a1887f5c40c2f46c59db6239a913b0325600356d5830c8c10d17753f1e92e9f', '\x7365616c65640061707000706572736f6e203230003137353030303030303030303000303274', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000408992, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 3', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x7b01cc8d971638563734a311865a13267879f996bfc20af8233628f85bdca17a', '\x7365616c65640061707000706572736f6e20330031373530303030303030303030003374', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000429023, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 4', 1, 1, 'revoked', 'token_rejected', 1750000000001, 1750000000000, 1750000000000, '\x502b847debd334ff9a82e80c4c4ea16fda7020596d5b4276b273081eed90875b', '\x7365616c65640061707000706572736f6e20340031373530303030303030303030003474', NULL, 1750000000000, NULL, 1750014400000, 1750014401000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 5', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x44df174ddc97c05016886f81199de39e2aa7feba7f68e090d6a5f86096bc83dc', '\x7365616c65640061707000706572736f6e20350031373530303030303030303030003574', NULL, 1750000000000, NULL, NULL, 1750021601000, 'rejected', 1750021601000, 1750021600000, 'KEY', 1750022501000, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 6', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\x2c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61', '\x7365616c65640061707000706572736f6e20360031373530303030303030303030003674', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000326966, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 7', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xa679edd58cefeef83d0ddf334f3091b4f6539c56bcebdaa9e281b786c6c7602e', '\x7365616c65640061707000706572736f6e20370031373530303030303030303030003774', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000318411, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 8', 1, 1, 'revoked', 'revoked_by_app', 1750025200000, 1750000000000, 1750000000000, '\xa3238bc15c4b47fa304d2b53bf8891a7e1aa52d397b8bf8ddb697ff0a860fa29', NULL, 1750025200000, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 8', 2, 1, 'revoked', 'revoked_by_app', 1750025200000, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('person 9', 1, 1, 'authorized', 'granted', 1750000000000, 1750000000000, 1750000000000, '\xf41579e96cf8ac49afb26efb025bbc2e3f50fac2dbed4cd932801803444d5b09', '\x7365616c65640061707000706572736f6e20390031373530303030303030303030003974', NULL, 1750000000000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1750000207864, 0, 0, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u1', 1, 1, 'notFound', 'account_deleted', 1750170890000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u1', 2, 1, 'authorized', 'granted', 1750173939000, 1750173939000, 1750173939000, '\xdd12764cdaacd0acc170f37192ddf427c101c8e73fdb319bed510d79b8c1c757', '\x7365616c6564007765620075310031373530313733393339303030003372', NULL, NULL, NULL, 1750347741000, 1750347741000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, true, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u1', 3, 2, 'authorized', 'granted', 1750171188000, 1750171188000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u2', 1, 1, 'notFound', 'account_deleted', 1750260234000, 1750170896000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u2', 2, 1, 'notFound', 'account_deleted', 1750260234000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u2', 3, 2, 'authorized', 'granted', 1750085694000, 1750085694000, 1750085694000, '\xdd12764cdaacd0acc170f37192ddf427c101c8e73fdb319bed510d79b8c1c757', '\x7365616c656400656c736577686572650075320031373530303835363934303030003372', NULL, NULL, NULL, 1750260489000, 1750260489000, 'rejected', NULL, NULL, NULL, NULL, 0, NULL, false, true, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u3', 2, 1, 'notFound', 'account_deleted', 1750346674000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.credential VALUES ('u3', 3, 2, 'notFound', 'account_deleted', 1749997688000, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, false, false, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.credential_change OVERRIDING SYSTEM VALUE VALUES (1, 'example', 'web', 'u1', 'state', NULL, 'notFound', 'account_deleted', NULL, NULL, 'notification', 'jti', 1750000088000, 1750000088000);
 INSERT INTO frozen_schema.credential_change OVERRIDING SYSTEM VALUE VALUES (2, 'other', 'elsewhere', 'u3', 'state', NULL, 'notFound', 'account_deleted', NULL, NULL, 'notification', 'jti', 1749997688000, 1750000088000);
 INSERT INTO frozen_schema.credential_change OVERRIDING SYSTEM VALUE VALUES (3, 'example', 'web', 'u3', 'state', NULL, 'notFound', 'account_deleted', NULL, NULL, 'notification', 'jti', 1749999044000, 1750000244000);
@@ -708,38 +755,41 @@ INSERT INTO frozen_schema.credential_count VALUES (1, 'notFound', 6);
 INSERT INTO frozen_schema.credential_count VALUES (1, 'revoked', 4);
 INSERT INTO frozen_schema.credential_count VALUES (2, 'authorized', 2);
 INSERT INTO frozen_schema.credential_count VALUES (2, 'notFound', 1);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (1, 2, 'elsewhere', 'u2', 1750085694000, 1750173488000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (2, 4, 'web', 'u1', 1750173784000, 1750173808000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (3, 3, 'elsewhere', 'u1', 1750171188000, 1750173971000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (4, 6, 'app', 'u2', 1750170896000, 1750260540000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (5, 7, 'web', 'u1', 1750173939000, 1750260540000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (6, 1, 'forgotten', 'u1', 1749996497000, 1750780629000, 'rejected', 'unknown_client_expired', NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (7, 5, 'forgotten', 'u4', 1750171414000, 1750867629000, 'rejected', 'unknown_client_expired', NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (8, 8, 'forgotten', 'u3', 1750259548000, 1750868229000, 'rejected', 'unknown_client_expired', NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (9, 9, 'app', 'person 1', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (10, 10, 'app', 'person 2', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (11, 11, 'app', 'person 3', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (12, 12, 'app', 'person 4', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (13, 13, 'app', 'person 5', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (14, 14, 'app', 'person 6', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (15, 15, 'app', 'person 7', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (16, 16, 'app', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (17, 17, 'app', 'person 9', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (18, 18, 'app', 'person 10', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (19, 19, 'app', 'person 11', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (20, 20, 'app', 'person 12', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (21, 21, 'app', 'person 13', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (22, 22, 'app', 'person 14', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (23, 23, 'app', 'person 15', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (24, 24, 'app', 'person 16', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (25, 25, 'app', 'person 17', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (26, 26, 'app', 'person 18', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (27, 27, 'app', 'person 19', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (28, 28, 'app', 'person 20', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (29, 29, 'web', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (30, 'forgotten', 'waits', 'r', NULL, NULL, NULL, NULL, '', NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (32, 'app', NULL, NULL, NULL, 'code', NULL, NULL, NULL, NULL, 1750000000000, 0, 0, NULL, NULL, 0, 0, 0, NULL);
+INSERT INTO frozen_schema.delivery VALUES ('hook', 5, NULL);
+INSERT INTO frozen_schema.delivery_retry VALUES ('hook', 4, 2, NULL, 3, 'status 500');
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (1, 2, 'elsewhere', 'u2', 1750085694000, 1750173488000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (2, 4, 'web', 'u1', 1750173784000, 1750173808000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (3, 3, 'elsewhere', 'u1', 1750171188000, 1750173971000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (4, 6, 'app', 'u2', 1750170896000, 1750260540000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (5, 7, 'web', 'u1', 1750173939000, 1750260540000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (6, 1, 'forgotten', 'u1', 1749996497000, 1750780629000, 'rejected', 'unknown_client_expired', NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (7, 5, 'forgotten', 'u4', 1750171414000, 1750867629000, 'rejected', 'unknown_client_expired', NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (8, 8, 'forgotten', 'u3', 1750259548000, 1750868229000, 'rejected', 'unknown_client_expired', NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (9, 9, 'app', 'person 1', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (10, 10, 'app', 'person 2', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (11, 11, 'app', 'person 3', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (12, 12, 'app', 'person 4', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (13, 13, 'app', 'person 5', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (14, 14, 'app', 'person 6', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (15, 15, 'app', 'person 7', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (16, 16, 'app', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (17, 17, 'app', 'person 9', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (18, 18, 'app', 'person 10', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (19, 19, 'app', 'person 11', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (20, 20, 'app', 'person 12', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (21, 21, 'app', 'person 13', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (22, 22, 'app', 'person 14', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (23, 23, 'app', 'person 15', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (24, 24, 'app', 'person 16', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (25, 25, 'app', 'person 17', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (26, 26, 'app', 'person 18', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (27, 27, 'app', 'person 19', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (28, 28, 'app', 'person 20', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (29, 29, 'web', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (30, 'forgotten', 'waits', 'r', NULL, NULL, NULL, NULL, '', NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL, 1);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (32, 'app', NULL, NULL, NULL, 'code', NULL, NULL, NULL, NULL, 1750000000000, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL);
+INSERT INTO frozen_schema.import OVERRIDING SYSTEM VALUE VALUES (1, 'é', 3, 1, 2);
 INSERT INTO frozen_schema.lane VALUES ('example', 'first', 3, 4);
 INSERT INTO frozen_schema.notification_log OVERRIDING SYSTEM VALUE VALUES (1, 'example', 'jti', 'web', 'u1', 'account-deleted', 1750000088000, '\x787878', 1750000035000, 1750000088000, 'applied');
 INSERT INTO frozen_schema.notification_log OVERRIDING SYSTEM VALUE VALUES (2, 'other', 'jti', 'elsewhere', 'u4', 'something-new', 1749998288000, '\x787878', 1750000035000, 1750000088000, 'unknown_type');
@@ -776,11 +826,12 @@ INSERT INTO frozen_schema.notification_queue OVERRIDING SYSTEM VALUE VALUES (31,
 INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (1, '{"pause":{"app":"other"}}', 1750000000000, '{"paused":{"since":1750000000000}}', 1750000000000, NULL);
 INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (2, '{}', 1, NULL, NULL, NULL);
 INSERT INTO frozen_schema.replica VALUES ('first', 1, 2, '{}', '[]');
+INSERT INTO frozen_schema.request_key VALUES ('web', 'é', '\x0100', 3, 4);
 INSERT INTO frozen_schema.revocation VALUES (2, 1, 1, 'person 6', 1750025200000, 1750000000000, '\x2c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61', '\x7365616c65640061707000706572736f6e20360031373530303030303030303030003674', 'accepted_before', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 1750028800000, 0, NULL);
-INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (1, 1, 'example', 'app', 'person 8', 1750025200000, 1750000000000, 'KEY', 1750025200000, 1750025200000, 'accepted', 1750025200000, 1750025200000, 'revoked', 1750025200000, 1750025200000, 'invalid_grant', 1750025200000, 'proved', NULL);
-INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (2, 1, NULL, 'app', 'u', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, 'no_token', NULL);
-INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (2, 'app', 'person 6', 1750025200000, 1750028860000, 0, NULL, 1750028800000, NULL, NULL);
-INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (3, 'elsewhere', 'nobody', 1750025200000, 0, 0, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (1, 1, 'example', 'app', 'person 8', 1750025200000, 1750000000000, 'KEY', 1750025200000, 1750025200000, 'accepted', 1750025200000, 1750025200000, 'revoked', 1750025200000, 1750025200000, 'invalid_grant', 1750025200000, 'proved', NULL, 1750025200000);
+INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (2, 1, NULL, 'app', 'u', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, 'no_token', NULL, NULL);
+INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (2, 'app', 'person 6', 1750025200000, 1750028860000, 0, NULL, 1750028800000, NULL, NULL, 1750025200000);
+INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (3, 'elsewhere', 'nobody', 1750025200000, 0, 0, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.schema_version VALUES (1, 1);
 INSERT INTO frozen_schema.secret VALUES ('fingerprint', '\x0001ff');
 INSERT INTO frozen_schema.settled_batch VALUES ('first', 5, 6);
@@ -817,16 +868,17 @@ SELECT pg_catalog.setval('frozen_schema.client_id_seq', 3, true);
 SELECT pg_catalog.setval('frozen_schema.credential_change_id_seq', 74, true);
 SELECT pg_catalog.setval('frozen_schema.grant_log_id_seq', 29, true);
 SELECT pg_catalog.setval('frozen_schema.grant_queue_id_seq', 32, true);
-SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1795654750683, true);
+SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1796007714030, true);
+SELECT pg_catalog.setval('frozen_schema.import_id_seq', 1, true);
 SELECT pg_catalog.setval('frozen_schema.notification_log_id_seq', 16, true);
 SELECT pg_catalog.setval('frozen_schema.notification_quarantine_id_seq', 11, true);
 SELECT pg_catalog.setval('frozen_schema.notification_queue_id_seq', 31, true);
-SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1795654750680, true);
+SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1796007714028, true);
 SELECT pg_catalog.setval('frozen_schema.operator_request_id_seq', 2, true);
-SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1795654750699, true);
+SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1796007714044, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_log_id_seq', 2, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_queue_id_seq', 3, true);
-SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1795654750684, true);
+SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1796007714031, true);
 ALTER TABLE ONLY frozen_schema.admitted_rejection
     ADD CONSTRAINT admitted_rejection_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.app
@@ -849,10 +901,18 @@ ALTER TABLE ONLY frozen_schema.credential_count
     ADD CONSTRAINT credential_count_pkey PRIMARY KEY (app, state);
 ALTER TABLE ONLY frozen_schema.credential
     ADD CONSTRAINT credential_pkey PRIMARY KEY (user_id, client);
+ALTER TABLE ONLY frozen_schema.delivery
+    ADD CONSTRAINT delivery_pkey PRIMARY KEY (name);
+ALTER TABLE ONLY frozen_schema.delivery_retry
+    ADD CONSTRAINT delivery_retry_pkey PRIMARY KEY (delivery, change_id);
 ALTER TABLE ONLY frozen_schema.grant_log
     ADD CONSTRAINT grant_log_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.grant_queue
     ADD CONSTRAINT grant_queue_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY frozen_schema.import
+    ADD CONSTRAINT import_name_key UNIQUE (name);
+ALTER TABLE ONLY frozen_schema.import
+    ADD CONSTRAINT import_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.lane
     ADD CONSTRAINT lane_pkey PRIMARY KEY (app);
 ALTER TABLE ONLY frozen_schema.notification_log
@@ -865,6 +925,8 @@ ALTER TABLE ONLY frozen_schema.operator_request
     ADD CONSTRAINT operator_request_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.replica
     ADD CONSTRAINT replica_pkey PRIMARY KEY (owner);
+ALTER TABLE ONLY frozen_schema.request_key
+    ADD CONSTRAINT request_key_pkey PRIMARY KEY (client, key);
 ALTER TABLE ONLY frozen_schema.revocation_log
     ADD CONSTRAINT revocation_log_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.revocation
@@ -882,18 +944,22 @@ ALTER TABLE ONLY frozen_schema.signing_key
 ALTER TABLE ONLY frozen_schema.user_event
     ADD CONSTRAINT user_event_pkey PRIMARY KEY (user_id, app);
 CREATE INDEX admitted_rejection_age ON frozen_schema.admitted_rejection USING btree (admitted_at);
+CREATE INDEX credential_doubted ON frozen_schema.credential USING btree (app, user_id) WHERE ((answer = 'rejected'::text) AND (due_at IS NOT NULL));
 CREATE INDEX credential_due ON frozen_schema.credential USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX credential_first ON frozen_schema.credential USING btree (client, first_check, due_at) WHERE (first_check IS NOT NULL);
 CREATE INDEX credential_foreign ON frozen_schema.credential USING btree (app, user_id) WHERE (answer = 'another_user'::text);
+CREATE INDEX credential_imported ON frozen_schema.credential USING btree (imported_by, user_id) WHERE (imported_by IS NOT NULL);
 CREATE INDEX credential_never_accepted ON frozen_schema.credential USING btree (app, user_id) WHERE never_accepted;
 CREATE INDEX credential_pending ON frozen_schema.credential USING btree (app, pending_since) WHERE (pending_since IS NOT NULL);
 CREATE INDEX credential_pending_due ON frozen_schema.credential USING btree (app, due_at) WHERE (pending_since IS NOT NULL);
 CREATE INDEX credential_rejected ON frozen_schema.credential USING btree (rejected_at) WHERE ((rejected_at IS NOT NULL) AND (sealed_token IS NOT NULL));
 CREATE INDEX credential_team ON frozen_schema.credential USING btree (app, verified_team) WHERE ((verified_team IS NOT NULL) AND (sealed_token IS NOT NULL));
+CREATE INDEX delivery_retry_due ON frozen_schema.delivery_retry USING btree (delivery, due_at);
 CREATE INDEX grant_log_grant ON frozen_schema.grant_log USING btree (grant_id);
 CREATE INDEX grant_queue_code ON frozen_schema.grant_queue USING btree (granted_at, id) WHERE (authorization_code IS NOT NULL);
 CREATE INDEX grant_queue_code_client ON frozen_schema.grant_queue USING btree (client_id, due_at, granted_at, id) WHERE (authorization_code IS NOT NULL);
 CREATE INDEX grant_queue_due ON frozen_schema.grant_queue USING btree (due_at, id) WHERE (authorization_code IS NULL);
+CREATE INDEX grant_queue_import ON frozen_schema.grant_queue USING btree (import_id, id) WHERE (import_id IS NOT NULL);
 CREATE INDEX grant_queue_user ON frozen_schema.grant_queue USING btree (user_id, granted_at);
 CREATE UNIQUE INDEX notification_log_event ON frozen_schema.notification_log USING btree (event_time, user_id, app, type) WHERE (outcome <> 'duplicate'::text);
 CREATE INDEX notification_quarantine_key ON frozen_schema.notification_quarantine USING btree (detail) WHERE (reason = 'unknown_key'::text);
@@ -901,6 +967,7 @@ CREATE INDEX notification_quarantine_unsigned ON frozen_schema.notification_quar
 CREATE INDEX notification_quarantine_waiting ON frozen_schema.notification_quarantine USING btree (id) WHERE (reason = 'unknown_key'::text);
 CREATE INDEX notification_queue_due ON frozen_schema.notification_queue USING btree (due_at, id) WHERE (received_at > 0);
 CREATE INDEX operator_request_open ON frozen_schema.operator_request USING btree (id) WHERE ((answer IS NULL) OR ("position" IS NOT NULL));
+CREATE INDEX request_key_told ON frozen_schema.request_key USING btree (told_at);
 CREATE INDEX revocation_due ON frozen_schema.revocation USING btree (client, due_at);
 CREATE INDEX revocation_log_request ON frozen_schema.revocation_log USING btree (request);
 CREATE INDEX revocation_log_user ON frozen_schema.revocation_log USING btree (user_id);
