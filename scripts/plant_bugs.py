@@ -101,7 +101,7 @@ BUGS = [
     ),
     (
         "a repeated rejection is believed although Apple accepted nobody in between",
-        "PendingRejection.swift",
+        "AdmissionRule.swift",
         "return provedAt > requestedAt.advanced(by: policy.timeout) && provedAt <= rejection.requestedAt.advanced(by: policy.timeout)",
         "return provedAt == provedAt",
     ),
@@ -173,7 +173,7 @@ BUGS = [
     ),
     (
         "a process that stood still counts the time for which an event waits",
-        "GrantIntake.swift",
+        "GrantHandler.swift",
         "state.last <= now && now <= state.last.advanced(by: longestBreak) ? state.since : now",
         "true ? state.since : now",
     ),
@@ -227,7 +227,7 @@ BUGS = [
     ),
     (
         "a 200 does not end what is known of a client that Apple refused",
-        "ClientRecord.swift",
+        "ClientDirectory.swift",
         "if known.at <= time || known.at > now {",
         "if known.at == time, known.at > now {",
     ),

@@ -17,7 +17,6 @@ package struct CredentialSealer: TokenSealer {
     private let installation: [UInt8]
     private let recipients: [TokenRecipient]
 
-    /// The name of the fingerprint key in the database.
     package static let fingerprintKeyName = "token-fingerprint"
 
     /// Makes a sealed fingerprint key for a database that has none yet.
@@ -86,4 +85,24 @@ extension CredentialSealer: UserPseudonymizer {
 extension CredentialSealer: CustomStringConvertible, CustomReflectable {
     package var description: String { "[sealer with \(ring)]" }
     package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Proves that siwatch has got a signing key from Apple, because other programs can write into the database.
+///
+/// The proof is an HMAC-SHA-256 under a key derived from the fingerprint key. So it holds for the life of the database, on whichever store,
+/// and for no other database.
+extension CredentialSealer: SigningKeyVoucher {
+    package func prove(_ record: SigningKeyRecord) -> SigningKeyRecord {
+        var proved = record
+        proved.proof = Array(HMAC<SHA256>.authenticationCode(for: Self.contents(of: record), using: voucherKey))
+        return proved
+    }
+
+    package func isProved(_ record: SigningKeyRecord) -> Bool {
+        HMAC<SHA256>.isValidAuthenticationCode(record.proof, authenticating: Self.contents(of: record), using: voucherKey)
+    }
+
+    private static func contents(of record: SigningKeyRecord) -> [UInt8] {
+        LengthPrefixed.join([Array(record.keyID.utf8), Array(record.jwk.utf8), LengthPrefixed.bigEndian(record.lastSeenAt.milliseconds)])
+    }
 }

@@ -42,3 +42,73 @@ extension SealingKey {
         Self.prefix + material.withUnsafeBytes { Data($0) }.base64EncodedString()
     }
 }
+
+/// A new key file on disk.
+extension KeyRing {
+    /// Writes a new key to a new file of mode 0600. When it returns, the key is durable and tokens may be sealed with it.
+    ///
+    /// The file appears whole or not at all, and never replaces another file.
+    package static func create(at path: String) throws(KeyFileError) -> KeyRing {
+        let ring = KeyRing.generate()
+        try KeyFile.create(ring.text, at: path)
+        return ring
+    }
+}
+
+package enum KeyFile {
+    /// Whether a file of this mode is no place for a secret: others may read it, or somebody but its owner may change it.
+    ///
+    /// The group may read it, because systemd and Kubernetes hand a credential to a non-root service that way.
+    package static func isExposed(mode: UInt32) -> Bool {
+        mode & 0o027 != 0
+    }
+
+    fileprivate static func create(_ text: String, at path: String) throws(KeyFileError) {
+        var draft = Array("\(path).XXXXXX".utf8CString)
+        let descriptor = mkstemp(&draft)  // O_CREAT | O_EXCL, mode 0600
+        guard descriptor >= 0 else { throw .unwritable(path: path, reason: lastError()) }
+        defer { unlink(draft) }
+
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        do {
+            try file.write(contentsOf: Data(text.utf8))
+            try file.synchronize()
+        } catch {
+            throw .unwritable(path: path, reason: lastError())
+        }
+        // A link refuses a name that is taken. A rename would replace the file.
+        guard link(draft, path) == 0 else {
+            throw errno == EEXIST ? .exists(path: path) : .unwritable(path: path, reason: lastError())
+        }
+        guard synchronizeDirectory(of: path) else { throw .unwritable(path: path, reason: lastError()) }
+    }
+
+    /// Makes a new name durable by writing its directory to disk.
+    private static func synchronizeDirectory(of path: String) -> Bool {
+        let descriptor = open(URL(filePath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return fsync(descriptor) == 0
+    }
+
+    private static func lastError() -> String {
+        String(cString: strerror(errno))
+    }
+}
+
+/// Why a key file cannot be made.
+package enum KeyFileError: Error, Equatable, Sendable {
+    case exists(path: String)
+    case unwritable(path: String, reason: String)
+}
+
+extension KeyFileError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .exists(let path):
+            "\(path): exists already and is left as it is"
+        case .unwritable(let path, let reason):
+            "\(path): cannot be created: \(reason)"
+        }
+    }
+}

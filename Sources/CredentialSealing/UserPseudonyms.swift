@@ -20,3 +20,44 @@ package struct UserPseudonyms: Sendable {
         return code.prefix(6).map(\.hexadecimal).joined()
     }
 }
+
+/// Proves to `siwatch intake test` that its request has come to the siwatch with the same sealing key.
+///
+/// A question is `{"siwatch_test":"NONCE.MAC"}`, and the answer the MAC of another text with the same nonce: HMAC-SHA-256 in hexadecimal,
+/// under a key that HKDF derives from the sealing key. It tells of nobody and changes nothing.
+package struct IntakeTestKey: Sendable {
+    private let key: SymmetricKey
+
+    private static let head = "{\"siwatch_test\":\""
+    private static let tail = "\"}"
+    private static let longest = 256
+
+    package init(_ ring: KeyRing) {
+        key = ring.derivedKey(for: "siwatch/intake-test/1")
+    }
+
+    /// - Parameter nonce: of letters and digits.
+    package func question(_ nonce: String) -> String {
+        "\(Self.head)\(nonce).\(code("question", nonce))\(Self.tail)"
+    }
+
+    /// The answer that only this key makes.
+    package func answer(_ nonce: String) -> String { code("answer", nonce) }
+
+    /// - Returns: nil if the body is no question, or one under another key.
+    package func answer(to body: [UInt8]) -> String? {
+        guard body.count <= Self.longest, body.starts(with: Self.head.utf8) else { return nil }
+        let text = String(decoding: body, as: UTF8.self)
+        guard text.hasSuffix(Self.tail) else { return nil }
+        let parts = text.dropFirst(Self.head.count).dropLast(Self.tail.count).split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        let given = SHA256.hash(data: Array(parts[1].utf8))
+        // Digests compare in constant time.
+        guard given == SHA256.hash(data: Array(code("question", String(parts[0])).utf8)) else { return nil }
+        return answer(String(parts[0]))
+    }
+
+    private func code(_ purpose: String, _ nonce: String) -> String {
+        HMAC<SHA256>.authenticationCode(for: Array("\(purpose).\(nonce)".utf8), using: key).map(\.hexadecimal).joined()
+    }
+}

@@ -40,7 +40,6 @@ package struct ProcessMetrics: Sendable {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(root)/self/fd")).map { Double($0.count - 1) }
     }
 
-    /// The limit on open files.
     package var mostOpenFiles: Double? { number(after: "Max open files", in: "self/limits") }
 
     /// The first number in the line that begins with these words.

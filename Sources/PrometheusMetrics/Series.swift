@@ -6,9 +6,6 @@ import NIOConcurrencyHelpers
 
 /// The values under one name and one set of labels. It is the swift-metrics handler itself, shared by all its users.
 protocol Series: AnyObject, Sendable {
-    /// The kind of a metric without a declaration.
-    static var undeclaredKind: MetricDescription.Kind { get }
-
     func write(_ name: String, _ labels: String, to text: inout TextExposition)
 }
 
@@ -22,19 +19,12 @@ extension MetricDescription.Kind {
     }
 }
 
-/// A sum that only grows. It is a `Double`, as in Prometheus, and stops at the greatest finite one.
-final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
-    static let undeclaredKind = MetricDescription.Kind.counter
-
+/// A sum that only grows. It is a `Double`, as in Prometheus.
+final class CounterSeries: Series, CounterHandler {
     private let value = NIOLockedValueBox(0.0)
 
-    func increment(by amount: Int64) { increment(by: Double(amount)) }
-
-    /// Ignores negative amounts, infinities and NaN.
-    func increment(by amount: Double) {
-        guard amount > 0, amount.isFinite else { return }
-        value.withLockedValue { $0 = ($0 + amount).clampedToFinite }
-    }
+    /// Ignores negative amounts.
+    func increment(by amount: Int64) { value.withLockedValue { $0 += Double(max(amount, 0)) } }
 
     /// Starts over at 0. Prometheus takes that for a restart.
     func reset() { value.withLockedValue { $0 = 0 } }
@@ -45,9 +35,7 @@ final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
 }
 
 /// A number that goes up and down. Infinities and NaN are values like any other.
-final class GaugeSeries: Series, MeterHandler, RecorderHandler {
-    static let undeclaredKind = MetricDescription.Kind.gauge
-
+final class GaugeSeries: Series, MeterHandler {
     private let value: NIOLockedValueBox<Double>
 
     init(_ value: Double = 0) {
@@ -58,8 +46,6 @@ final class GaugeSeries: Series, MeterHandler, RecorderHandler {
     func set(_ value: Double) { self.value.withLockedValue { $0 = value } }
     func increment(by amount: Double) { value.withLockedValue { $0 += amount } }
     func decrement(by amount: Double) { value.withLockedValue { $0 -= amount } }
-    func record(_ value: Int64) { set(value) }
-    func record(_ value: Double) { set(value) }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
         text.sample(name, labels, value.withLockedValue(\.self))
@@ -68,11 +54,6 @@ final class GaugeSeries: Series, MeterHandler, RecorderHandler {
 
 /// A distribution: how many observations fell into each bucket, and their sum.
 final class HistogramSeries: Series, RecorderHandler, TimerHandler {
-    /// The bounds of Prometheus's own libraries for a duration in seconds.
-    static let undeclaredKind = MetricDescription.Kind.histogram(buckets: [
-        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
-    ])
-
     private struct Observations {
         /// By bucket and not cumulative, so that an observation changes only one number.
         var counts: [Int]
@@ -95,7 +76,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
         guard value.isFinite, let bucket = bounds.firstIndex(where: { value <= $0 }) else { return }
         observations.withLockedValue {
             $0.counts[bucket] += 1
-            $0.sum = ($0.sum + value).clampedToFinite
+            $0.sum = min(max($0.sum + value, -.greatestFiniteMagnitude), .greatestFiniteMagnitude)
         }
     }
 
@@ -114,8 +95,26 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
     }
 }
 
-extension Double {
-    fileprivate var clampedToFinite: Double {
-        min(max(self, -.greatestFiniteMagnitude), .greatestFiniteMagnitude)
+/// The facts about a metric before anything is measured.
+package struct MetricDescription: Sendable {
+    package enum Kind: Sendable {
+        case counter
+        case gauge
+        /// Counts the values up to each bound, in the metric's own unit. The bound +Inf is added.
+        case histogram(buckets: [Double])
+    }
+
+    package var name: String
+    package var kind: Kind
+    package var help: String
+
+    /// The names of the labels that every series has; empty for a metric of one series.
+    package var labels: [String]
+
+    package init(_ name: String, _ kind: Kind, help: String, labels: [String] = []) {
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.labels = labels
     }
 }

@@ -21,7 +21,6 @@ struct TextExposition {
         text += "# HELP \(family) \(help.escaped(quotes: format == .openMetrics))\n# TYPE \(family) \(type)\n"
     }
 
-    /// - Parameter labels: the text of a ``Labels``.
     mutating func sample(_ name: String, _ labels: String, _ value: Double) {
         text += labels.isEmpty ? "\(name) \(value.exposed)\n" : "\(name){\(labels)} \(value.exposed)\n"
     }
@@ -41,31 +40,15 @@ struct Labels {
     let names: [String]
     let text: String
 
-    /// - Returns: nil if two names are the same once they are legal, or one is reserved: `le` belongs to histograms, and names that begin
-    ///   with `__` belong to Prometheus.
-    init?(_ dimensions: [(String, String)]) {
-        let labels = dimensions.map { (name: $0.0.legalName, value: $0.1) }.sorted { $0.name < $1.name }
-        names = labels.map(\.name)
-        guard Set(names).count == names.count, !names.contains(where: { $0 == "le" || $0.hasPrefix("__") }) else { return nil }
+    init(_ dimensions: [(String, String)]) {
+        let labels = dimensions.sorted { $0.0 < $1.0 }
+        names = labels.map(\.0)
         // To Prometheus an empty label is an absent one. Written out, it could make two series of one.
-        text = labels.filter { !$0.value.isEmpty }.map { "\($0.name)=\"\($0.value.escaped(quotes: true))\"" }.joined(separator: ",")
+        text = labels.filter { !$0.1.isEmpty }.map { "\($0)=\"\($1.escaped(quotes: true))\"" }.joined(separator: ",")
     }
 }
 
 extension String {
-    /// The name with an underscore for each illegal character. A colon becomes one too, because it is kept for recording rules.
-    var legalName: String {
-        var name = UnicodeScalarView()
-        for scalar in unicodeScalars {
-            switch scalar {
-            case "a"..."z", "A"..."Z", "_": name.append(scalar)
-            case "0"..."9": name.append(contentsOf: name.isEmpty ? ["_", scalar] : [scalar])
-            default: name.append("_")
-            }
-        }
-        return name.isEmpty ? "_" : String(name)
-    }
-
     /// Works scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent.
     fileprivate func escaped(quotes: Bool) -> String {
         var escaped = UnicodeScalarView()

@@ -8,14 +8,14 @@ import Testing
 
 /// A night without Apple is a handful of lines.
 struct AppleAbsenceTests {
-    private let absence = AppleAbsence()
+    private let absence = Outages<AskingLane, Timestamp>(.ofApple)
     private let start = Timestamp(milliseconds: 1_750_000_000_000)
 
-    private func failed(_ kind: String = "status 503", after seconds: Int, app: String = "example") -> AppleAbsence.News? {
+    private func failed(_ kind: String = "status 503", after seconds: Int, app: String = "example") -> OutageNews? {
         absence.failed(app, .codes, kind, at: start.advanced(by: .seconds(seconds)))
     }
 
-    private func answered(_ lane: AskingLane = .codes, after seconds: Int) -> AppleAbsence.News? {
+    private func answered(_ lane: AskingLane = .codes, after seconds: Int) -> OutageNews? {
         absence.answered("example", lane, at: start.advanced(by: .seconds(seconds)))
     }
 

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialMonitor
 import CredentialTables
 import CredentialTesting
 import Foundation
@@ -12,6 +11,8 @@ import NIOConcurrencyHelpers
 import SQLiteStore
 import ServiceLifecycle
 import Testing
+
+@testable import CredentialMonitor
 
 struct ClaimLoopTests {
     private let monitor: Monitor
@@ -70,7 +71,7 @@ struct ClaimLoopTests {
 
         var lane: Lane { base.lane }
         var width: Int { base.width }
-        var reserve: Reserve? { base.reserve.map { Reserve(most: $0.most, longestWait: .zero) } }
+        var reserve: (most: Int, longestWait: Duration)? { base.reserve.map { ($0.most, .zero) } }
 
         func claim(upTo slots: Int) async throws -> [DueCredential] { try await base.claim(upTo: slots) }
         func resolve(_ work: DueCredential) async -> [Settlement] { await base.resolve(work) }

@@ -70,19 +70,18 @@ struct ClockTests {
 
     @Test func applesClockIsComparedWithOurs() async throws {
         let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
-        let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
         func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
         /// Two answers, because siwatch does not believe a single odd one.
         func observe(_ skew: Duration, after duration: Duration) {
             for _ in 1...2 {
                 monitor.clock.advance(by: .seconds(1))
-                apple.observe(monitor.clock.now.advanced(by: skew), after: duration)
+                clockGuard.observe(monitor.clock.now.advanced(by: skew), after: duration)
             }
         }
         observe(.zero, after: .zero)
         #expect(skew() == 0.5)
         monitor.clock.advance(by: .seconds(1))
-        apple.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
+        clockGuard.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
         #expect(skew() == 0.5)
         observe(.seconds(90), after: .zero)
         #expect(skew() == 90.5)
@@ -96,9 +95,9 @@ struct ClockTests {
         observe(.seconds(60), after: .seconds(30))
         #expect(skew() == 60.5)
         // The same answer means something else after the host's clock has moved on.
-        apple.observe(monitor.clock.now, after: .zero)
+        clockGuard.observe(monitor.clock.now, after: .zero)
         monitor.clock.advance(by: .seconds(1))
-        apple.observe(monitor.clock.now.advanced(by: .seconds(-1)), after: .zero)
+        clockGuard.observe(monitor.clock.now.advanced(by: .seconds(-1)), after: .zero)
         #expect(skew() == -0.5)
     }
 
@@ -107,12 +106,11 @@ struct ClockTests {
         let (clock, metrics, log) = (TestClock(), TestMetrics(), LogRecorder())
         let telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: metrics, pseudonym: { $0 })
         let clockGuard = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: telemetry)
-        let apple = AppleClock(clock: clock.wallClock, clockGuard: clockGuard, telemetry: telemetry)
         func isHeld() throws -> Double? { try metrics.expectMeter("siwatch_clock_held").lastValue }
 
         #expect(clockGuard.trusted == nil)
         #expect(try isHeld() == 1)
-        apple.observe(clock.now, after: .zero)
+        clockGuard.observe(clock.now, after: .zero)
         #expect(clockGuard.trusted == clock.now)
         #expect(try isHeld() == 0)
         #expect(log.events == [])
@@ -139,8 +137,7 @@ struct ClockTests {
         )
         let made = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: telemetry)
         clockGuard.withLockedValue { $0 = made }
-        let apple = AppleClock(clock: clock.wallClock, clockGuard: made, telemetry: telemetry)
-        apple.observe(clock.now, after: .zero)
+        made.observe(clock.now, after: .zero)
         clock.set(to: clock.now.advanced(by: .seconds(8 * 86_400)))
         #expect(made.trusted == nil)
         clock.set(to: clock.now.advanced(by: .seconds(-8 * 86_400)))
@@ -150,10 +147,9 @@ struct ClockTests {
     /// A process that started with a fast clock gives nothing up before Apple's clock has agreed with it.
     @Test func aWeekOfWaitingIsATrustedOne() async throws {
         let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
-        let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
         let handler = monitor.grantHandler(clockGuard: clockGuard)
         func waiting() async throws -> Int { try await monitor.count("SELECT COUNT(*) FROM grant_queue") }
-        apple.observe(monitor.clock.now, after: .zero)
+        clockGuard.observe(monitor.clock.now, after: .zero)
         try await monitor.grant("ann", client: "com.example.forgotten")
         try await monitor.grant("bob", at: monitor.clock.now.advanced(by: .seconds(30 * 86_400)))
         try await monitor.settle(handler)
@@ -167,7 +163,7 @@ struct ClockTests {
         #expect(try await waiting() == 2)
 
         monitor.clock.advance(by: .seconds(8 * 86_400))
-        apple.observe(monitor.clock.now, after: .zero)
+        clockGuard.observe(monitor.clock.now, after: .zero)
         try await monitor.settle(handler)
         #expect(try await waiting() == 0)
         #expect(

@@ -94,8 +94,7 @@ struct GrantLaneTests {
         }
         let ours = Duration.seconds(seconds)
         try await signIn("ann", ahead: .seconds(30), takenAfter: .seconds(27))
-        AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
-            .observe(monitor.clock.now.advanced(by: .zero - ours), after: .zero)
+        clockGuard.observe(monitor.clock.now.advanced(by: .zero - ours), after: .zero)
         // Apple cuts its date to whole seconds, so siwatch takes it for half a second later.
         try await signIn("bob", ahead: .zero - ours + .seconds(3), takenAfter: .zero)
         try await signIn("cid", ahead: .zero - ours + .seconds(23), takenAfter: .milliseconds(19_500))

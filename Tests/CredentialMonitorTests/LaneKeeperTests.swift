@@ -60,7 +60,7 @@ struct LaneKeeperTests {
     /// While another replica asked, Apple may have rejected all tokens. Earlier normal answers say nothing about that time.
     @Test func answersFromBeforeAnotherOwnerProveNothing() async throws {
         let breakers = monitor.writer.breakers
-        func isProven() -> Bool { breakers.prover(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) != nil }
+        func isProven() -> Bool { breakers.isProven(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) }
         await renew()
         let identity = ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY")
         breakers.recordAccepted(by: identity, isProof: true, at: monitor.clock.now)

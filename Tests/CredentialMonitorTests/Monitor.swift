@@ -34,6 +34,8 @@ final class Monitor: Sendable {
     let writer: SettlementWriter
     let progress: LoopProgress
     let canaries: Set<String>
+    /// Of the lanes, which meet no rush, and claim from the store as it is.
+    private let lanes: LaneContext
     private let writing: Task<Void, Never>
 
     init(
@@ -61,6 +63,9 @@ final class Monitor: Sendable {
             canaries: [Self.app: canaries]
         )
         writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
+        var lanes = LaneContext(writer, sealer: PlainSealer(), clockGuard: nil)
+        (lanes.store, lanes.signInRush) = (store, SignInRush())
+        self.lanes = lanes
         progress = LoopProgress(lanes: [.notifications, .grants, .refreshes(app: Self.app)], pollInterval: .seconds(1))
         writing = Task { [writer] in try? await writer.run() }
     }
@@ -85,33 +90,25 @@ final class Monitor: Sendable {
 
     /// - Parameter clients: siwatch tries these before their time while Apple has not accepted them.
     func refreshHandler(breakers: Breakers, trying clients: Set<String> = [], store: (any WorkStore)? = nil) -> RefreshHandler {
-        RefreshHandler(
-            app: atWork(clients),
-            store: store ?? self.store,
-            sealer: PlainSealer(),
-            policy: policy,
-            breakers: breakers,
-            clock: clock.wallClock,
-            telemetry: telemetry
-        )
+        var lanes = lanes
+        (lanes.breakers, lanes.store) = (breakers, store ?? self.store)
+        return RefreshHandler(of: atWork(clients), lanes)
+    }
+
+    private func context(by clockGuard: ClockGuard?) -> LaneContext {
+        var context = self.lanes
+        context.clockGuard = clockGuard
+        return context
     }
 
     var grantHandler: GrantHandler { grantHandler(clockGuard: nil) }
 
     func grantHandler(clockGuard: ClockGuard?) -> GrantHandler {
-        GrantHandler(
-            store: store,
-            sealer: PlainSealer(),
-            clients: Set(Self.clients),
-            clock: clock.wallClock,
-            clockGuard: clockGuard,
-            intake: writer.intake,
-            telemetry: telemetry
-        )
+        GrantHandler(of: Set(Self.clients), context(by: clockGuard))
     }
 
     var notificationHandler: NotificationHandler {
-        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2)
+        NotificationHandler(verifier: ScriptedVerifier(), cores: 2, lanes)
     }
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
@@ -122,17 +119,10 @@ final class Monitor: Sendable {
         telemetry: Telemetry? = nil,
         mayRevoke: Bool = true
     ) -> CodeHandler {
-        CodeHandler(
-            apps: [atWork(mayRevoke: mayRevoke)],
-            store: store ?? self.store,
-            verifier: identities,
-            sealer: PlainSealer(),
-            policy: policy,
-            breakers: writer.breakers,
-            clock: clock.wallClock,
-            clockGuard: clockGuard ?? ClockGuard(clock: clock.wallClock, uptime: { [clock] in clock.uptime }, telemetry: self.telemetry),
-            telemetry: telemetry ?? self.telemetry
-        )
+        let made = ClockGuard(clock: clock.wallClock, uptime: { [clock] in clock.uptime }, telemetry: self.telemetry)
+        var lanes = context(by: clockGuard ?? made)
+        (lanes.store, lanes.telemetry) = (store ?? self.store, telemetry ?? self.telemetry)
+        return CodeHandler(apps: [atWork(mayRevoke: mayRevoke)], verifier: identities, lanes)
     }
 
     var revocationHandler: RevocationHandler { revocationHandler() }
@@ -144,16 +134,7 @@ final class Monitor: Sendable {
         isConfigured: Bool = true,
         clockGuard: ClockGuard? = nil
     ) -> RevocationHandler {
-        RevocationHandler(
-            apps: isConfigured ? [atWork(endpoint: endpoint, mayRevoke: mayRevoke)] : [],
-            store: store,
-            sealer: PlainSealer(),
-            policy: policy,
-            breakers: writer.breakers,
-            clock: clock.wallClock,
-            clockGuard: clockGuard,
-            telemetry: telemetry
-        )
+        RevocationHandler(apps: isConfigured ? [atWork(endpoint: endpoint, mayRevoke: mayRevoke)] : [], context(by: clockGuard))
     }
 
     func loop<Handler: WorkHandler>(
@@ -161,7 +142,7 @@ final class Monitor: Sendable {
         wakeups: Wakeups = Wakeups(every: .seconds(3600)),
         mayClaim: @escaping @Sendable () -> Bool = { true }
     ) -> ClaimLoop<Handler> {
-        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, mayClaim: mayClaim)
+        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, mayClaim: mayClaim)
     }
 
     /// Lets so many sleeps of tasks end, one after the other.
@@ -194,13 +175,11 @@ final class Monitor: Sendable {
     func operatorRequestHandler(reading reader: any BreakerReader) -> OperatorRequestHandler {
         OperatorRequestHandler(
             desk: store,
-            breakers: writer.breakers,
             reader: reader,
             rules: { RecheckRules(refreshInterval: .seconds(86_400), requestsPerSecond: 50) },
-            clock: clock.wallClock,
             wakeups: Wakeups(every: .seconds(3600)),
             progress: progress,
-            telemetry: telemetry
+            lanes
         )
     }
 

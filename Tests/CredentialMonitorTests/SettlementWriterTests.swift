@@ -259,7 +259,7 @@ struct TroubledStore: ForwardingStore {
 
     var holdsBackendsUp: Bool { trouble.holdsBackendsUp }
 
-    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
         try await trouble.pass(settlements.count)
         for case .grant(let grant, _) in settlements where grant.content?.credential.userID == trouble.refusedUser {
             if trouble.refusedUser != nil { throw StoreError.refused("CHECK constraint failed") }

@@ -23,7 +23,7 @@ struct TableFigureTests {
         ]
         try await monitor.signIn("ann")
         telemetry.observe(try await monitor.store.overview(Overview.Question(at: monitor.clock.now)))
-        ErasureBlocker(telemetry: telemetry).observe(since: nil, at: monitor.clock.now)
+        telemetry.observe(logPinnedSince: nil, at: monitor.clock.now)
         for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(isTold(metric), "\(metric.name)") }
 
         telemetry.tablesUnread()

@@ -13,7 +13,7 @@ extension ForwardingStore {
 
     package var longestSilence: Duration { base.longestSilence }
 
-    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
         try await base.settle(settlements, under: rules, at: now)
     }
 

@@ -10,7 +10,7 @@ struct HistogramTests {
         [MetricDescription("lag_seconds", .histogram(buckets: [10, 0.5, .infinity, 1, 0.5, .nan]), help: "From event to state.")],
         process: nil
     )
-    var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(registry: registry) }
+    var factory: PrometheusRegistry { registry }
 
     func samples() throws -> [ParsedExposition.Sample] {
         try ParsedExposition(registry.exposition()).families.flatMap(\.samples)

@@ -15,7 +15,7 @@ struct OpenMetricsTests {
             ],
             process: nil
         )
-        Counter(label: "grants_total", factory: PrometheusMetricsFactory(registry: registry)).increment(by: 3)
+        Counter(label: "grants_total", factory: registry).increment(by: 3)
         #expect(
             registry.exposition(.openMetrics) == #"""
                 # HELP grants Backslash \\ quote \" and\nnewline.

@@ -26,7 +26,7 @@ struct PromtoolTests {
         #expect(String(decoding: complaints, as: UTF8.self) == "")
     }
 
-    /// Metrics of every kind, declared or not, with awkward names and values.
+    /// Metrics of every kind, with awkward names and values.
     private func page() -> String {
         let awkward = "\\ \" \n \r\n {} é😀"
         let registry = PrometheusRegistry([
@@ -35,15 +35,12 @@ struct PromtoolTests {
             MetricDescription("x_seconds", .histogram(buckets: [0.5, 1e9]), help: "A histogram.", labels: ["a"]),
             MetricDescription("x_empty_total", .counter, help: "A family without series.", labels: ["a"]),
         ])
-        let factory = PrometheusMetricsFactory(registry: registry)
+        let factory = registry
         Counter(label: "x_total", dimensions: [("b", awkward), ("a", "")], factory: factory).increment()
         for value in [Double.nan, .infinity, -.infinity, 1e300, .leastNonzeroMagnitude, -0.0] {
-            Gauge(label: "x_ratio", dimensions: [("value", "\(value)")], factory: factory).record(value)
+            Meter(label: "x_ratio", dimensions: [("value", "\(value)")], factory: factory).set(value)
         }
         Timer(label: "x_seconds", dimensions: [("a", awkward)], factory: factory).recordSeconds(2)
-        Counter(label: "undeclared_total", factory: factory).increment()
-        Gauge(label: "undeclared", factory: factory).record(1)
-        Timer(label: "undeclared_seconds", factory: factory).recordSeconds(2)
         return registry.exposition()
     }
 }

@@ -17,11 +17,8 @@ struct NotificationClaims {
     /// - Throws: `not_an_event` for an id_token, which the same keys sign; `malformed_claim` for a body that is not JSON, because Apple
     ///   signed it.
     init(_ bytes: [UInt8]) throws(VerificationError) {
-        guard let members = (try? JSON(bytes))?.object else {
-            throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
-        }
-        claims = ClaimSet(members)
-        for name in ["nonce", "at_hash"] where members[name] != nil {
+        claims = try ClaimSet(bytes)
+        for name in ["nonce", "at_hash"] where claims.members[name] != nil {
             throw .rejected(.notAnEvent, detail: "carries \(name)")
         }
         guard let events = claims["events"] else { throw .rejected(.notAnEvent, detail: "carries no events") }

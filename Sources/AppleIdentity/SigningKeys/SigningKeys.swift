@@ -59,7 +59,7 @@ package final class SigningKeys: Sendable {
     /// Takes the keys of an earlier process from the store, so that a restart during an outage loses none.
     package func load() async throws {
         let now = clock.now
-        let records = try await provedRecords().filter { !$0.isOutlived(at: now) }
+        let records = try await provedRecords().filter { !Self.isOutlived($0.lastSeenAt, at: now) }
         state.withLockedValue { state in
             let last = records.map(\.lastSeenAt).max()
             for record in records { state.adopt(record, isPublished: record.lastSeenAt == last) }
@@ -148,7 +148,7 @@ extension SigningKeys {
         do {
             var outlived: [SigningKeyRecord] = []
             for var record in try await provedRecords() where !published.contains(record.keyID) {
-                if let now, record.isOutlived(at: now) {
+                if let now, Self.isOutlived(record.lastSeenAt, at: now) {
                     outlived.append(record)
                     forgotten.insert(record.keyID)
                     continue
@@ -167,10 +167,6 @@ extension SigningKeys {
             return "\(error)"
         }
     }
-}
-
-extension SigningKeyRecord {
-    fileprivate func isOutlived(at now: Timestamp) -> Bool { SigningKeys.isOutlived(lastSeenAt, at: now) }
 }
 
 extension SigningKeys.State {

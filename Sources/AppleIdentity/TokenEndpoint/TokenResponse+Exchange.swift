@@ -6,14 +6,7 @@ import CredentialCore
 
 extension TokenResponse {
     /// The answer to an `authorization_code` grant.
-    var exchangeAnswer: EndpointAnswer<ExchangeNews> {
-        switch response.status {
-        case 200: issued
-        case 400: notIssued
-        case 429: .throttled(retryAfter: retryAfter)
-        default: unavailable("status \(response.status)")
-        }
-    }
+    var exchangeAnswer: EndpointAnswer<ExchangeNews> { answer(to200: issued, to400: notIssued) }
 
     private var issued: EndpointAnswer<ExchangeNews> {
         guard let members else {

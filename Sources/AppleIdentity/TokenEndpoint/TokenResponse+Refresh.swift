@@ -6,16 +6,7 @@ import CredentialCore
 
 extension TokenResponse {
     /// The answer to a `refresh_token` grant.
-    ///
-    /// - Parameter userID: the user of the token, to compare with the `sub` of an id_token.
-    func refreshAnswer(for userID: String) -> EndpointAnswer<RefreshNews> {
-        switch response.status {
-        case 200: refreshed(userID)
-        case 400: notRefreshed
-        case 429: .throttled(retryAfter: retryAfter)
-        default: unavailable("status \(response.status)")
-        }
-    }
+    func refreshAnswer(for userID: String) -> EndpointAnswer<RefreshNews> { answer(to200: refreshed(userID), to400: notRefreshed) }
 
     private func refreshed(_ userID: String) -> EndpointAnswer<RefreshNews> {
         guard let members else { return unavailable(response.body == nil ? "200 too large" : "200 without JSON") }

@@ -28,6 +28,19 @@ struct TokenResponse {
         .unavailable(reason, isAnswerLost: isAnswerLost, retryAfter: retryAfter)
     }
 
+    /// The answer by its status. Any other status than these says nothing.
+    func answer<News>(
+        to200 good: @autoclosure () -> EndpointAnswer<News>,
+        to400 bad: @autoclosure () -> EndpointAnswer<News>
+    ) -> EndpointAnswer<News> {
+        switch response.status {
+        case 200: good()
+        case 400: bad()
+        case 429: .throttled(retryAfter: retryAfter)
+        default: unavailable("status \(response.status)")
+        }
+    }
+
     /// The error of a 400.
     enum Complaint {
         case invalidGrant(description: JSON?)

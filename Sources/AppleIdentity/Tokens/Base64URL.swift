@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
+
 /// Base64 as JWS writes it (RFC 7515, section 2): the alphabet of RFC 4648, section 5, without padding.
 enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
@@ -43,18 +45,7 @@ enum Base64URL {
     }
 
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        var text: [UInt8] = []
-        var pending: UInt32 = 0
-        var bits: UInt32 = 0
-        for byte in bytes {
-            pending = pending << 8 | UInt32(byte)
-            bits += 8
-            while bits >= 6 {
-                bits -= 6
-                text.append(alphabet[Int(pending >> bits & 63)])
-            }
-        }
-        if bits > 0 { text.append(alphabet[Int(pending << (6 - bits) & 63)]) }
-        return String(decoding: text, as: UTF8.self)
+        let text = Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+        return String(text.prefix { $0 != "=" })
     }
 }

@@ -5,9 +5,17 @@ import CredentialCore
 
 /// Reads the members of a signed object one by one. An absent member, or one of the wrong kind, is an error with its name.
 struct ClaimSet {
-    private let members: [String: JSON]
+    let members: [String: JSON]
 
     init(_ members: [String: JSON]) {
+        self.members = members
+    }
+
+    /// - Throws: `malformed_claim` for a body that is not JSON, because Apple signed it.
+    init(_ bytes: [UInt8]) throws(VerificationError) {
+        guard let members = (try? JSON(bytes))?.object else {
+            throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
+        }
         self.members = members
     }
 
@@ -91,5 +99,17 @@ extension JSON {
             return Int64(exactly: (seconds * 1000).rounded(.down)).map(Timestamp.init(milliseconds:))
         default: return nil
         }
+    }
+}
+
+extension String {
+    /// Makes foreign text safe for a log line or the quarantine.
+    ///
+    /// Control and format characters become spaces. A word of 40 characters or more, or with an @, becomes "…", because a refresh token has
+    /// about 64, a `sub` 44, and a signed token hundreds.
+    func excerpt(limit: Int = 160) -> String {
+        let printable = String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
+        let words = printable.split(separator: " ").map { $0.unicodeScalars.count < 40 && !$0.contains("@") ? $0 : "…" }
+        return String(words.joined(separator: " ").prefix(limit))
     }
 }

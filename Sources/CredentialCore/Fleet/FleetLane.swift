@@ -45,13 +45,7 @@ package enum FleetLane: Hashable, Sendable {
 
 extension FleetLane: CustomStringConvertible {
     /// The name in logs.
-    package var description: String {
-        switch self {
-        case .app(let name): name
-        case .delivery(let name): "webhooks \(name)"
-        case .maintenance: "maintenance"
-        }
-    }
+    package var description: String { text.isEmpty ? "maintenance" : text.replacing("\t", with: " ") }
 
     /// Whether an app's name would stand for a lane of another kind in logs and metrics.
     package static func isTaken(_ app: String) -> Bool { app == "\(maintenance)" || app.hasPrefix("\(delivery(""))") }
@@ -59,4 +53,53 @@ extension FleetLane: CustomStringConvertible {
 
 extension FleetLane: Comparable {
     package static func < (left: FleetLane, right: FleetLane) -> Bool { left.text < right.text }
+}
+
+/// The replicas and the owners of lanes, as one replica sees them before it renews. From these it decides what it keeps and takes, so that
+/// apps are spread evenly.
+///
+/// Several replicas may see the same and want the same lane. The store then decides.
+package struct FleetPlan: Sendable {
+    /// The lanes that each living replica could own, by the replica's name.
+    package var replicas: [String: Set<FleetLane>]
+    /// The owners of lanes with a lease that has not ended.
+    package var owners: [FleetLane: String]
+
+    package init(replicas: [String: Set<FleetLane>], owners: [FleetLane: String]) {
+        self.replicas = replicas
+        self.owners = owners
+    }
+
+    /// The lanes that the replica keeps. It lets the lease of one app at a time run out, if another replica could own that app and owns at
+    /// least two fewer.
+    package func kept(by name: String) -> Set<FleetLane> {
+        let owned = (replicas[name] ?? []).filter { owners[$0] == name }
+        let surplus = owned.sorted().last { lane in
+            lane.app != nil && hasRival(of: name, for: lane) { $0 + 2 <= apps(of: name) }
+        }
+        return owned.subtracting([surplus].compactMap(\.self))
+    }
+
+    /// The lanes without an owner, except apps that another replica with fewer apps could own.
+    package func taken(by name: String) -> Set<FleetLane> {
+        var count = apps(of: name)
+        var taken: Set<FleetLane> = []
+        for lane in (replicas[name] ?? []).sorted() where owners[lane] == nil {
+            if lane.app != nil {
+                if hasRival(of: name, for: lane, { $0 < count }) { continue }
+                count += 1
+            }
+            taken.insert(lane)
+        }
+        return taken
+    }
+
+    /// - Parameter isWorseOff: judges the number of apps that the other replica owns.
+    private func hasRival(of name: String, for lane: FleetLane, _ isWorseOff: (Int) -> Bool) -> Bool {
+        replicas.contains { other, lanes in other != name && lanes.contains(lane) && isWorseOff(apps(of: other)) }
+    }
+
+    private func apps(of name: String) -> Int {
+        owners.count { $0.key.app != nil && $0.value == name }
+    }
 }

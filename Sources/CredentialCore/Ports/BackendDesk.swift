@@ -26,3 +26,72 @@ package protocol BackendDesk: Sendable {
     /// - Parameter app: only changes of this app; nil for all.
     func changes(after id: Int64, of app: String?, upTo limit: Int) async throws -> ChangePage
 }
+
+/// What a backend tells: a row of a queue.
+package enum BackendRequest: Sendable, Equatable {
+    /// The body that Apple has posted.
+    case notification([UInt8])
+    case signIn(ToldSignIn, key: RequestKey?)
+    /// The user has deleted the account.
+    ///
+    /// - Parameter requestedAt: nil for the moment of the insert.
+    case deletion(CredentialID, requestedAt: Timestamp?, key: RequestKey?)
+}
+
+/// A sign-in, as a backend tells it. docs/schema.md, `grant_queue`, explains each value.
+package struct ToldSignIn: Sendable, Equatable {
+    package var clientID: String
+    /// Nil only with a code.
+    package var userID: String?
+    package var proof: Proof?
+    package var address: EmailAddress?
+    /// Nil for the moment of the insert.
+    package var signedInAt: Timestamp?
+
+    package enum Proof: Sendable, Equatable {
+        case code(Secret, redirectURI: String?, nonce: String?)
+        case refreshToken(Secret)
+    }
+
+    package init(
+        clientID: String,
+        userID: String? = nil,
+        proof: Proof? = nil,
+        address: EmailAddress? = nil,
+        signedInAt: Timestamp? = nil
+    ) {
+        self.clientID = clientID
+        self.userID = userID
+        self.proof = proof
+        self.address = address
+        self.signedInAt = signedInAt
+    }
+}
+
+/// Makes a request safe to repeat: the second one with the key tells nothing anew.
+package struct RequestKey: Sendable, Equatable {
+    /// Who tells. Each client has keys of its own.
+    package var client: String
+    package var key: String
+    /// Of what is told, so that a key that is used for something else is found out.
+    package var digest: [UInt8]
+
+    package init(client: String, key: String, digest: [UInt8]) {
+        self.client = client
+        self.key = key
+        self.digest = digest
+    }
+
+    /// How long siwatch remembers a key.
+    package static let life = Duration.hours(24)
+}
+
+/// What became of a request.
+package enum AppendedRequest: Sendable, Equatable {
+    /// Its row, which an earlier request with the same key may have made.
+    case row(RowReference)
+    /// The key has told this before, and the row is erased: the user was forgotten, or its retention is over. Nothing is kept.
+    case erased
+    /// The key was used for another request. Nothing is kept.
+    case keyUsed
+}

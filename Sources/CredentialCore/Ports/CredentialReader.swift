@@ -18,13 +18,9 @@ package protocol CredentialReader: BreakerReader {
     ///
     /// - Parameter last: the last token of the page before; nil for the first page.
     func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
-    /// A page of the tokens of an app that Apple accepts as another user's, by user and client.
-    ///
-    /// - Parameter last: the last token of the page before; nil for the first page.
+    /// Likewise of the tokens that Apple accepts as another user's.
     func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
-    /// A page of the tokens of an app that Apple had accepted and rejects now, which siwatch does not believe yet. By user and client.
-    ///
-    /// - Parameter last: the last token of the page before; nil for the first page.
+    /// Likewise of the tokens that Apple had accepted and rejects now, which siwatch does not believe yet.
     func doubtedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
     /// For each app, how many credentials were due before `time` and still wait, counted up to `limit`.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
@@ -46,8 +42,8 @@ package protocol CredentialReader: BreakerReader {
         in app: String?,
         where isNamed: @escaping @Sendable (_ payload: [UInt8]) -> Bool
     ) async throws -> PersonalData
-    /// The requests to revoke a user's tokens, and their results.
-    func revocations(of userID: String) async throws -> UserRevocations
+    /// Of a user's history, the requests to revoke the tokens and their results.
+    func revocations(of userID: String) async throws -> UserHistory
 
     /// Notifications in quarantine, latest first.
     ///

@@ -52,3 +52,71 @@ extension CredentialStore {
     package func displacement(from path: String) -> String? { nil }
     package func schemaDifference() async throws -> String? { nil }
 }
+
+/// Regular upkeep of a store, with or without work in its queues.
+package protocol StoreUpkeep: Sendable {
+    /// Deletes rows past their retention. Needs a time that can be trusted.
+    ///
+    /// - Parameter pseudonymizer: names the users that siwatch forgets.
+    func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws
+
+    /// Makes erased data unreadable in the files too.
+    func sweep(at now: Timestamp) async throws
+
+    /// Looks at the rejections that were believed an hour ago or earlier.
+    ///
+    /// - Returns: how many of them had no notification, by app. Each counts once.
+    func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
+
+    /// Lets the breakers forget blamed clients and rejected canaries without a token to ask about, because no good answer could come.
+    ///
+    /// - Returns: whether there were any.
+    func forgetDryCauses(at now: Timestamp) async throws -> Bool
+
+    /// Brings forward checks that are due later than the interval allows, because the interval was longer before. It spreads them over the
+    /// interval, and none comes sooner after Apple's last answer than the interval allows.
+    func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws
+
+    /// Notes that a copy of the database was made.
+    func noteBackup(at now: Timestamp) async throws
+
+    /// Since when a reader has kept erased data readable in the log; nil if none does.
+    var logPinnedSince: Timestamp? { get async throws }
+}
+
+/// Stores the apps of a configuration, and keeps the secrets of a database.
+package protocol Registrar: Sendable {
+    /// Stores the configured apps.
+    ///
+    /// - Throws: `StoreOpenError` if a client would move to another app.
+    func register(_ apps: [AppClients]) throws
+
+    /// Finds what `register` would refuse. Changes nothing.
+    func check(_ apps: [AppClients]) throws(StoreOpenError)
+
+    /// Renames an app in every table that holds its name. On a file, the caller holds the lock. On a server, a replica that starts
+    /// meanwhile waits.
+    ///
+    /// - Throws: `AppRenameError`; nothing has changed then.
+    func renameApp(_ old: String, to new: String) async throws
+
+    /// Lets the breakers forget canaries and clients that the configuration no longer names, and takes notifications for clients that it
+    /// names again out of the quarantine.
+    func adopt(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws
+
+    /// A random key that the database keeps sealed. It is made once.
+    ///
+    /// - Parameter make: seals a new key if there is none yet.
+    /// - Throws: `StoreError.damaged` if the key is missing and there are credentials already.
+    func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8]
+
+    /// The sealed key of that name; nil if none was made yet.
+    func sealedSecret(named name: String) throws -> [UInt8]?
+}
+
+package enum AppRenameError: Error, Sendable, Equatable {
+    case unknown(String, known: [String])
+    case taken(String)
+    /// A replica works on the database.
+    case inUse
+}

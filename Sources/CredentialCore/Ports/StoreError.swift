@@ -49,3 +49,12 @@ extension StoreError: CustomStringConvertible {
         }
     }
 }
+
+/// Why a database cannot be used, as a sentence for the operator.
+package struct StoreOpenError: Error, Sendable, CustomStringConvertible {
+    package var description: String
+
+    package init(_ description: String) {
+        self.description = description
+    }
+}

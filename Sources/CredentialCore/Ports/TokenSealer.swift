@@ -31,3 +31,45 @@ extension DeliveryError: CustomStringConvertible {
         }
     }
 }
+
+/// Names a forgotten user for the tables.
+package protocol UserPseudonymizer: Sendable {
+    /// A keyed hash of the `sub`, the same for the life of the database. Without the key it names nobody.
+    func pseudonym(of userID: String) -> String
+}
+
+/// What siwatch remembers of a forgotten user in one app.
+package struct ForgottenUser: Sendable, Equatable {
+    package var pseudonym: String
+    /// The newest fact that siwatch knew of the user. It takes no fact up to this time.
+    package var until: Timestamp
+
+    /// Every pseudonym begins so, and no `sub` of Apple's does.
+    package static let prefix = "forgotten:"
+
+    package static func isName(_ userID: String) -> Bool { userID.hasPrefix(prefix) }
+
+    package init(pseudonym: String, until: Timestamp) {
+        self.pseudonym = pseudonym
+        self.until = until
+    }
+}
+
+/// A string that never prints itself: a refresh token, a code, a key.
+///
+/// Neither interpolation nor `dump` nor `Mirror` shows the text. Code that needs it calls `reveal`.
+package struct Secret: Sendable, Hashable {
+    private let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package var reveal: String { text }
+}
+
+extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "[secret]" }
+    package var debugDescription: String { "[secret]" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}

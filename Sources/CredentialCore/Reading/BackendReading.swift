@@ -138,6 +138,8 @@ package struct PublishedChange: Sendable, Equatable, Codable {
     package var email: String?
     package var emailForwarding: String?
     package var source: String
+    /// The `jti` of the notification that caused it.
+    package var notificationJTI: String?
     package var occurredAt: Timestamp
     package var recordedAt: Timestamp
 

@@ -37,3 +37,48 @@ package struct PersonalData: Sendable, Equatable {
 
     package var isEmpty: Bool { tables.allSatisfy(\.rows.isEmpty) }
 }
+
+/// An operator wants siwatch to forget a user.
+package struct ErasureRequest: Codable, Sendable, Equatable {
+    package var userID: String
+    /// Only in this app; nil for all.
+    package var app: String?
+    /// The name that stays.
+    package var pseudonym: String
+    /// Whether to forget a user who is authorized. A token is then lost without being revoked.
+    package var evenIfAuthorized: Bool
+    /// The rows of logs that a search has found, by table. A search in the transaction would hold up every settlement.
+    package var found: [String: [Int64]]
+    /// The greatest id of each table at the time of that search.
+    package var searchedUpTo: [String: Int64]
+
+    /// - Parameter data: the user's rows, as a search has found them.
+    package init(of userID: String, in app: String?, as pseudonym: String, evenIfAuthorized: Bool = false, found data: PersonalData) {
+        self.userID = userID
+        self.app = app
+        self.pseudonym = pseudonym
+        self.evenIfAuthorized = evenIfAuthorized
+        found = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.ids) })
+        searchedUpTo = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.greatestID) })
+    }
+}
+
+/// The receipt of an erasure. It names nobody.
+package struct Erasure: Codable, Sendable, Equatable {
+    package var erasedAt: Timestamp
+    /// The name under which the remembered rows stand.
+    package var pseudonym: String
+    /// By app, the newest fact that siwatch knew of the user. It takes no fact up to that time any more.
+    package var forgottenUntil: [String: Timestamp] = [:]
+    /// How many rows are gone, by table.
+    package var erasedRows: [String: Int] = [:]
+    /// By delivery, how many webhooks about the user were still to be sent at most, and are not.
+    package var unsentWebhooks: [String: Int] = [:]
+    /// The requests to revoke whose receipts stay, under the pseudonym.
+    package var keptReceipts: [Int64] = []
+
+    package init(at time: Timestamp, pseudonym: String) {
+        erasedAt = time
+        self.pseudonym = pseudonym
+    }
+}

@@ -8,7 +8,7 @@ package struct UserHistory: Sendable, Equatable {
     package var grants: [LoggedGrant] = []
     package var notifications: [LoggedNotification] = []
     package var revocations: [RevocationReceipt] = []
-    package var changes: [LoggedChange] = []
+    package var changes: [PublishedChange] = []
     package var waiting: [Waiting] = []
     package var tokensBeingRevoked: [TokenBeingRevoked] = []
     /// What Apple signed about the user and siwatch did not believe.
@@ -88,22 +88,6 @@ package struct UserHistory: Sendable, Equatable {
         package var payload: String?
     }
 
-    package struct LoggedChange: Sendable, Equatable, Codable {
-        package var id: Int64
-        package var app: String
-        package var clientID: String
-        package var kind: String
-        package var fromState: String?
-        package var toState: String?
-        package var reason: String?
-        package var email: String?
-        package var emailForwarding: String?
-        package var source: String
-        package var notificationJTI: String?
-        package var occurredAt: Timestamp
-        package var recordedAt: Timestamp
-    }
-
     /// A row that has not left its queue. siwatch knows the user of a notification only once it is verified.
     package struct Waiting: Sendable, Equatable, Codable {
         package var queue: String
@@ -154,5 +138,63 @@ extension UserHistory {
         history.waiting.removeAll { $0.clientID != clientID }
         history.tokensBeingRevoked.removeAll { $0.clientID != clientID }
         return history
+    }
+}
+
+/// The questions about one token to revoke and Apple's answers, or the result of a request without tokens.
+package struct RevocationReceipt: Sendable, Equatable, Decodable {
+    package var id: Int64
+    /// The id of the row in `revocation_queue`.
+    package var request: Int64
+    /// Nil if no app named the client.
+    package var app: String?
+    package var clientID: String
+    package var requestedAt: Timestamp
+    /// The time of the sign-in that brought the token; nil if there was no token.
+    package var tokenGrantedAt: Timestamp?
+    package var proof = RevocationProof()
+    package var settledAt: Timestamp
+    package var outcome: String
+    package var reason: String?
+
+    private enum CodingKeys: CodingKey {
+        case id, request, app, clientID, requestedAt, tokenGrantedAt, settledAt, outcome, reason
+    }
+}
+
+/// A token of a request to revoke, and how far its proof is.
+package struct TokenBeingRevoked: Sendable, Equatable, Decodable {
+    package var request: Int64
+    package var app: String
+    package var clientID: String
+    /// The time of the sign-in that brought the token.
+    package var tokenGrantedAt: Timestamp
+    package var proof = RevocationProof()
+    /// When siwatch asks Apple next.
+    package var dueAt: Timestamp
+    package var isClaimed: Bool
+
+    private enum CodingKeys: CodingKey {
+        case request, app, clientID, tokenGrantedAt, dueAt, isClaimed
+    }
+}
+
+/// A rejected notification, as the quarantine keeps it.
+package struct QuarantinedNotification: Sendable, Equatable {
+    package var id: Int64
+    package var receivedAt: Timestamp
+    package var rejectedAt: Timestamp
+    package var reason: String
+    package var detail: String
+    /// Untrusted bytes. Escape them before printing.
+    package var payload: [UInt8]
+
+    package init(id: Int64, receivedAt: Timestamp, rejectedAt: Timestamp, reason: String, detail: String, payload: [UInt8]) {
+        self.id = id
+        self.receivedAt = receivedAt
+        self.rejectedAt = rejectedAt
+        self.reason = reason
+        self.detail = detail
+        self.payload = payload
     }
 }

@@ -47,19 +47,18 @@ package struct ClientProofs: Sendable {
         records = records.filter { !$0.value.isLater(than: now) }
     }
 
-    /// The identity that has proved, after `time` and within the last interval, that Apple accepts the client with this key; nil if none
-    /// has.
-    package func prover(
+    /// Whether Apple has accepted the client with this key, after `time` and within the last interval.
+    package func isProven(
         clientID: String,
         keyID: String,
         after time: Timestamp = .earliest,
         at now: Timestamp,
         within interval: Duration
-    ) -> ClientIdentity? {
-        records.first { identity, record in
+    ) -> Bool {
+        records.contains { identity, record in
             identity.clientID == clientID && identity.keyID == keyID && record.isProven(at: now, within: interval)
                 && isGreater(record.provedAt, than: time)
-        }?.key
+        }
     }
 
     /// The clients that have had any 200 within the last interval, with their current key. Answers to earlier keys are forgotten.

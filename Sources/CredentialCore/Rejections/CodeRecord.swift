@@ -6,12 +6,6 @@
 /// A single code without a sign-in is a user's trouble, and siwatch revokes the tokens that Apple issued for it. If nearly all codes bring
 /// no sign-in, the mistake is the backend's or ours. Revoking would then end the consent of each user who tries to sign in.
 package struct CodeRecord: Sendable, Equatable {
-    /// Why siwatch revokes nothing.
-    package enum Doubt: String, Sendable {
-        case noneSucceeded = "none_succeeded"
-        case tooManyFailed = "too_many_failed"
-    }
-
     /// Newest last.
     private var failures: [Bool] = []
     private var hasSucceeded = false
@@ -30,8 +24,25 @@ package struct CodeRecord: Sendable, Equatable {
     }
 
     /// Nil if siwatch may revoke the tokens of a bad code.
-    package var doubt: Doubt? {
+    package var doubt: TokenKept? {
         if !hasSucceeded { return .noneSucceeded }
         return failures.count { $0 } * 100 > failures.count * Self.mostFailed ? .tooManyFailed : nil
     }
+}
+
+/// Why siwatch does not revoke the token that a bad code brought.
+package enum TokenKept: String, Sendable {
+    /// The user has another sign-in.
+    case signedIn = "signed_in"
+    /// The store could not say whether the user has another sign-in.
+    case unread
+    /// Apple does not say whose token it is.
+    case nobodyNamed = "nobody_named"
+    /// No code of the client has brought a sign-in since the start.
+    case noneSucceeded = "none_succeeded"
+    /// Too many of the client's last codes brought no sign-in.
+    case tooManyFailed = "too_many_failed"
+
+    /// Whether somebody has to correct something.
+    package var isMistake: Bool { self == .noneSucceeded || self == .tooManyFailed }
 }

@@ -32,23 +32,3 @@ package struct CheckRound: Sendable, Equatable {
     /// Ten thousand years in seconds.
     private static let longest = 3.2e11
 }
-
-/// The apps whose rounds do not fit, so that siwatch reports each once.
-package struct CheckRoundWatch: Sendable {
-    private var misfits: Set<String> = []
-
-    package init() {}
-
-    package enum News: Sendable, Equatable {
-        case fitsNoMore
-        case fitsAgain
-    }
-
-    /// - Returns: the change for an app; nil if nothing has changed.
-    package mutating func note(_ round: CheckRound, of app: String) -> News? {
-        if !round.fits { return misfits.insert(app).inserted ? .fitsNoMore : nil }
-        // Sign-ins come and go. A round that nearly fits must not be reported again and again.
-        guard round.ratio <= 0.95, misfits.remove(app) != nil else { return nil }
-        return .fitsAgain
-    }
-}

@@ -30,8 +30,6 @@ extension CredentialRecord {
     }
 
     /// Takes Apple's issue of the current token as its first check.
-    ///
-    /// - Parameter teamID: the team that asked.
     package mutating func takeFirst(
         _ answer: RefreshVerdict,
         of id: CredentialID,
@@ -45,10 +43,6 @@ extension CredentialRecord {
     }
 
     /// Takes the answer to a check and ends the claim.
-    ///
-    /// - Parameters:
-    ///   - teamID: the team that asked.
-    ///   - wait: what happens to a rejection.
     package mutating func take(
         _ verdict: RefreshVerdict,
         of id: CredentialID,
@@ -96,8 +90,6 @@ extension CredentialRecord {
     }
 
     /// Takes the answer about a canary beside its schedule, which stays.
-    ///
-    /// - Parameter teamID: the team that asked.
     package mutating func takeOutOfTurn(
         _ verdict: RefreshVerdict,
         from teamID: String? = nil,

@@ -71,7 +71,7 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         before?.word == .accepted && revocation != nil && after?.word == .rejected
     }
 
-    /// Takes the answer to the next question.
+    /// Takes the answer to the next question. If none came to a revocation, the question after it tells whether that worked.
     ///
     /// - Parameter isAnotherTeam: whether another team asked than the one from which Apple accepted the token. To that team Apple may reject a
     ///   token that it still accepts from the first.
@@ -80,17 +80,20 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         _ answer: Answer,
         keyID: String,
         isAnotherTeam: Bool = false,
+        retryAfter: Duration? = nil,
         of id: CredentialID,
         under policy: RefreshPolicy,
         at now: Timestamp
     ) -> Timestamp {
-        failures = 0
+        if answer.word != .unheard { failures = 0 }
         // Answers to two keys or to two teams prove nothing together, so the proof begins anew.
         if let known = self.keyID, known != keyID || isAnotherTeam && before?.word == .accepted {
-            let rounds = rounds
+            let (rounds, failures) = (rounds, failures)
             self = RevocationProof()
             self.rounds = rounds
-            if answer.word == .revoked || answer.word == .unheard { return now }
+            self.failures = failures
+            if answer.word == .revoked { return now }
+            if answer.word == .unheard { return fail(at: now, retryAfter: retryAfter, of: id, under: policy) }
         }
         self.keyID = keyID
         switch next {
@@ -98,6 +101,7 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
             before = answer
         case .revoke:
             revocation = answer
+            if answer.word == .unheard { return fail(at: now, retryAfter: retryAfter, of: id, under: policy) }
         case .isStillAccepted:
             after = answer
             guard answer.word == .accepted else { break }
@@ -106,24 +110,6 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
             return policy.retry(afterFailures: rounds, at: now, of: id)
         }
         return now
-    }
-
-    /// Takes a revocation that was sent without an answer. The next question to Apple tells whether it worked.
-    mutating func miss(
-        _ answer: Answer,
-        keyID: String,
-        isAnotherTeam: Bool = false,
-        retryAfter: Duration?,
-        of id: CredentialID,
-        under policy: RefreshPolicy,
-        at now: Timestamp
-    )
-        -> Timestamp
-    {
-        let failures = failures
-        _ = take(answer, keyID: keyID, isAnotherTeam: isAnotherTeam, of: id, under: policy, at: now)
-        self.failures = failures
-        return fail(at: now, retryAfter: retryAfter, of: id, under: policy)
     }
 
     mutating func fail(at time: Timestamp, retryAfter: Duration?, of id: CredentialID, under policy: RefreshPolicy) -> Timestamp {

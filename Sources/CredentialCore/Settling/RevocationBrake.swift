@@ -6,7 +6,6 @@
 /// One statement of a backend can ask for every user, and only the user can undo what Apple has revoked. So the first request beyond the
 /// bound sets the brake, and an operator decides about that request and all later ones.
 package struct RevocationBrake: Sendable, Equatable {
-    /// When the counted hour began.
     package var hourBeganAt: Timestamp?
     /// How many requests siwatch has opened in that hour.
     package var opened: Int

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Everything that a store writes for a folded batch, in one transaction.
+/// Everything that a store writes for a folded batch, in one transaction. The store returns it after the commit.
 package struct SettlementChanges: Sendable {
     /// One for each settlement, in the same order. Only the log finds a duplicate.
     package var results: [Settled] = []
+    /// Unsigned notifications that left the quarantine's ring to make room, as the store found out.
+    package var evicted = 0
     /// The changes of queue rows, in order.
     package var queueRows: [QueueRowChange] = []
     /// The touched users, in the order of their ids, so that neighbouring rows are written together.
@@ -34,13 +36,14 @@ package struct SettlementChanges: Sendable {
     /// The apps that got a new token to ask about.
     package var replenished: Set<String> = []
 
+    package init() {}
+
     package struct StateOfApp: Sendable, Hashable {
         package var app: String
         package var state: CredentialState
     }
 }
 
-/// The change of a claimed row of a queue.
 package enum QueueRowChange: Sendable {
     /// - Parameter settlement: the index in the batch.
     case logNotification(ClaimedNotification, VerifiedNotification, app: String, NotificationLogOutcome, settlement: Int)
@@ -88,26 +91,6 @@ package struct GrantLogEntry: Sendable {
     package var signedInAt: Timestamp?
     /// Of the id_token.
     package var realUserStatus: Int?
-
-    package init(
-        id: Int64,
-        _ outcome: GrantLogOutcome,
-        _ reason: GrantRejection? = nil,
-        detail: String? = nil,
-        userID: String? = nil,
-        hasSecret: Bool,
-        signedInAt: Timestamp? = nil,
-        realUserStatus: Int? = nil
-    ) {
-        self.id = id
-        self.outcome = outcome
-        self.reason = reason
-        self.detail = detail
-        self.userID = userID
-        self.hasSecret = hasSecret
-        self.signedInAt = signedInAt
-        self.realUserStatus = realUserStatus
-    }
 }
 
 /// A token that siwatch holds, with its client.

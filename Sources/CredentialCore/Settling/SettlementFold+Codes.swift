@@ -15,14 +15,14 @@ extension SettlementFold {
             accepted(credential, of: app, at: requestedAt)
             // Apple's time is that of the exchange. A code that a backend told before the erasure is old.
             if let forgotten = forgotten(AppUserID(app: app, userID: credential.userID), at: min(grant.grantedAt, work.grantedAt)) {
-                return log(work, .stale, userID: forgotten.pseudonym)
+                return close(GrantLogEntry(id: work.id, outcome: .stale, userID: forgotten.pseudonym, hasSecret: true))
             }
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
             let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)
             return close(
                 GrantLogEntry(
                     id: work.id,
-                    outcome,
+                    outcome: outcome,
                     userID: credential.userID,
                     hasSecret: true,
                     signedInAt: grant.grantedAt,
@@ -30,7 +30,7 @@ extension SettlementFold {
                 )
             )
         case .rejected(let reason, let detail):
-            return log(work, .rejected, reason, detail: detail)
+            return reject(work, reason, detail)
         case .late: return giveUp(work)
         case .failed(let time, let isAnswerLost, let detail):
             let due = min(time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1)), end(of: work))
@@ -49,15 +49,15 @@ extension SettlementFold {
 
     /// Ends a code whose time is over. The row and its client decide the reason in the log.
     private mutating func giveUp(_ work: ClaimedCode) -> Settled {
-        if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
-        if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
+        if work.mayBeUsed { return reject(work, .answerLost, work.detail) }
+        if work.isBlamed { return reject(work, .invalidClient, work.detail) }
         // siwatch does not send codes of a client that Apple refuses, however soon they come. A refusal from long before this code came may be
         // outdated. The comparison is loose because a refusal has Apple's time, and the code has ours.
         let cameAt = min(work.grantedAt, work.firstClaimedAt).advanced(by: .zero - Self.longestRefusal)
         if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= cameAt {
-            return log(work, .rejected, .invalidClient, detail: refusal.word)
+            return reject(work, .invalidClient, refusal.word)
         }
-        return log(work, .rejected, .codeExpired, detail: work.detail)
+        return reject(work, .codeExpired, work.detail)
     }
 
     private func refusal(ofClientOf work: ClaimedCode) -> ClientRefusal? {
@@ -85,13 +85,7 @@ extension SettlementFold {
         return .postponed
     }
 
-    private mutating func log(
-        _ work: ClaimedCode,
-        _ outcome: GrantLogOutcome,
-        _ reason: GrantRejection? = nil,
-        detail: String? = nil,
-        userID: String? = nil
-    ) -> Settled {
-        close(GrantLogEntry(id: work.id, outcome, reason, detail: detail, userID: userID, hasSecret: true))
+    private mutating func reject(_ work: ClaimedCode, _ reason: GrantRejection, _ detail: String?) -> Settled {
+        close(GrantLogEntry(id: work.id, outcome: .rejected, reason: reason, detail: detail, hasSecret: true))
     }
 }

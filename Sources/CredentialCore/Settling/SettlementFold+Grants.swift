@@ -99,7 +99,7 @@ extension SettlementFold {
     ) -> Settled {
         // An unreadable row may have held a token, and the row of a forgotten user has held a name.
         let hasSecret = userID != nil || work.content.map { $0.refreshToken != nil } ?? true
-        return close(GrantLogEntry(id: work.id, outcome, reason, userID: userID, hasSecret: hasSecret))
+        return close(GrantLogEntry(id: work.id, outcome: outcome, reason: reason, userID: userID, hasSecret: hasSecret))
     }
 
     mutating func close(_ entry: GrantLogEntry) -> Settled {

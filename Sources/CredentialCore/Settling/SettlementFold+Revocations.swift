@@ -126,7 +126,7 @@ extension SettlementFold {
         hear(work.clientAnswer, of: work.id.clientID)
         var proof = work.proof
         switch verdict {
-        case .answered(let answer, let identity):
+        case .answered(let answer, let identity, let retryAfter):
             let isAnotherTeam = work.wasAccepted(byAnotherTeamThan: identity.teamID)
             var work = work
             if answer.word == .accepted { (work.standing, work.verifiedTeam) = (.accepted, identity.teamID) }
@@ -134,6 +134,7 @@ extension SettlementFold {
                 answer,
                 keyID: identity.keyID,
                 isAnotherTeam: isAnotherTeam,
+                retryAfter: retryAfter,
                 of: work.id,
                 under: rules.policy,
                 at: now
@@ -148,17 +149,6 @@ extension SettlementFold {
             return proceed(with: work, proof, due: due)
         case .failed(let time, let retryAfter):
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
-            return proceed(with: work, proof, due: due)
-        case .unheard(let answer, let identity, let retryAfter):
-            let due = proof.miss(
-                answer,
-                keyID: identity.keyID,
-                isAnotherTeam: work.wasAccepted(byAnotherTeamThan: identity.teamID),
-                retryAfter: retryAfter,
-                of: work.id,
-                under: rules.policy,
-                at: now
-            )
             return proceed(with: work, proof, due: due)
         case .unpermitted(let time): return proceed(with: work, proof, due: time.advanced(by: RevocationProof.pausedWait))
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)
@@ -196,13 +186,12 @@ extension SettlementFold {
     /// Notes that the token is dead, as the app asked.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
         let wantedAt = work.wantedAt(by: proof)
-        let revocation = Revocation(requestedAt: wantedAt)
         withUser(work.user, .revocation, at: wantedAt) { user in
             user.keep()
-            user[work.id.clientID]?.credential.apply(revocation)
+            user[work.id.clientID]?.credential.revoke(at: wantedAt)
             // The revocation that siwatch sent ended everything that the user had granted to the app. A token that was dead before says
             // nothing of the other clients.
-            if outcome == .proved { user.registers.apply(revocation) }
+            if outcome == .proved { user.registers.revoke(at: wantedAt) }
         }
         return close(work, proof, outcome)
     }

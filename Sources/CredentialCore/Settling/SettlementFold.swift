@@ -17,9 +17,6 @@ package struct SettlementFold {
     var postponedGrants: [Int64: Bool] = [:]
     private var breakers: [String: RejectionBreaker] = [:]
 
-    /// - Parameters:
-    ///   - basis: everything that the scope of these settlements names.
-    ///   - apps: the app of each client.
     package static func fold(
         _ settlements: [Settlement],
         over basis: consuming SettlementBasis,
@@ -144,5 +141,18 @@ package struct SettlementFold {
         for id in basis.users.keys where id.app == app {
             with(id) { [rules] in $0.forgetRejections(under: rules.policy) }
         }
+    }
+}
+
+/// What Apple's answers in any lane say of a client.
+extension SettlementFold {
+    mutating func hear(_ answer: ClientAnswer?, of clientID: String) {
+        guard let answer else { return }
+        if case .accepted(let time) = answer { changes.validAt[clientID] = latest(changes.validAt[clientID], time) }
+        let known = basis.clients[clientID] ?? ClientRecord()
+        var record = known
+        record.hear(answer, at: now)
+        basis.clients[clientID] = record
+        if record.refusal != known.refusal { changes.refusals.updateValue(record.refusal, forKey: clientID) }
     }
 }

@@ -28,70 +28,73 @@ package struct SettlementScope: Sendable {
     /// The clients whose record the fold needs.
     package private(set) var heardClients: Set<String> = []
 
-    /// - Parameter apps: the app of each client.
+    private let apps: [String: String]
+
     package init(of settlements: [Settlement], apps: [String: String], under rules: SettlementRules) {
+        self.apps = apps
         var known: Set<AppUserID> = []
-        func touch(_ userID: String, at clientID: String, waitingGrantsCount: Bool = false) {
-            guard let app = apps[clientID] else { return }
-            let id = AppUserID(app: app, userID: userID)
-            if waitingGrantsCount { signingIn.insert(id) }
-            guard known.insert(id).inserted else { return }
-            users.append(id)
-            if rules.isCanary(userID, of: app) { judgedApps.insert(app) }
-        }
-        func tell(_ userID: String, at clientID: String, bringsToken: Bool = false) {
-            guard let app = apps[clientID] else { return }
-            told.insert(AppUserID(app: app, userID: userID))
-            if bringsToken { bringing.insert(AppUserID(app: app, userID: userID)) }
-        }
-        func hear(_ answer: ClientAnswer?, of clientID: String) {
-            guard let app = apps[clientID] else { return }
-            heardClients.insert(clientID)
-            if answer != nil { judgedApps.insert(app) }
+        /// - Parameter judges: whether the breaker of the user's app has something to say.
+        @discardableResult func touch(_ credential: CredentialID, judges: Bool = false) -> AppUserID? {
+            guard let id = user(credential) else { return nil }
+            if judges || rules.isCanary(id.userID, of: id.app) { judgedApps.insert(id.app) }
+            if known.insert(id).inserted { users.append(id) }
+            return id
         }
         for settlement in settlements {
             switch settlement {
             case .notification(let work, let verdict):
                 notifications.append((work.id, work.claim))
                 guard case .verified(let notification) = verdict else { continue }
-                tell(notification.userID, at: notification.clientID)
-                guard notification.event.kind != .unknown else { continue }
-                touch(notification.userID, at: notification.clientID, waitingGrantsCount: notification.event.endsSignIns)
+                let credential = CredentialID(clientID: notification.clientID, userID: notification.userID)
+                tell(credential)
+                guard notification.event.kind != .unknown, let id = touch(credential), notification.event.endsSignIns else { continue }
+                signingIn.insert(id)
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
                 guard case .accepted(let grant, let credential, _) = verdict else { continue }
-                tell(credential.userID, at: credential.clientID, bringsToken: grant.token != nil)
-                touch(credential.userID, at: credential.clientID)
+                tell(credential, bringsToken: grant.token != nil)
+                touch(credential)
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
                 guard case .exchanged(let grant, let credential, _, _, _) = verdict else { continue }
-                touch(credential.userID, at: credential.clientID)
-                tell(credential.userID, at: credential.clientID, bringsToken: grant.token != nil)
-                if let app = apps[credential.clientID] { judgedApps.insert(app) }
+                tell(credential, bringsToken: grant.token != nil)
+                touch(credential, judges: true)
             case .refresh(let work, let verdict):
-                touch(work.id.userID, at: work.id.clientID)
+                touch(work.id, judges: true)
                 hear(work.clientAnswer, of: work.id.clientID)
-                if let app = apps[work.id.clientID] { judgedApps.insert(app) }
                 if verdict.rejection != nil { rejectedClients.insert(work.id.clientID) }
             case .admission(let work, _):
-                touch(work.id.userID, at: work.id.clientID, waitingGrantsCount: true)
-                if let app = apps[work.id.clientID] { judgedApps.insert(app) }
+                if let id = touch(work.id, judges: true) { signingIn.insert(id) }
             case .revocationRequest(let work, let verdict):
                 revocationRequests.append((work.id, work.claim))
-                guard case .accepted = verdict, let credential = work.credential, let app = apps[credential.clientID] else { continue }
-                touch(credential.userID, at: credential.clientID, waitingGrantsCount: true)
-                leaving.insert(AppUserID(app: app, userID: credential.userID))
-                brakedApps.insert(app)
-                judgedApps.insert(app)
+                guard case .accepted = verdict, let credential = work.credential, let id = touch(credential, judges: true) else { continue }
+                signingIn.insert(id)
+                leaving.insert(id)
+                brakedApps.insert(id.app)
             case .revocation(let work, let verdict):
                 revocations.append((RevocationID(work), work.claim))
-                touch(work.id.userID, at: work.id.clientID)
+                touch(work.id, judges: verdict == .admitted || verdict == .otherTeam)
                 hear(work.clientAnswer, of: work.id.clientID)
-                if verdict == .admitted || verdict == .otherTeam, let app = apps[work.id.clientID] { judgedApps.insert(app) }
             }
         }
         users.sort { $0.userID < $1.userID }
+    }
+
+    private func user(_ credential: CredentialID) -> AppUserID? {
+        apps[credential.clientID].map { AppUserID(app: $0, userID: credential.userID) }
+    }
+
+    private mutating func tell(_ credential: CredentialID, bringsToken: Bool = false) {
+        guard let id = user(credential) else { return }
+        told.insert(id)
+        if bringsToken { bringing.insert(id) }
+    }
+
+    private mutating func hear(_ answer: ClientAnswer?, of clientID: String) {
+        guard let app = apps[clientID] else { return }
+        heardClients.insert(clientID)
+        if answer != nil { judgedApps.insert(app) }
     }
 }
 
@@ -169,5 +172,25 @@ package struct RevocationID: Sendable, Hashable {
 
     package init(_ work: DueRevocation) {
         self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint)
+    }
+}
+
+/// A user's requests to revoke that siwatch has taken up: from when the newest ones count.
+package struct KnownRequests: Sendable {
+    private var open: [RevocationID: Timestamp] = [:]
+    private var answered: Timestamp?
+    private var answeredWithToken: Timestamp?
+
+    package init() {}
+
+    package var newest: Timestamp? { latest(answered, newestWithToken) }
+    /// The newest of those that had a token, which the brake has let through.
+    package var newestWithToken: Timestamp? { open.values.reduce(answeredWithToken) { latest($0, $1) } }
+
+    /// - Parameter token: nil for a request without a token.
+    package mutating func note(_ token: RevocationID?, from time: Timestamp, isOpen: Bool = false) {
+        guard let token else { return answered = latest(answered, time) }
+        open[token] = isOpen ? time : nil
+        if !isOpen { answeredWithToken = latest(answeredWithToken, time) }
     }
 }

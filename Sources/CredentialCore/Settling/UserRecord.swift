@@ -109,7 +109,6 @@ package struct UserRecord: Sendable {
         return !grants.isEmpty && grants.allSatisfy { $0 >= event.occurredAt }
     }
 
-    /// Takes the address of a sign-in.
     mutating func apply(_ grant: Grant) {
         registers.apply(grant)
         eraseEndedAddress()

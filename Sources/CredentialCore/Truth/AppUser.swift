@@ -38,8 +38,8 @@ package struct AppUser: Sendable, Equatable {
     }
 
     /// Takes a proved revocation of any client's token. With it, Apple ends everything that the user has granted to the app.
-    package mutating func apply(_ revocation: Revocation) {
-        revokedAt = latest(revokedAt, revocation.requestedAt)
+    package mutating func revoke(at requestedAt: Timestamp) {
+        revokedAt = latest(revokedAt, requestedAt)
         eraseAddress(until: revokedAt)
     }
 

@@ -13,7 +13,6 @@ package struct Credential: Sendable, Equatable {
     package var formerToken: RefreshToken?
     /// `V` of `P`, as it was when `T` came; nil if Apple had not accepted `P`.
     package var formerVerifiedAt: Timestamp?
-    /// The team that asked at `formerVerifiedAt`.
     package var formerVerifiedTeam: String?
     /// Tokens before `P`, and tokens that siwatch was told late.
     package var olderTokens = OlderTokens()
@@ -51,8 +50,6 @@ package struct Credential: Sendable, Equatable {
     ///
     /// While Apple has not accepted `T`, the issued token is surest and replaces `P`, unless `P` is newer and Apple had accepted it. It may
     /// be `T` itself, if a backend told `T` with a later time.
-    ///
-    /// - Parameter answer: Apple's issue of the token.
     package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
         if let token, token.key.fingerprint == issued.key.fingerprint {
             return apply(RefreshAnswer(.valid, token: token.key, requestedAt: answer.requestedAt, teamID: answer.teamID))
@@ -144,8 +141,9 @@ package struct Credential: Sendable, Equatable {
         }
     }
 
-    package mutating func apply(_ revocation: Revocation) {
-        revokedAt = latest(revokedAt, revocation.requestedAt)
+    /// Takes a request to revoke after which Apple no longer accepts the client's token.
+    package mutating func revoke(at requestedAt: Timestamp) {
+        revokedAt = latest(revokedAt, requestedAt)
     }
 
     /// Erases the sealed tokens that a signed event or a proved revocation has ended.

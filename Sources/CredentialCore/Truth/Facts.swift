@@ -36,7 +36,6 @@ package struct Event: Sendable, Equatable {
         self.occurredAt = occurredAt
     }
 
-    /// Whether it ends older sign-ins.
     package var endsSignIns: Bool {
         switch kind {
         case .consentRevoked, .accountDeleted: true
@@ -65,15 +64,6 @@ package struct RefreshAnswer: Sendable, Equatable {
         self.token = token
         self.requestedAt = requestedAt
         self.teamID = teamID
-    }
-}
-
-/// The app asked siwatch to revoke a client's token, and Apple no longer accepts it.
-package struct Revocation: Sendable, Equatable {
-    package var requestedAt: Timestamp
-
-    package init(requestedAt: Timestamp) {
-        self.requestedAt = requestedAt
     }
 }
 

@@ -148,8 +148,8 @@ package enum RevocationRequestVerdict: Sendable, Equatable {
 
 /// The verdict about a token to revoke.
 package enum RevocationVerdict: Sendable, Equatable {
-    /// Apple answered the next question.
-    case answered(RevocationProof.Answer, by: ClientIdentity)
+    /// Apple answered the next question, or siwatch asked Apple to revoke the token, and got no answer.
+    case answered(RevocationProof.Answer, by: ClientIdentity, retryAfter: Duration? = nil)
     /// The token was dead before Apple was first asked, and this may be believed now.
     case admitted
     /// The token may have been dead before Apple was first asked, but this may not be believed yet.
@@ -172,8 +172,6 @@ package enum RevocationVerdict: Sendable, Equatable {
     /// The row has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
-    /// siwatch asked Apple to revoke the token, and got no answer.
-    case unheard(RevocationProof.Answer, by: ClientIdentity, retryAfter: Duration? = nil)
     /// siwatch asked nothing, because the client is paused.
     case unpermitted(at: Timestamp)
 }

@@ -110,30 +110,3 @@ package struct Announcement: Sendable, Equatable {
         self.tokenID = tokenID
     }
 }
-
-/// The effects of one commit.
-package struct SettledBatch: Sendable {
-    /// One for each settlement, in the same order.
-    package var results: [Settled]
-    package var announcements: [Announcement]
-    /// Unsigned notifications that left the quarantine's ring to make room.
-    package var evicted: Int
-    /// The breakers of the apps in the batch, in their new state.
-    package var breakers: [String: RejectionBreaker]
-    /// The apps that got a new token to ask about.
-    package var replenished: Set<String>
-
-    package init(
-        results: [Settled] = [],
-        announcements: [Announcement] = [],
-        evicted: Int = 0,
-        breakers: [String: RejectionBreaker] = [:],
-        replenished: Set<String> = []
-    ) {
-        self.results = results
-        self.announcements = announcements
-        self.evicted = evicted
-        self.breakers = breakers
-        self.replenished = replenished
-    }
-}

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import Logging
 import NIOConcurrencyHelpers
 
 /// Gives out the time only while it can be trusted. Code that deletes, expires or erases by age asks here, and waits if there is none.
@@ -13,9 +14,22 @@ package final class ClockGuard: Sendable {
 
     private struct State {
         var trust: ClockTrust
-        /// Whether the log has said that the clock is wrong.
-        var isTold = false
+        var isWrong = false
+        /// How far Apple's clock is ahead of ours, to a second or two.
+        var skew: Duration?
+        var last: Observation?
     }
+
+    private struct Observation: Equatable {
+        var date: Timestamp
+        /// By our clock.
+        var second: Int64
+    }
+
+    /// A skew that an operator hears of, because it makes new sign-ins wait.
+    private static let longestSkew = Duration.seconds(30)
+    /// The longest exchange whose answer tells the time to a second or two.
+    private static let longestExactExchange = Duration.seconds(2)
 
     /// - Parameter uptime: reads a clock that never steps.
     package init(clock: WallClock, uptime: @escaping @Sendable () -> Duration, telemetry: Telemetry) {
@@ -31,7 +45,7 @@ package final class ClockGuard: Sendable {
     /// Whether the clock is known to be wrong: it has stepped, or it differs from Apple's.
     var isWrong: Bool {
         look()
-        return state.withLockedValue(\.isTold)
+        return state.withLockedValue(\.isWrong)
     }
 
     /// Now by Apple's clock, to a second or two, as its last answer showed it. Until Apple has been heard, it is now by ours.
@@ -50,34 +64,59 @@ package final class ClockGuard: Sendable {
         return state.withLockedValue(\.trust.needsApple)
     }
 
-    /// Takes in the time of Apple's clock.
+    /// How far Apple's clock is ahead of ours, to a second or two; nil until Apple has answered.
+    package var skew: Duration? { state.withLockedValue(\.skew) }
+
+    /// Takes in the time of Apple's clock, as an answer shows it.
     ///
-    /// - Returns: whether it is believed.
-    func hear(apple date: Timestamp, isExact: Bool) -> Bool {
-        let isBelieved = state.withLockedValue { $0.trust.hear(apple: date, isExact: isExact, wall: clock.now, uptime: uptime()) }
+    /// - Parameters:
+    ///   - date: the `Date` of an answer that has just come, cut to whole seconds.
+    ///   - duration: from the beginning of the exchange, by a clock that never steps. After a freeze it may be long.
+    package func observe(_ date: Timestamp, after duration: Duration) {
+        let now = clock.now
+        // Of thousands of answers in a second, one is enough.
+        let observation = Observation(date: date, second: now.milliseconds / 1000)
+        let isNew = state.withLockedValue { state in
+            defer { state.last = observation }
+            return state.last != observation
+        }
+        guard isNew else { return }
+        var date = date.advanced(by: .milliseconds(500))
+        let isExact = duration <= Self.longestExactExchange
+        // Nobody knows for how long a slow answer was on its way. Of the times that Apple's clock may show, the nearest to ours is no alarm.
+        if !isExact { date = max(date, min(now, date.advanced(by: duration))) }
+        let isBelieved = state.withLockedValue { [date] in
+            $0.trust.hear(apple: date, isExact: isExact, wall: clock.now, uptime: uptime())
+        }
         look()
-        return isBelieved
+        guard isBelieved else { return }
+        let skew = now.duration(to: date)
+        state.withLockedValue { $0.skew = skew }
+        telemetry.gauge(.appleClockSkew, skew.inSeconds)
+        // A skew ends only at half the limit, so that a clock at the limit is not reported every second.
+        let (isOff, isRight) = (skew.magnitude > Self.longestSkew, skew.magnitude < Self.longestSkew / 2)
+        guard isOff || isRight else { return }
+        telemetry.episode(.clockSkewed, until: .clockRight, isOff ? "" : nil, ["duration_ms": "\(skew.milliseconds)"])
     }
 
     @discardableResult
     private func look() -> Timestamp? {
-        let (now, doubt, wasTold) = state.withLockedValue { state in
-            let (now, uptime) = (clock.now, uptime())
-            let (doubt, wasTold) = (state.trust.look(wall: now, uptime: uptime), state.isTold)
-            switch doubt {
-            case .stepped, .skewed: state.isTold = true
-            case .unproven: break
-            case nil: state.isTold = false
-            }
-            return (now, doubt, wasTold)
+        let (now, doubt) = state.withLockedValue { state in
+            let now = clock.now
+            let doubt = state.trust.look(wall: now, uptime: uptime())
+            if doubt != .unproven { state.isWrong = doubt != nil }
+            return (now, doubt)
         }
         // Outside the lock, because work waits for the lock.
-        telemetry.clockHeld(doubt != nil)
-        switch doubt {
-        case .stepped?, .skewed?: if !wasTold { telemetry.clockDoubted(doubt!) }
-        case .unproven?: break
-        case nil: if wasTold { telemetry.clockTrusted() }
+        telemetry.gauge(.clockHeld, doubt == nil ? 0 : 1)
+        if doubt != .unproven {
+            let details: Logger.Metadata = doubt.map { ["reason": "\($0.rawValue)"] } ?? [:]
+            telemetry.episode(.clockDoubted, until: .clockTrusted, doubt.map { _ in "" }, details)
         }
         return doubt == nil ? now : nil
     }
+}
+
+extension Duration {
+    fileprivate var magnitude: Duration { self < .zero ? .zero - self : self }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import Logging
 import ServiceLifecycle
 
 /// Renews the leases of this replica's lanes, and tells the fleet that the replica lives. It stops after the writer, because it stands
@@ -84,7 +85,7 @@ package struct LaneKeeper: Service {
                 for (lane, epoch) in tenure.epochs {
                     guard let lease = leases[lane], isMeant(lease, epoch) else { continue }
                     let isNew = lease.renew(epoch, askedAt: askedAt, answeredAt: answeredAt, for: Self.lease)
-                    if isNew { telemetry.laneTaken(lane, epoch: epoch) }
+                    if isNew { telemetry.log(.laneTaken, ["lane": "\(lane)", "count": "\(epoch)"]) }
                 }
             }
             // Another replica may own these lanes by now.
@@ -97,7 +98,7 @@ package struct LaneKeeper: Service {
                 breakers.forgetProofs(of: clients[lane] ?? [])
             }
             renew { !$0.isOurs(since: $1) }
-            telemetry.renewed()
+            telemetry.storeAnswered(Telemetry.renewals)
         } catch {
             telemetry.renewalFailed(error)
         }

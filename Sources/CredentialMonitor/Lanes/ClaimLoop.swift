@@ -11,8 +11,10 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
-    /// Work that may be claimed before a hand is free. With a reserve, nobody waits for the outcome, so claims and commits are larger.
-    var reserve: Reserve? { get }
+    /// How many pieces of work may be claimed at most before a hand is free: what is done in a twelfth of a second, or `width` if that is
+    /// more. So a dying process leaves little behind, and at full speed a commit has much to do. Work that has waited for longer than
+    /// `longestWait` is left to its lease. With a reserve, nobody waits for the outcome, so claims and commits are larger.
+    var reserve: (most: Int, longestWait: Duration)? { get }
     /// Whether somebody waits for the outcome. Urgent settlements are committed before all others.
     var isUrgent: Bool { get }
     /// How much of the room must be free before the loop claims more.
@@ -29,7 +31,7 @@ package protocol WorkHandler: Sendable {
 
 extension WorkHandler {
     package var isUrgent: Bool { false }
-    package var reserve: Reserve? { nil }
+    package var reserve: (most: Int, longestWait: Duration)? { nil }
 
     /// A quarter. Claiming in handfuls instead of one by one doubles throughput.
     package func handful(of room: Int) -> Int { max(1, room / 4) }
@@ -37,20 +39,6 @@ extension WorkHandler {
     package func isHeld(_ work: Work) -> Bool { false }
 
     package func retryDelay() -> Duration? { nil }
-}
-
-/// Work that is claimed before a hand is free: what is done in a twelfth of a second, or `width` if that is more. So a dying process leaves
-/// little behind, and at full speed a commit has much to do.
-package struct Reserve: Sendable {
-    /// In pieces of work.
-    package var most: Int
-    /// Work that has waited for longer is left to its lease.
-    package var longestWait: Duration
-
-    package init(most: Int, longestWait: Duration) {
-        self.most = most
-        self.longestWait = longestWait
-    }
 }
 
 /// The lanes, by the names in logs and health reports.
@@ -80,7 +68,6 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let writer: SettlementWriter
     private let wakeups: Wakeups
     private let progress: LoopProgress
-    private let telemetry: Telemetry
     private let mayClaim: @Sendable () -> Bool
     private let executors: [(any TaskExecutor)?]
 
@@ -92,7 +79,6 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         writer: SettlementWriter,
         wakeups: Wakeups,
         progress: LoopProgress,
-        telemetry: Telemetry,
         mayClaim: @escaping @Sendable () -> Bool = { true },
         executors: [any TaskExecutor] = []
     ) {
@@ -100,10 +86,11 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         self.writer = writer
         self.wakeups = wakeups
         self.progress = progress
-        self.telemetry = telemetry
         self.mayClaim = mayClaim
         self.executors = executors.isEmpty ? [nil] : executors
     }
+
+    private var telemetry: Telemetry { writer.telemetry }
 
     package func run() async throws {
         let pool = WorkPool<Handler.Work>()
@@ -173,8 +160,6 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     /// One round without a sequence or a service: claims once, resolves, submits.
-    ///
-    /// - Returns: how many pieces of work were claimed.
     package func round() async throws -> Int {
         let claimed = try await handler.claim(upTo: handler.width)
         try await withThrowingDiscardingTaskGroup { group in
@@ -193,7 +178,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         }
         do {
             let claimed = try await handler.claim(upTo: slots)
-            telemetry.storeAnswered(handler.lane)
+            telemetry.storeAnswered("\(handler.lane)")
             if !claimed.isEmpty { telemetry.commitFoundRoom() }
             // The claim may have waited for a dead network. Its rows are left to their lease.
             guard claimed.isEmpty || mayClaim() else {

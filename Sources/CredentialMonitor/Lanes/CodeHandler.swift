@@ -2,25 +2,19 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import Logging
 import NIOConcurrencyHelpers
 
 /// Exchanges authorization codes while users wait for their sign-in.
 ///
 /// One lane for all apps, with permits of its own, so that no backlog of checks delays a sign-in.
-package struct CodeHandler: WorkHandler {
-    /// An app whose users sign in by code.
+package struct CodeHandler: WorkHandler, LanePart {
+    let context: LaneContext
     private let apps: [AppAtWork]
     /// By client.
-    private let appOfClient: [String: (app: AppAtWork, pace: Pace)]
-    private let store: any WorkStore
+    private let paces: [String: Pace]
     private let verifier: any IdentityTokenVerifier
     private let judge: IssueJudge
-    private let policy: RefreshPolicy
-    private let breakers: Breakers
-    private let clock: WallClock
-    private let clockGuard: ClockGuard
-    private let signInRush: SignInRush
-    private let telemetry: Telemetry
     /// Until when a code may be due for another try.
     private let retriesUntil = NIOLockedValueBox<Timestamp?>(nil)
 
@@ -33,49 +27,18 @@ package struct CodeHandler: WorkHandler {
     /// - Parameter records: earlier judgements of codes, by client. A new process has none.
     package init(
         apps: [AppAtWork],
-        store: any WorkStore,
         verifier: any IdentityTokenVerifier,
-        sealer: any TokenSealer,
-        policy: RefreshPolicy,
-        breakers: Breakers,
-        clock: WallClock,
-        clockGuard: ClockGuard,
-        signInRush: SignInRush = SignInRush(),
-        telemetry: Telemetry,
+        _ context: LaneContext,
         records: [String: CodeRecord] = [:]
     ) {
         self.apps = apps
-        var appOfClient: [String: (app: AppAtWork, pace: Pace)] = [:]
-        for app in apps {
-            let pace = Pace(
-                of: app.name,
-                lane: .codes,
-                clients: app.clientIDs,
-                budgets: [app.codeBudget, app.budget],
-                longestPause: AuthorizationCode.longestWait,
-                breakers: breakers,
-                telemetry: telemetry
-            )
-            for clientID in app.clientIDs { appOfClient[clientID] = (app, pace) }
-        }
-        self.appOfClient = appOfClient
-        self.store = store
         self.verifier = verifier
-        judge = IssueJudge(
-            store: store,
-            verifier: verifier,
-            sealer: sealer,
-            clock: clock,
-            telemetry: telemetry,
-            records: records,
-            mayRevoke: { [appOfClient] in appOfClient[$0]?.app.mayRevoke ?? false }
-        )
-        self.policy = policy
-        self.breakers = breakers
-        self.clock = clock
-        self.clockGuard = clockGuard
-        self.signInRush = signInRush
-        self.telemetry = telemetry
+        self.context = context
+        paces = apps.reduce(into: [:]) { paces, app in
+            let pace = Pace(of: app, lane: .codes, context)
+            for clientID in app.clientIDs { paces[clientID] = pace }
+        }
+        judge = IssueJudge(verifier, context, records: records)
     }
 
     /// The permits of this lane for an app. Within half a minute, a sign-in tries whether Apple still blames the client.
@@ -111,7 +74,7 @@ package struct CodeHandler: WorkHandler {
             suspects: isNothingUnderWay,
             quotas: quotas
         )
-        if !claimed.isEmpty { signInRush.begin() }
+        if !claimed.isEmpty { context.signInRush.begin() }
         for code in claimed where isToBeSent(code, at: now) {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
         }
@@ -120,7 +83,7 @@ package struct CodeHandler: WorkHandler {
 
     private func isToBeSent(_ work: ClaimedCode, at now: Timestamp) -> Bool {
         guard let content = work.content, !work.claim.isPoison else { return false }
-        return work.deadline > now && appOfClient[content.clientID] != nil
+        return work.deadline > now && paces[content.clientID] != nil
     }
 
     package func retryDelay() -> Duration? {
@@ -135,7 +98,7 @@ package struct CodeHandler: WorkHandler {
         if case .failed = verdict {
             retriesUntil.withLockedValue { $0 = clock.now.advanced(by: AuthorizationCode.longestWait * 2) }
         }
-        telemetry.codeJudged(work, verdict)
+        if case .rejected(let reason, let detail) = verdict { telemetry.codeRejected(work, reason, detail: detail) }
         return [.code(asked, verdict)]
     }
 
@@ -146,12 +109,13 @@ package struct CodeHandler: WorkHandler {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
         let isLate = isLate(work)
-        guard let (app, pace) = appOfClient[content.clientID] else {
+        guard let pace = paces[content.clientID] else {
             if isLate { return .rejected(.unknownClientExpired) }
             telemetry.unknownClients([content.clientID], grants: 1)
             return .unknownClient
         }
         if isLate { return .late }
+        let app = pace.app
         guard isPermitted(work, by: app), app.codeBudget.isOurs, app.codeBudget.maySend(of: content.clientID, at: clock.now) else {
             return .unpermitted(at: clock.now)
         }
@@ -164,16 +128,14 @@ package struct CodeHandler: WorkHandler {
         if case .unavailable(_, isAnswerLost: false, _) = response.answer, !app.codeBudget.isOurs { return .unpermitted(at: answeredAt) }
         if case .news(.issued) = response.answer { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        let signal = PaceSignal(response)
-        asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
-        pace.follow(signal, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        asked.clientAnswer = pace.follow(response, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.answer {
         case .news(.issued(let tokens)):
             return await judge.verdict(
                 on: tokens,
                 of: work,
                 content,
-                by: app.endpoint,
+                by: app,
                 requestedAt: requestedAt,
                 issuedAt: response.answeredAt(answeredAt),
                 answeredAt: answeredAt
@@ -185,10 +147,10 @@ package struct CodeHandler: WorkHandler {
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)
         // An earlier refusal of the client says more, so it stays with the row.
         case .throttled:
-            telemetry.throttled(app.name)
+            telemetry.log(.throttled, ["app": "\(app.name)"])
             return .failed(at: answeredAt, isAnswerLost: false, detail: work.isBlamed ? nil : "status 429")
         case .unavailable(let detail, let isAnswerLost, _):
-            telemetry.codeUnanswered(app.name, client: content.clientID, detail)
+            telemetry.log(.answerUnavailable, ["app": "\(app.name)", "client_id": "\(content.clientID)", "error": "\(detail)"])
             return .failed(at: answeredAt, isAnswerLost: isAnswerLost, detail: work.isBlamed ? nil : detail)
         }
     }
@@ -196,7 +158,7 @@ package struct CodeHandler: WorkHandler {
     /// Whether the code's life is over. While our clock is known to be wrong, the life counts from the first claim and not from
     /// `granted_at`, and Apple judges the rest.
     private func isLate(_ work: ClaimedCode) -> Bool {
-        let since = clockGuard.isWrong ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
+        let since = context.clockGuard?.isWrong == true ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
@@ -209,7 +171,7 @@ package struct CodeHandler: WorkHandler {
 
     private func exchange(_ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async -> ExchangeResponse {
         let start = ContinuousClock.now
-        defer { telemetry.codeExchanged(in: ContinuousClock.now - start) }
+        defer { telemetry.record(.codeExchangeDuration, (ContinuousClock.now - start).inSeconds) }
         return await endpoint.exchange(content.code, redirectURI: content.redirectURI, of: content.clientID)
     }
 }

@@ -2,16 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import Logging
+import NIOConcurrencyHelpers
 
 /// Judges claimed grants. It seals their tokens, so that no token stays in clear.
-package struct GrantHandler: WorkHandler {
-    private let store: any WorkStore
-    private let sealer: any TokenSealer
+package struct GrantHandler: WorkHandler, LanePart {
+    let context: LaneContext
     private let clients: Set<String>
-    private let clock: WallClock
-    private let clockGuard: ClockGuard?
-    private let intake: GrantIntake
-    private let telemetry: Telemetry
 
     package let lane = Lane.grants
     package let width = 1
@@ -19,37 +16,21 @@ package struct GrantHandler: WorkHandler {
     private static let chunk = 512
     private static let lease = Duration.seconds(60)
 
-    /// - Parameters:
-    ///   - clients: every client that the configuration names.
-    ///   - clockGuard: knows Apple's clock, and measures a grant's week of waiting. Without it, the clock counts as right.
-    package init(
-        store: any WorkStore,
-        sealer: any TokenSealer,
-        clients: Set<String>,
-        clock: WallClock,
-        clockGuard: ClockGuard? = nil,
-        intake: GrantIntake,
-        telemetry: Telemetry
-    ) {
-        self.store = store
-        self.sealer = sealer
+    /// - Parameter clients: every client that the configuration names.
+    package init(of clients: Set<String>, _ context: LaneContext) {
         self.clients = clients
-        self.clock = clock
-        self.clockGuard = clockGuard
-        self.intake = intake
-        self.telemetry = telemetry
+        self.context = context
     }
 
     package func claim(upTo slots: Int) async throws -> [[ClaimedGrant]] {
         let grants = try await store.claimGrants(upTo: Self.chunk, at: clock.now, lease: Self.lease)
-        intake.turn(at: clock.now)
+        context.intake.turn(at: clock.now)
         return grants.isEmpty ? [] : [grants]
     }
 
     package func resolve(_ work: [ClaimedGrant]) async -> [Settlement] {
         let now = clock.now
-        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
-        let ahead = (clockGuard?.appleTime ?? now).duration(to: now)
+        let (trusted, ahead) = (trusted, appleTime.duration(to: now))
         var sealed = 0
         var unknown: [String] = []
         var early = 0
@@ -62,13 +43,13 @@ package struct GrantHandler: WorkHandler {
                 return .grant(grant, verdict)
             } catch {
                 // The fault is ours, not the row's. The row stays claimed and becomes due again.
-                telemetry.sealingFailed(error)
+                telemetry.log(.sealingFailed, ["error": "\(error)"])
                 return nil
             }
         }
-        telemetry.sealed(sealed)
+        telemetry.count(.seals, by: sealed)
         if !unknown.isEmpty { telemetry.unknownClients(Set(unknown), grants: unknown.count) }
-        if early > 0 { telemetry.grantsFromFuture(early) }
+        if early > 0 { telemetry.log(.grantsFromFuture, ["count": "\(early)"]) }
         return settlements
     }
 
@@ -85,7 +66,7 @@ package struct GrantHandler: WorkHandler {
             do throws(DeliveryError) {
                 token = try sealer.open(delivered: sealed, for: content.credential)
             } catch {
-                telemetry.tokenUndelivered(error)
+                telemetry.log(.tokenUndelivered, ["reason": "\(error)"])
                 return .accepted(accepted, content.credential, lost: error.rejection)
             }
         }
@@ -100,5 +81,30 @@ extension DeliveryError {
         case .unknownKey: .unknownTokenKey
         case .unreadable: .unreadableToken
         }
+    }
+}
+
+/// Since when the lane of sign-ins has turned without a break. Waits for a sign-in do not count time in which the process or its machine
+/// stands still.
+package final class GrantIntake: Sendable {
+    private let longestBreak: Duration
+    private let state: NIOLockedValueBox<(since: Timestamp, last: Timestamp)>
+
+    package init(pollInterval: Duration, since start: Timestamp) {
+        longestBreak = pollInterval * 2 + .seconds(30)
+        state = NIOLockedValueBox((start, start))
+    }
+
+    func turn(at now: Timestamp) {
+        state.withLockedValue { $0 = (since($0, at: now), now) }
+    }
+
+    func since(at now: Timestamp) -> Timestamp {
+        state.withLockedValue { since($0, at: now) }
+    }
+
+    /// A last turn in the future means that the clock was set back.
+    private func since(_ state: (since: Timestamp, last: Timestamp), at now: Timestamp) -> Timestamp {
+        state.last <= now && now <= state.last.advanced(by: longestBreak) ? state.since : now
     }
 }

@@ -2,37 +2,21 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Logging
 import NIOConcurrencyHelpers
 
 /// Judges what Apple issued for a code: whose sign-in it is, or why it is no sign-in.
-struct IssueJudge: Sendable {
-    let store: any WorkStore
-    let verifier: any IdentityTokenVerifier
-    let sealer: any TokenSealer
-    let clock: WallClock
-    let telemetry: Telemetry
-    /// Whether the configuration allows revocations for the app of a client.
-    let mayRevoke: @Sendable (String) -> Bool
+struct IssueJudge: LanePart {
+    let context: LaneContext
+    private let verifier: any IdentityTokenVerifier
     let keyWaits = KeyWaits()
     /// By client, since the process started.
     private let records: NIOLockedValueBox<[String: CodeRecord]>
 
-    init(
-        store: any WorkStore,
-        verifier: any IdentityTokenVerifier,
-        sealer: any TokenSealer,
-        clock: WallClock,
-        telemetry: Telemetry,
-        records: [String: CodeRecord] = [:],
-        mayRevoke: @escaping @Sendable (String) -> Bool
-    ) {
-        self.records = NIOLockedValueBox(records)
-        self.mayRevoke = mayRevoke
-        self.store = store
+    init(_ verifier: any IdentityTokenVerifier, _ context: LaneContext, records: [String: CodeRecord]) {
         self.verifier = verifier
-        self.sealer = sealer
-        self.clock = clock
-        self.telemetry = telemetry
+        self.context = context
+        self.records = NIOLockedValueBox(records)
     }
 
     /// How long an answer waits for an unknown signing key, which is fetched once a minute, and for the store.
@@ -47,7 +31,7 @@ struct IssueJudge: Sendable {
         on tokens: IssuedTokens,
         of work: ClaimedCode,
         _ content: ClaimedCode.Content,
-        by endpoint: any TokenEndpoint,
+        by app: AppAtWork,
         requestedAt: Timestamp,
         issuedAt: Timestamp,
         answeredAt: Timestamp
@@ -61,11 +45,11 @@ struct IssueJudge: Sendable {
                 // signed in, and nothing is revoked.
                 return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
             }
-            await discard(tokens, of: work.id, content, by: endpoint)
+            await discard(tokens, of: work.id, content, by: app)
             return .rejected(.badIDToken, detail: error.text)
         }
         if let userID = content.userID, !userID.utf8.elementsEqual(identity.userID.utf8) {
-            await discard(tokens, of: work.id, content, by: endpoint)
+            await discard(tokens, of: work.id, content, by: app)
             return .rejected(.userMismatch)
         }
         records.withLockedValue { $0[content.clientID, default: CodeRecord()].append(isFailure: false) }
@@ -81,7 +65,7 @@ struct IssueJudge: Sendable {
         }
         do {
             let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
-            if token != nil { telemetry.sealed(1) }
+            if token != nil { telemetry.count(.seals) }
             let grant = Grant(grantedAt: grantedAt, token: token, address: identity.address)
             return .exchanged(
                 grant,
@@ -91,7 +75,7 @@ struct IssueJudge: Sendable {
                 realUserStatus: identity.realUserStatus
             )
         } catch {
-            telemetry.sealingFailed(error)
+            telemetry.log(.sealingFailed, ["error": "\(error)"])
             return nil
         }
     }
@@ -139,14 +123,14 @@ struct IssueJudge: Sendable {
 
     /// Asks Apple to revoke what it issued, because nobody will use it. Best effort, and only if it harms nobody else: Apple may end
     /// everything that the user granted to the app, and a failed sign-in must not end a good one.
-    private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
+    private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by app: AppAtWork) async {
         let doubt = records.withLockedValue { records in
             records[content.clientID, default: CodeRecord()].append(isFailure: true)
             return records[content.clientID]?.doubt
         }
-        guard let token = tokens.refreshToken, mayRevoke(content.clientID) else { return }
+        guard let token = tokens.refreshToken, app.mayRevoke else { return }
         // If a mistake strikes every sign-in, revoking would end every consent.
-        if let doubt { return telemetry.codeTokenKept(content.clientID, because: TokenKept(doubt)) }
+        if let doubt { return telemetry.codeTokenKept(content.clientID, because: doubt) }
         // If Apple names no user, nobody knows whose consent would end.
         guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID, because: .nobodyNamed) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
@@ -158,37 +142,7 @@ struct IssueJudge: Sendable {
                 return telemetry.codeTokenKept(content.clientID, because: .unread)
             }
         }
-        _ = await endpoint.revoke(token, of: content.clientID)
-    }
-}
-
-/// Why the token that a bad code brought is not revoked.
-enum TokenKept: String {
-    /// The user has another sign-in.
-    case signedIn = "signed_in"
-    /// The store could not say whether the user has another sign-in.
-    case unread
-    /// Apple does not say whose token it is.
-    case nobodyNamed = "nobody_named"
-    /// No code of the client has brought a sign-in since the start.
-    case noneSucceeded = "none_succeeded"
-    /// Too many of the client's last codes brought no sign-in.
-    case tooManyFailed = "too_many_failed"
-
-    init(_ doubt: CodeRecord.Doubt) {
-        self =
-            switch doubt {
-            case .noneSucceeded: .noneSucceeded
-            case .tooManyFailed: .tooManyFailed
-            }
-    }
-
-    /// Whether somebody has to correct something.
-    var isMistake: Bool {
-        switch self {
-        case .signedIn, .unread, .nobodyNamed: false
-        case .noneSucceeded, .tooManyFailed: true
-        }
+        _ = await app.endpoint.revoke(token, of: content.clientID)
     }
 }
 
@@ -208,5 +162,35 @@ extension TokenSealer {
             key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: fingerprint(of: token)),
             sealed: try seal(token, for: credential, grantedAt: grantedAt)
         )
+    }
+}
+
+/// How many of Apple's answers wait for a signing key, and the extra hands in place of those that hold them.
+///
+/// Such an answer asks nothing more of Apple, so it must not keep another user's code from being sent.
+final class KeyWaits: Sendable {
+    private let state = NIOLockedValueBox((waiting: 0, hands: 0))
+
+    /// Answers beyond this number hold up other codes. An answer is a few kilobytes.
+    static let most = 4096
+
+    /// Hands in addition to the usual ones.
+    var hands: Int { state.withLockedValue(\.hands) }
+
+    func begin() {
+        state.withLockedValue { state in
+            state.waiting += 1
+            state.hands = max(state.hands, min(state.waiting, Self.most))
+        }
+    }
+
+    func end() {
+        state.withLockedValue { $0.waiting -= 1 }
+    }
+
+    /// Takes back extra hands without a waiting answer. Only a claim does this, so that the number cannot shrink between the count of free
+    /// hands and the claim: the claim would believe that nothing is under way.
+    func takeBack() {
+        state.withLockedValue { $0.hands = min($0.waiting, Self.most) }
     }
 }

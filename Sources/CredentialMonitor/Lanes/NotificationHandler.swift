@@ -4,32 +4,22 @@
 package import CredentialCore
 
 /// Verifies claimed notifications and judges them.
-package struct NotificationHandler: WorkHandler {
-    private let store: any WorkStore
+package struct NotificationHandler: WorkHandler, LanePart {
+    let context: LaneContext
     private let verifier: any NotificationVerifier
-    private let clock: WallClock
-    private let signInRush: SignInRush
 
     package let lane = Lane.notifications
     /// One chunk for each core.
     package let width: Int
 
     /// Rows in a chunk, and so in a commit. Users come in no order, so the more users a commit holds, the fewer pages each one touches.
-    private var chunk: Int { signInRush.isOn ? 128 : 4096 }
+    private var chunk: Int { context.signInRush.isOn ? 128 : 4096 }
     /// A chunk is verified in milliseconds. A process that holds it for longer than this is gone.
     private static let lease = Duration.seconds(60)
 
-    package init(
-        store: any WorkStore,
-        verifier: any NotificationVerifier,
-        clock: WallClock,
-        cores: Int,
-        signInRush: SignInRush = SignInRush()
-    ) {
-        self.store = store
+    package init(verifier: any NotificationVerifier, cores: Int, _ context: LaneContext) {
         self.verifier = verifier
-        self.clock = clock
-        self.signInRush = signInRush
+        self.context = context
         width = max(cores, 1)
     }
 

@@ -8,42 +8,36 @@ import ServiceLifecycle
 /// Carries out the requests of operators' commands. A command waits for its answer, so the answer comes within milliseconds.
 ///
 /// Requests change schedules, the quarantine and pauses, or forget a user. They tell no news of a state, so they need no writer.
-package struct OperatorRequestHandler: Service {
+package struct OperatorRequestHandler: Service, LanePart {
+    let context: LaneContext
     private let desk: any OperatorDesk
-    private let breakers: Breakers
     private let reader: any BreakerReader
     /// Whether the store holds newer breakers and pauses than this process knows.
     private let isStale = NIOLockedValueBox(false)
     private let rules: @Sendable () -> RecheckRules
-    private let clock: WallClock
     private let wakeups: Wakeups
     private let refreshes: [Wakeups]
     private let progress: LoopProgress
-    private let telemetry: Telemetry
 
     package static let lane = Lane.operatorRequests
 
     /// - Parameter refreshes: the loops whose schedules a request may change.
     package init(
         desk: any OperatorDesk,
-        breakers: Breakers,
         reader: any BreakerReader,
         rules: @escaping @Sendable () -> RecheckRules,
-        clock: WallClock,
         wakeups: Wakeups,
         refreshes: [Wakeups] = [],
         progress: LoopProgress,
-        telemetry: Telemetry
+        _ context: LaneContext
     ) {
         self.desk = desk
-        self.breakers = breakers
         self.reader = reader
         self.rules = rules
-        self.clock = clock
+        self.context = context
         self.wakeups = wakeups
         self.refreshes = refreshes
         self.progress = progress
-        self.telemetry = telemetry
     }
 
     package func run() async throws {
@@ -52,7 +46,7 @@ package struct OperatorRequestHandler: Service {
                 // A long request goes on at the next start.
                 while !Task.isShuttingDownGracefully, try await handleNext() { progress.turn(Self.lane) }
                 progress.turn(Self.lane)
-                telemetry.storeAnswered(Self.lane)
+                telemetry.storeAnswered("\(Self.lane)")
             } catch {
                 progress.refused(Self.lane, because: error)
                 telemetry.claimFailed(Self.lane, error)

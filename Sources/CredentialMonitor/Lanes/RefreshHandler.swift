@@ -5,15 +5,10 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 /// Asks Apple about the tokens of due credentials. Each app has a handler of its own, so that no app waits for another.
-package struct RefreshHandler: WorkHandler {
+package struct RefreshHandler: WorkHandler, LanePart {
+    let context: LaneContext
     private let app: AppAtWork
-    private let store: any WorkStore
-    private let sealer: any TokenSealer
-    private let policy: RefreshPolicy
-    private let breakers: Breakers
     private let pace: Pace
-    private let clock: WallClock
-    private let telemetry: Telemetry
     private let trials = NIOLockedValueBox<[String: Timestamp]>([:])
     /// Whether the next odd permit goes to a first check.
     private let firstCheckGoesFirst = NIOLockedValueBox(true)
@@ -23,31 +18,10 @@ package struct RefreshHandler: WorkHandler {
     /// How often to try a client that Apple has not accepted yet, with a token that Apple was never asked about.
     private static let trialInterval = Duration.seconds(60)
 
-    package init(
-        app: AppAtWork,
-        store: any WorkStore,
-        sealer: any TokenSealer,
-        policy: RefreshPolicy,
-        breakers: Breakers,
-        clock: WallClock,
-        telemetry: Telemetry
-    ) {
+    package init(of app: AppAtWork, _ context: LaneContext) {
         self.app = app
-        self.store = store
-        self.sealer = sealer
-        self.policy = policy
-        self.breakers = breakers
-        pace = Pace(
-            of: app.name,
-            lane: .checks,
-            clients: app.clientIDs,
-            budgets: [app.budget],
-            otherLanes: [app.codeBudget],
-            breakers: breakers,
-            telemetry: telemetry
-        )
-        self.clock = clock
-        self.telemetry = telemetry
+        self.context = context
+        pace = Pace(of: app, lane: .checks, context)
         lane = .refreshes(app: app.name)
     }
 
@@ -55,9 +29,9 @@ package struct RefreshHandler: WorkHandler {
     /// Enough for a commit to be worth its fsync, and no more than the limits allow in a twelfth of a second: work in reserve has its
     /// permit, and goes out at once after Apple was slow. While the app is held back there is no reserve: claimed work is then a probe, and
     /// finds a hand.
-    package var reserve: Reserve? {
+    package var reserve: (most: Int, longestWait: Duration)? {
         let permitted = min(max(Int(app.budget.limits.maxRequestsPerSecond / 12), 1), 512)
-        return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
+        return (isHeldBack ? 0 : permitted, policy.longestReserve)
     }
 
     /// Holds work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
@@ -152,13 +126,11 @@ package struct RefreshHandler: WorkHandler {
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         // Before the pace is set, because blame of another client spares a client that this answer proves.
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
-        let signal = PaceSignal(response)
-        pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app.name, work.id, response.answer)
         if !work.wasAccepted { telemetry.firstChecked(app.name, response.answer) }
         var asked = work
-        asked.teamID = response.identity.teamID
-        asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
+        (asked.teamID, asked.clientAnswer) = (response.identity.teamID, clientAnswer)
         return [.refresh(asked, verdict)]
     }
 
@@ -181,7 +153,7 @@ package struct RefreshHandler: WorkHandler {
             breakers.record(isValid: false, of: work, by: identity, at: answeredAt)
             return .rejected(
                 PendingRejection(requestedAt: requestedAt, answeredAt: answeredAt, keyID: identity.keyID),
-                isProven: breakers.isProven(identity, at: answeredAt)
+                isProven: breakers.isProven(clientID: identity.clientID, keyID: identity.keyID, at: answeredAt)
             )
         case .news(.ambiguous): return .unclear(answeredAt: answeredAt)
         case .news(.anotherUser): return .anotherUser(answeredAt: answeredAt)

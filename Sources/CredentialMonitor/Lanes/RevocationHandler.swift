@@ -6,61 +6,28 @@ package import CredentialCore
 /// Revokes tokens at Apple for backends, and proves each revocation. It asks one question at a time, and commits what it knows after each.
 ///
 /// Its questions take permits of the app, ahead of the checks.
-package struct RevocationHandler: WorkHandler {
+package struct RevocationHandler: WorkHandler, LanePart {
     package enum Work: Sendable {
         case request(ClaimedRevocationRequest)
         case token(DueRevocation)
     }
 
-    private let apps: [String: (app: AppAtWork, pace: Pace)]
+    let context: LaneContext
+    /// By app.
+    private let paces: [String: Pace]
     private let clientIDs: Set<String>
-    private let store: any WorkStore
-    private let sealer: any TokenSealer
-    private let policy: RefreshPolicy
-    private let breakers: Breakers
-    private let clock: WallClock
-    private let clockGuard: ClockGuard?
-    private let telemetry: Telemetry
 
     package let lane = Lane.revocations
 
     private static let lease = Duration.seconds(60)
 
-    package init(
-        apps: [AppAtWork],
-        store: any WorkStore,
-        sealer: any TokenSealer,
-        policy: RefreshPolicy,
-        breakers: Breakers,
-        clock: WallClock,
-        clockGuard: ClockGuard? = nil,
-        telemetry: Telemetry
-    ) {
-        self.apps = Dictionary(
-            uniqueKeysWithValues: apps.map { app -> (String, (app: AppAtWork, pace: Pace)) in
-                let pace = Pace(
-                    of: app.name,
-                    lane: .revocations,
-                    clients: app.clientIDs,
-                    budgets: [app.budget],
-                    otherLanes: [app.codeBudget],
-                    breakers: breakers,
-                    telemetry: telemetry
-                )
-                return (app.name, (app, pace))
-            }
-        )
+    package init(apps: [AppAtWork], _ context: LaneContext) {
+        self.context = context
+        paces = Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Pace(of: $0, lane: .revocations, context)) })
         clientIDs = apps.reduce(into: []) { $0.formUnion($1.clientIDs) }
-        self.store = store
-        self.sealer = sealer
-        self.policy = policy
-        self.breakers = breakers
-        self.clock = clock
-        self.clockGuard = clockGuard
-        self.telemetry = telemetry
     }
 
-    package var width: Int { max(apps.values.map(\.app.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
+    package var width: Int { max(paces.values.map(\.app.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
 
     package func handful(of room: Int) -> Int { 1 }
 
@@ -68,8 +35,8 @@ package struct RevocationHandler: WorkHandler {
     /// requests that wait for sign-ins would hold up every token. Tokens of which no question is left go last.
     package func claim(upTo slots: Int) async throws -> [Work] {
         let now = clock.now
-        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
-        let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
+        let trusted = trusted
+        let quotas: [String: Int] = paces.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
         let due = try await store.dueRevocations(upTo: slots, at: now, trusted: trusted, quotas: quotas)
         func tokens(_ permits: [String: Int]) async throws -> [DueRevocation] {
             try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
@@ -83,7 +50,7 @@ package struct RevocationHandler: WorkHandler {
             }
             var left = slots - work.count
             // The tokens of an app that has left the configuration are given up. Apple is not asked, so they need no permit.
-            let abandoned = due.filter { apps[$0.key] == nil }.sorted { $0.key < $1.key }.reduce(into: [String: Int]()) { permits, app in
+            let abandoned = due.filter { paces[$0.key] == nil }.sorted { $0.key < $1.key }.reduce(into: [String: Int]()) { permits, app in
                 permits[app.key] = min(app.value, left)
                 left -= min(app.value, left)
             }
@@ -101,14 +68,15 @@ package struct RevocationHandler: WorkHandler {
     ) async throws -> [DueRevocation] {
         var left = slots
         var permits: [String: Int] = [:]
-        for (name, (app, _)) in apps {
-            let taken = app.budget.take(upTo: min(due[name] ?? 0, left, app.budget.room), at: clock.now, goesFirst: true)
+        for (name, pace) in paces {
+            let budget = pace.app.budget
+            let taken = budget.take(upTo: min(due[name] ?? 0, left, budget.room), at: clock.now, goesFirst: true)
             left -= taken
             if taken > 0 { permits[name] = taken }
         }
         guard !permits.isEmpty else { return [] }
         var unused = permits
-        defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
+        defer { for (name, count) in unused { paces[name]?.app.budget.giveBack(count) } }
         let claimed = try await claim(permits)
         for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
         return claimed
@@ -116,7 +84,7 @@ package struct RevocationHandler: WorkHandler {
 
     package func retryDelay() -> Duration? {
         let now = clock.now
-        return apps.values.contains { $0.app.budget.isExhausted(at: now) && $0.app.budget.isWanted } ? RequestBudget.refill : nil
+        return paces.values.contains { $0.app.budget.isExhausted(at: now) && $0.app.budget.isWanted } ? RequestBudget.refill : nil
     }
 
     package func resolve(_ work: Work) async -> [Settlement] {
@@ -134,11 +102,11 @@ package struct RevocationHandler: WorkHandler {
     private func verdict(on request: ClaimedRevocationRequest) -> RevocationRequestVerdict {
         if request.claim.isPoison { return .rejected(.poison) }
         guard let credential = request.credential else { return .rejected(.malformed) }
-        guard let (app, _) = apps.values.first(where: { $0.app.clientIDs.contains(credential.clientID) }) else {
+        guard let app = paces.values.first(where: { $0.app.clientIDs.contains(credential.clientID) })?.app else {
             return .rejected(.unknownClient)
         }
         guard app.mayRevoke else { return .rejected(.revocationsDisabled) }
-        return .accepted(at: clockGuard?.appleTime ?? clock.now, knowsTime: clockGuard?.knowsAppleTime ?? true)
+        return .accepted(at: appleTime, knowsTime: context.clockGuard?.knowsAppleTime ?? true)
     }
 
     // MARK: A token
@@ -146,7 +114,7 @@ package struct RevocationHandler: WorkHandler {
     /// Whether the configuration forbids the next question. The last question is allowed: the revocation was sent, and its result is worth
     /// knowing.
     private func isForbidden(_ work: DueRevocation) -> Bool {
-        apps[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
+        paces[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
     }
 
     /// What to ask Apple next. Nil if Apple must not be asked.
@@ -164,7 +132,7 @@ package struct RevocationHandler: WorkHandler {
     private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
         if isForbidden(work) { return .disabled }
-        guard let question = question(of: work), let (app, pace) = apps[work.app] else {
+        guard let question = question(of: work), let pace = paces[work.app] else {
             switch work.newerSignIn {
             case .known: return .overtaken
             case .possible: return .mayBeOvertaken
@@ -178,6 +146,7 @@ package struct RevocationHandler: WorkHandler {
             telemetry.tokenUnreadable(work.app, work.id, error)
             return .failed(at: clock.now)
         }
+        let app = pace.app
         guard app.budget.isOurs else { return nil }
         // The work was claimed before its client was paused, or another question is trying the client.
         guard app.budget.maySend(of: work.id.clientID, at: clock.now) else { return .unpermitted(at: clock.now) }
@@ -185,7 +154,7 @@ package struct RevocationHandler: WorkHandler {
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
             if case .unavailable = response.answer, !app.budget.isOurs { return nil }
-            asked.clientAnswer = follow(response, on: work, by: pace, sentAt: sentAt)
+            asked.clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
             telemetry.answered(work.app, work.id, response.answer)
             return verdict(on: response, sentAt: sentAt)
         }
@@ -197,24 +166,9 @@ package struct RevocationHandler: WorkHandler {
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
-        asked.clientAnswer = follow(response, on: work, by: pace, sentAt: sentAt)
+        asked.clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
         telemetry.refreshAnswered(work.app, work.id, response.answer)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
-    }
-
-    /// Sets the pace by an answer.
-    ///
-    /// - Returns: what the answer says of the client.
-    private func follow<News>(
-        _ response: EndpointResponse<News>,
-        on work: DueRevocation,
-        by pace: Pace,
-        sentAt: Timestamp
-    ) -> ClientAnswer? {
-        let (signal, answeredAt) = (PaceSignal(response), clock.now)
-        pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        return signal.clientAnswer(requestedAt: requestedAt)
     }
 
     private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {
@@ -225,7 +179,7 @@ package struct RevocationHandler: WorkHandler {
         case .throttled(let retryAfter), .unavailable(_, isAnswerLost: false, let retryAfter):
             .failed(at: clock.now, retryAfter: retryAfter)
         case .unavailable(_, isAnswerLost: true, let retryAfter):
-            .unheard(RevocationProof.Answer(.unheard, askedAt: sentAt, date: nil), by: response.identity, retryAfter: retryAfter)
+            .answered(RevocationProof.Answer(.unheard, askedAt: sentAt, date: nil), by: response.identity, retryAfter: retryAfter)
         }
     }
 

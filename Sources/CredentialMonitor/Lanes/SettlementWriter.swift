@@ -9,12 +9,12 @@ import ServiceLifecycle
 ///
 /// It stands before the loops in the service group, so it stops after them and still writes their last submissions.
 package final class SettlementWriter: Service {
-    private let store: any WorkStore
-    private let rules: SettlementRules
-    private let clock: WallClock
-    private let signInRush: SignInRush
-    private let telemetry: Telemetry
-    private let onSettled: @Sendable (SettledBatch) -> Void
+    let store: any WorkStore
+    let rules: SettlementRules
+    let clock: WallClock
+    let signInRush = SignInRush()
+    let telemetry: Telemetry
+    private let onSettled: @Sendable (SettlementChanges) -> Void
     /// As of the last commit.
     package let breakers: Breakers
     package let intake: GrantIntake
@@ -66,21 +66,18 @@ package final class SettlementWriter: Service {
 
     package struct Closed: Error {}
 
-    /// - Parameter onSettled: called after each commit.
     package init(
         store: any WorkStore,
         rules: SettlementRules,
         clock: WallClock,
-        signInRush: SignInRush = SignInRush(),
         telemetry: Telemetry,
-        onSettled: @escaping @Sendable (SettledBatch) -> Void = { _ in }
+        onSettled: @escaping @Sendable (SettlementChanges) -> Void = { _ in }
     ) {
         self.store = store
-        self.onSettled = onSettled
         self.rules = rules
         self.clock = clock
-        self.signInRush = signInRush
         self.telemetry = telemetry
+        self.onSettled = onSettled
         breakers = Breakers(rules, telemetry: telemetry)
         intake = GrantIntake(pollInterval: rules.pollInterval, since: rules.startedAt)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -229,7 +226,7 @@ package final class SettlementWriter: Service {
                 let batch = try await store.settle(settlements, under: rules, at: now)
                 telemetry.storeAnswered(Telemetry.writer)
                 storeTrouble.withLockedValue { $0 = nil }
-                breakers.note(batch.breakers)
+                breakers.note(batch.knownBreakers)
                 onSettled(batch)
                 telemetry.settled(settlements, batch, in: ContinuousClock.now - start, at: clock.now)
                 return

@@ -44,13 +44,9 @@ package final class Breakers: Sendable {
         }
     }
 
-    func note(_ breakers: [String: RejectionBreaker]) {
-        note(breakers, unlessChangedSince: nil)
-    }
-
     /// - Returns: whether all were noted.
     @discardableResult
-    private func note(_ breakers: [String: RejectionBreaker], unlessChangedSince changes: [String: Int]?) -> Bool {
+    func note(_ breakers: [String: RejectionBreaker], unlessChangedSince changes: [String: Int]? = nil) -> Bool {
         var isComplete = true
         for (app, breaker) in breakers {
             let (isNoted, old) = state.withLockedValue { state in
@@ -109,13 +105,9 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.proofs.forget(after: now) }
     }
 
-    func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
-        prover(clientID: identity.clientID, keyID: identity.keyID, at: now) != nil
-    }
-
-    /// The client and key that Apple has accepted within the last interval and since the start. Nil if there is no such proof.
-    func prover(clientID: String, keyID: String, at now: Timestamp) -> ClientIdentity? {
-        state.withLockedValue { $0.proofs.prover(clientID: clientID, keyID: keyID, at: now, within: interval) }
+    /// Whether Apple has accepted the client with this key within the last interval and since the start.
+    func isProven(clientID: String, keyID: String, after time: Timestamp = .earliest, at now: Timestamp) -> Bool {
+        state.withLockedValue { $0.proofs.isProven(clientID: clientID, keyID: keyID, after: time, at: now, within: interval) }
     }
 
     /// Whether Apple may be asked again about a token that it rejected at the first question. A second rejection is then believed. An
@@ -125,11 +117,7 @@ package final class Breakers: Sendable {
             before.askedAt.advanced(by: rules.settle) <= now
         else { return false }
         // A request of that moment may have been answered before the incident began.
-        let answered = before.askedAt.advanced(by: timeout)
-        let prover = state.withLockedValue { [interval] in
-            $0.proofs.prover(clientID: work.id.clientID, keyID: keyID, after: answered, at: now, within: interval)
-        }
-        return prover != nil
+        return isProven(clientID: work.id.clientID, keyID: keyID, after: before.askedAt.advanced(by: timeout), at: now)
     }
 
     /// The clients without a 200, with the key at work, within the last interval and since the start.

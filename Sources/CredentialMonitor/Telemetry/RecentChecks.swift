@@ -63,7 +63,6 @@ final class RecentChecks: Sendable {
     }
 }
 
-/// What became of the checks of one app.
 package struct AppChecks: Sendable, Equatable, Encodable {
     package var app: String
     /// Tokens that Apple accepted or rejected within the last hour. Those that it had never accepted before do not count as rejected.

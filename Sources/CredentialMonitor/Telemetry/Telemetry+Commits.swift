@@ -7,12 +7,12 @@ import Logging
 
 /// What a commit did, counted a batch at a time.
 extension Telemetry {
-    func settled(_ settlements: [Settlement], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {
+    func settled(_ settlements: [Settlement], _ batch: SettlementChanges, in duration: Duration, at now: Timestamp) {
         commitFoundRoom()
-        record(Metric.storeTransactionDuration, duration.inSeconds)
-        record(Metric.settlementBatchSize, Double(settlements.count))
-        count(Metric.settlements, by: settlements.count)
-        if batch.evicted > 0 { count(Metric.notificationsEvicted, by: batch.evicted) }
+        record(.storeTransactionDuration, duration.inSeconds)
+        record(.settlementBatchSize, Double(settlements.count))
+        count(.settlements, by: settlements.count)
+        if batch.evicted > 0 { count(.notificationsEvicted, by: batch.evicted) }
         var tally: [Tallied: Int] = [:]
         var lastReceived: Timestamp?
         for (settlement, result) in zip(settlements, batch.results) {
@@ -28,14 +28,15 @@ extension Telemetry {
                 codeRejected(work, reason, detail: work.detail)
             }
         }
-        if let lastReceived { gauge(Metric.notificationLastReceived, lastReceived.inSeconds) }
+        if let lastReceived { gauge(.notificationLastReceived, lastReceived.inSeconds) }
         for announcement in batch.announcements {
             guard case .state(let from, let to, let reason, _) = announcement.change else { continue }
             tally[.transition(app: announcement.app, from: from, to: to, reason), default: 0] += 1
             changed(announcement, from: from, to: to, reason)
         }
         for (counted, number) in tally {
-            count(counted.metric, counted.labels, by: number)
+            let (metric, labels) = counted.counter
+            count(metric, labels, by: number)
             if case .refresh(let app, let label) = counted { recent.note(label, of: app, by: number, at: now) }
         }
     }
@@ -83,28 +84,16 @@ extension Telemetry {
             }
         }
 
-        var metric: Metric {
+        var counter: (Metric, labels: [String: String]) {
             switch self {
-            case .notification: .notifications
-            case .quarantined: .notificationsRejected
-            case .grant: .grants
-            case .code: .codeExchanges
-            case .revocation: .revocations
-            case .refresh: .refreshes
-            case .transition: .stateTransitions
-            }
-        }
-
-        var labels: [String: String] {
-            switch self {
-            case .notification(let type, let outcome): ["type": type.rawValue, "outcome": outcome.rawValue]
-            case .quarantined(let reason): ["reason": reason.rawValue]
-            case .grant(let outcome): ["outcome": outcome.rawValue]
-            case .code(let app, let outcome): ["app": app, "outcome": outcome]
-            case .revocation(let app, let outcome): ["app": app, "outcome": outcome.rawValue]
-            case .refresh(let app, let label): ["app": app, "outcome": label.rawValue]
+            case .notification(let type, let outcome): (.notifications, ["type": type.rawValue, "outcome": outcome.rawValue])
+            case .quarantined(let reason): (.notificationsRejected, ["reason": reason.rawValue])
+            case .grant(let outcome): (.grants, ["outcome": outcome.rawValue])
+            case .code(let app, let outcome): (.codeExchanges, ["app": app, "outcome": outcome])
+            case .revocation(let app, let outcome): (.revocations, ["app": app, "outcome": outcome.rawValue])
+            case .refresh(let app, let label): (.refreshes, ["app": app, "outcome": label.rawValue])
             case .transition(let app, let from, let to, let reason):
-                ["app": app, "from": from?.rawValue ?? "none", "to": to.rawValue, "reason": reason.rawValue]
+                (.stateTransitions, ["app": app, "from": from?.rawValue ?? "none", "to": to.rawValue, "reason": reason.rawValue])
             }
         }
     }
@@ -117,7 +106,7 @@ extension Telemetry {
             if case .rejected(let reason) = verdict { metadata["reason"] = "\(reason.rawValue)" }
             if let credential = work.credential { metadata["user"] = "\(pseudonym(credential.userID))" }
             if let app = work.app { metadata["app"] = "\(app)" }
-            logger.log(.revocationRejected, metadata)
+            log(.revocationRejected, metadata)
         case (.revocation(let work, let verdict), .revocation(.rejected)):
             let reason: RevocationRejection =
                 switch verdict {
@@ -128,12 +117,12 @@ extension Telemetry {
                 case .otherTeam: .otherTeam
                 default: .anotherUser
                 }
-            logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
+            log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
         case (.revocationRequest(let work, _), .heldBack(setsBrake: true)):
-            logger.log(.revocationsBraked, ["app": "\(work.app ?? "")"])
-        case (.revocation(let work, .answered(let answer, _)), .postponed)
+            log(.revocationsBraked, ["app": "\(work.app ?? "")"])
+        case (.revocation(let work, .answered(let answer, _, _)), .postponed)
         where answer.word == .accepted && work.proof.next == .isStillAccepted:
-            logger.log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })
+            log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })
         default: break
         }
     }
@@ -143,7 +132,7 @@ extension Telemetry {
     }
 
     private func changed(_ announcement: Announcement, from: CredentialState?, to: CredentialState, _ reason: StateReason) {
-        logger.log(
+        log(
             .credentialChanged,
             [
                 "app": "\(announcement.app)",

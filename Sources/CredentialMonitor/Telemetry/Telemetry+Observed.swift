@@ -11,54 +11,54 @@ extension Telemetry {
     // MARK: The configuration
 
     package func configurationLoaded(at time: Timestamp) {
-        gauge(Metric.configLastReloadSuccessful, 1)
-        gauge(Metric.configLastReloadSuccess, time.inSeconds)
-    }
-
-    package func reloadFailed() {
-        gauge(Metric.configLastReloadSuccessful, 0)
+        gauge(.configLastReloadSuccessful, 1)
+        gauge(.configLastReloadSuccess, time.inSeconds)
     }
 
     package func suppressed(_ lines: [String: Int]) {
-        for (event, number) in lines { count(Metric.logLinesSuppressed, ["event": event], by: number) }
+        for (event, number) in lines { count(.logLinesSuppressed, ["event": event], by: number) }
     }
 
     package func dropped(_ lines: Int) {
-        if lines > 0 { count(Metric.logLinesDropped, by: lines) }
+        if lines > 0 { count(.logLinesDropped, by: lines) }
     }
 
     /// - Parameter counts: by severity.
     package func observe(findings counts: [String: Int]) {
-        for severity in ["note", "degraded", "down"] { gauge(Metric.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
+        for severity in ["note", "degraded", "down"] { gauge(.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
     }
 
     // MARK: Figures of the tables
 
     package func observe(_ overview: Overview) {
         for app in overview.apps {
-            gauge(Metric.credentialsPending, Double(app.pending), ["app": app.app])
-            gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
-            gauge(Metric.revocationsHeld, Double(app.revocationsHeld), ["app": app.app])
-            gauge(Metric.credentialsUnverified, Double(app.unverified), ["app": app.app])
+            gauge(.credentialsPending, Double(app.pending), ["app": app.app])
+            gauge(.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
+            gauge(.revocationsHeld, Double(app.revocationsHeld), ["app": app.app])
+            gauge(.credentialsUnverified, Double(app.unverified), ["app": app.app])
         }
-        for (app, breaker) in overview.breakers { gauge(Metric.breakerMuted, breaker.isMuted(at: overview.at) ? 1 : 0, ["app": app]) }
+        for (app, breaker) in overview.breakers { gauge(.breakerMuted, breaker.isMuted(at: overview.at) ? 1 : 0, ["app": app]) }
         for queue in overview.queues {
-            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
-            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
+            gauge(.queueDepth, Double(queue.depth), ["queue": queue.queue])
+            gauge(.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
         }
-        for (queue, count) in overview.due { gauge(Metric.queueDue, Double(min(count, Overview.mostDue)), ["queue": queue]) }
+        for (queue, count) in overview.due { gauge(.queueDue, Double(min(count, Overview.mostDue)), ["queue": queue]) }
         for credential in overview.credentials {
-            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
+            gauge(.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
         }
-        for (app, count) in overview.overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
-        gauge(Metric.backupLastSuccess, overview.backedUpAt?.inSeconds ?? 0)
-        gauge(Metric.tablesRead, overview.at.inSeconds)
+        for (app, count) in overview.overdue { gauge(.credentialsOverdue, Double(count), ["app": app]) }
+        gauge(.backupLastSuccess, overview.backedUpAt?.inSeconds ?? 0)
+        gauge(.tablesRead, overview.at.inSeconds)
     }
 
     /// Leaves out the figures of the tables that could not be read, because an old one would pass for today's.
     package func tablesUnread() {
         instruments.forgetGauges(of: Metric.ofTables.filter { ![.tablesRead, .logPinnedSince].contains($0) } + [.appPaused])
-        for app in pauses.forget(.operator) { gauge(Metric.appPaused, 1, ["app": app]) }
+        let blamed = pauses.withLockedValue { pauses in
+            for app in pauses.keys { pauses[app]?.remove(.operator) }
+            return pauses.filter { !$0.value.isEmpty }.keys
+        }
+        for app in blamed { gauge(.appPaused, 1, ["app": app]) }
     }
 
     /// Leaves out since when erased rows stay readable, because it could not be read.
@@ -66,17 +66,14 @@ extension Telemetry {
         instruments.forgetGauges(of: [.logPinnedSince])
     }
 
-    package func observe(isReady: Bool) {
-        gauge(Metric.ready, isReady ? 1 : 0)
-    }
-
     package func observe(lanes: [FleetLane: Bool]) {
-        for (lane, isOwned) in lanes { gauge(Metric.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
+        for (lane, isOwned) in lanes { gauge(.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
     }
 
     /// Leaves shared tables to another replica, so that a sum over replicas counts nothing twice.
     package func leaveTablesToOthers() {
         instruments.forgetGauges(of: Metric.ofTables)
+        episodes.forget(.logPinned)
     }
 
     package func observe(pausesOf apps: [AppStatus]) {
@@ -84,19 +81,14 @@ extension Telemetry {
     }
 
     package func observe(_ round: CheckRound, of app: String) {
-        gauge(Metric.refreshRound, round.ratio, ["app": app])
-        switch rounds.withLockedValue({ $0.note(round, of: app) }) {
-        case .fitsNoMore:
-            logger.log(
-                .checksDoNotFit,
-                [
-                    "app": "\(app)", "count": "\(round.tokens)", "duration_ms": "\(round.duration.milliseconds)",
-                    "reason": "max_requests_per_second = \(round.sufficientRate) would do",
-                ]
-            )
-        case .fitsAgain: logger.log(.checksFit, ["app": "\(app)"])
-        case nil: break
-        }
+        gauge(.refreshRound, round.ratio, ["app": app])
+        // Sign-ins come and go. A round that nearly fits must not be reported again and again.
+        if round.fits, round.ratio > 0.95 { return }
+        let figures: Logger.Metadata = [
+            "count": "\(round.tokens)", "duration_ms": "\(round.duration.milliseconds)",
+            "reason": "max_requests_per_second = \(round.sufficientRate) would do",
+        ]
+        episode(.checksDoNotFit, until: .checksFit, of: ["app": app], round.fits ? nil : "", round.fits ? [:] : figures)
     }
 
     /// Notes an answer to a backend or to Apple.
@@ -105,30 +97,22 @@ extension Telemetry {
     ///   - client: nil without a token.
     ///   - operation: nil for a path that is none.
     package func served(client: String?, operation: String?, status: Int) {
-        count(Metric.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
+        count(.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
     }
-
-    /// - Parameter use: `reading` or `writing`.
-    package func doorFailed(_ use: String, _ error: String) { logger.log(.doorFailed, ["use": "\(use)", "error": "\(error)"]) }
 
     /// - Parameter words: of the last refusal, without a value of the request; nil once the door hardly refuses the client.
     package func refusals(of client: String, _ operation: String?, _ words: String?) {
         let requests: Logger.Metadata = ["client": "\(client)", "operation": "\(operation ?? "none")"]
-        if let words { logger.log(.requestsRefused, requests.merging(["reason": "\(words)"]) { $1 }) }
-        if words == nil { logger.log(.requestsTaken, requests) }
+        if let words { log(.requestsRefused, requests.merging(["reason": "\(words)"]) { $1 }) }
+        if words == nil { log(.requestsTaken, requests) }
     }
 
     /// - Parameter rejected: of each client whose sign-ins nearly all come to nothing, the reason.
-    package func observe(signInsRejected rejected: [String: String], before: [String: String]) {
-        for (client, reason) in rejected where before[client] != reason {
-            logger.log(.signInsRejected, ["client_id": "\(client)", "reason": "\(reason)"])
+    package func observe(signInsRejected rejected: [String: String]) {
+        for client in Set(episodes.subjects(of: .signInsRejected).compactMap { $0["client_id"] }).union(rejected.keys) {
+            episode(.signInsRejected, until: .signInsTaken, of: ["client_id": client], rejected[client])
         }
-        for client in before.keys where rejected[client] == nil { logger.log(.signInsTaken, ["client_id": "\(client)"]) }
     }
-
-    package func observe(refusalsOf client: String, _ value: Double) { gauge(Metric.httpRefusals, value, ["client": client]) }
-
-    package func doorRecovered(_ use: String) { logger.log(.doorRecovered, ["use": "\(use)"]) }
 
     /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
     package func createSeries(apps: [String]) {
@@ -140,11 +124,11 @@ extension Telemetry {
             }
         }
         for app in apps {
-            for label in RefreshLabel.allCases { create(Metric.refreshes, ["app": app, "outcome": label.rawValue]) }
-            for label in FirstCheckLabel.allCases { create(Metric.firstChecks, ["app": app, "outcome": label.rawValue]) }
-            for outcome in GrantRejection.codeOutcomes { create(Metric.codeExchanges, ["app": app, "outcome": outcome]) }
-            for outcome in RevocationOutcome.allCases { create(Metric.revocations, ["app": app, "outcome": outcome.rawValue]) }
-            for state in CredentialState.allCases { create(Metric.credentials, ["app": app, "state": state.rawValue]) }
+            for label in RefreshLabel.allCases { create(.refreshes, ["app": app, "outcome": label.rawValue]) }
+            for label in FirstCheckLabel.allCases { create(.firstChecks, ["app": app, "outcome": label.rawValue]) }
+            for outcome in GrantRejection.codeOutcomes { create(.codeExchanges, ["app": app, "outcome": outcome]) }
+            for outcome in RevocationOutcome.allCases { create(.revocations, ["app": app, "outcome": outcome.rawValue]) }
+            for state in CredentialState.allCases { create(.credentials, ["app": app, "state": state.rawValue]) }
             for from in ["none"] + CredentialState.allCases.map(\.rawValue) {
                 for (to, reason) in StateReason.announced {
                     create(
@@ -160,30 +144,26 @@ extension Telemetry {
                 create(metric, ["app": app])
             }
         }
-        create(Metric.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
-        create(Metric.settlements, [:])
-        for change in SigningKeyChange.allCases { create(Metric.signingKeyChanges, ["change": change.rawValue]) }
-        for event in LoggedEvent.allCases { create(Metric.logLinesSuppressed, ["event": event.name]) }
+        create(.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
+        create(.settlements, [:])
+        for change in SigningKeyChange.allCases { create(.signingKeyChanges, ["change": change.rawValue]) }
+        for event in LoggedEvent.allCases { create(.logLinesSuppressed, ["event": event.name]) }
         for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {
-                create(Metric.appleResponses, ["endpoint": endpoint, "status": status])
+                create(.appleResponses, ["endpoint": endpoint, "status": status])
             }
         }
         for status in ["200", "401", "503"] {
-            create(Metric.httpRequests, ["client": "apple", "operation": "receiveNotification", "status": status])
+            create(.httpRequests, ["client": "apple", "operation": "receiveNotification", "status": status])
         }
-        create(Metric.httpRefusals, ["client": "none"])
-        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, ["reason": reason.rawValue]) }
-        for outcome in GrantLogOutcome.allCases { create(Metric.grants, ["outcome": outcome.rawValue]) }
+        create(.httpRefusals, ["client": "none"])
+        for reason in RejectionReason.allCases { create(.notificationsRejected, ["reason": reason.rawValue]) }
+        for outcome in GrantLogOutcome.allCases { create(.grants, ["outcome": outcome.rawValue]) }
         for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
             for outcome in NotificationLogOutcome.allCases {
-                create(Metric.notifications, ["type": type, "outcome": outcome.rawValue])
+                create(.notifications, ["type": type, "outcome": outcome.rawValue])
             }
         }
-    }
-
-    package func describeBuild(version: String, database: String) {
-        gauge(Metric.buildInfo, 1, ["version": version, "database": database])
     }
 }
 

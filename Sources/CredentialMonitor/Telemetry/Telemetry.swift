@@ -2,11 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CoreMetrics
-import CredentialCore
+package import CredentialCore
 package import Logging
 import NIOConcurrencyHelpers
 
-/// Every log line and every metric, with one method for each fact. Call them after the commit.
+/// Every log line and every metric. What is more than one line or one figure has a method. Call it after the commit.
 ///
 /// No line holds a token, a key, an e-mail address or a `sub`.
 package struct Telemetry: Sendable {
@@ -15,18 +15,22 @@ package struct Telemetry: Sendable {
     // Kept here because each piece of work uses them, and a look-up costs too much.
     let inFlight: Meter
     let refreshDuration: Recorder
-    let codeExchangeDuration: Recorder
     let notificationLag: Recorder
-    let pauses = PauseReasons()
-    let absence = AppleAbsence()
-    let answers = LastAnswers()
+    let episodes = Episodes()
+    /// Why each app's checks are paused.
+    let pauses = NIOLockedValueBox<[String: Set<PauseReason>]>([:])
+    /// Whether Apple answers the requests of each app.
+    let absence = Outages<AskingLane, Timestamp>(.ofApple)
+    /// Apple's last answer to each lane of each app.
+    let answers = NIOLockedValueBox<[String: [AskingLane: LaneAnswer]]>([:])
     let recent = RecentChecks()
     let keysDisbelieved = NIOLockedValueBox<Timestamp?>(nil)
-    let outage = StoreOutage()
+    /// Who cannot work because the database does not answer.
+    let outage = Outages<String, ContinuousClock.Instant>(.init(reminder: .minutes(1)))
     /// Whether the disk of the database has no room for another row, as of the last look.
     let isDiskFull = NIOLockedValueBox(false)
-    let deliveryStates = DeliveryStates()
-    let rounds = NIOLockedValueBox(CheckRoundWatch())
+    /// How the deliveries of this process are, by name.
+    let deliveryStates = NIOLockedValueBox<[String: DeliveryState]>([:])
     /// Names a user in a log line without giving the `sub` away.
     package let pseudonym: @Sendable (String) -> String
 
@@ -40,7 +44,6 @@ package struct Telemetry: Sendable {
         instruments = Instruments(factory)
         inFlight = instruments.gauge(.refreshesInFlight)
         refreshDuration = instruments.histogram(.refreshDuration)
-        codeExchangeDuration = instruments.histogram(.codeExchangeDuration)
         notificationLag = instruments.histogram(.notificationLag)
     }
 
@@ -48,131 +51,95 @@ package struct Telemetry: Sendable {
 
     func claimFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
-        count(Metric.storeErrors)
-        if case StoreError.full = error { gauge(Metric.storeFull, 1) }
-        guard outage.failed("\(lane)", line: "\(LoggedEvent.claimFailed) \(error)") else { return }
-        logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
+        count(.storeErrors)
+        if case StoreError.full = error { gauge(.storeFull, 1) }
+        storeFailed("\(lane)", .claimFailed, error, ["lane": "\(lane)"])
     }
 
     /// Notes that a commit found room. Now and then a small one does on a full disk.
     func commitFoundRoom() {
-        if !isDiskFull.withLockedValue({ $0 }) { gauge(Metric.storeFull, 0) }
+        if !isDiskFull.withLockedValue({ $0 }) { gauge(.storeFull, 0) }
     }
 
-    /// Notes that the database has answered a loop.
-    func storeAnswered(_ lane: Lane) {
-        storeAnswered("\(lane)")
+    /// Logs that the database does not answer: a line a minute for each error, whoever suffers.
+    private func storeFailed(_ sufferer: String, _ event: LoggedEvent, _ error: any Error, _ metadata: Logger.Metadata = [:]) {
+        guard outage.failed("", sufferer, "\(event) \(error)", at: .now) != nil else { return }
+        log(event, metadata.adding(error: error))
     }
 
-    func renewed() {
-        storeAnswered(Self.renewals)
-    }
-
+    /// Notes that the database has answered.
+    ///
     /// - Parameter sufferer: as it was named when its last try failed.
     func storeAnswered(_ sufferer: String) {
-        guard let end = outage.succeeded(sufferer) else { return }
-        logger.log(.storeRecovered, ["count": "\(end.failures)", "duration_ms": "\(end.lasted.milliseconds)"])
+        if let end = outage.answered("", sufferer, at: .now) { log(.storeRecovered, end.metadata) }
     }
 
     static let writer = "the writer"
-    private static let renewals = "the renewals"
+    static let renewals = "the renewals"
 
     func settlementFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
-        logger.log(.settlementFailed, ["lane": "\(lane)", "error": "\(error)"])
+        log(.settlementFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
     func settlementRefused(_ reason: String) {
-        count(Metric.storeErrors)
-        logger.log(.settlementRefused, ["error": "\(reason)"])
+        count(.storeErrors)
+        log(.settlementRefused, ["error": "\(reason)"])
     }
 
     func storeFailed(_ error: StoreError) {
-        count(Metric.storeErrors)
-        if case .full = error { gauge(Metric.storeFull, 1) }
-        guard outage.failed(Self.writer, line: "\(LoggedEvent.commitFailed) \(error)") else { return }
-        logger.log(.commitFailed, ["error": "\(error)"])
-    }
-
-    func sealingFailed(_ error: any Error) {
-        logger.log(.sealingFailed, ["error": "\(error)"])
-    }
-
-    func sealed(_ number: Int) {
-        count(Metric.seals, by: number)
+        count(.storeErrors)
+        if case .full = error { gauge(.storeFull, 1) }
+        storeFailed(Self.writer, .commitFailed, error)
     }
 
     /// Only text that looks like a client id is shown: it comes from the backend and may be anything by mistake.
     func unknownClients(_ clientIDs: Set<String>, grants: Int) {
         let shown = clientIDs.filter(\.looksLikeClientID).sorted().prefix(3).joined(separator: ", ")
-        logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
-    }
-
-    func tokenUndelivered(_ error: DeliveryError) {
-        logger.log(.tokenUndelivered, ["reason": "\(error)"])
-    }
-
-    func grantsFromFuture(_ number: Int) {
-        logger.log(.grantsFromFuture, ["count": "\(number)"])
+        log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
     func operatorRequestAnswered(_ request: OperatorRequest?, _ answer: OperatorAnswer) {
         var metadata: Logger.Metadata = ["type": "\(request?.name ?? "unknown")", "outcome": "\(answer.name)"]
         if let app = request?.app { metadata["app"] = "\(app)" }
         if let userID = request?.userID { metadata["user"] = "\(pseudonym(userID))" }
-        logger.log(.operatorRequestAnswered, metadata)
+        log(.operatorRequestAnswered, metadata)
     }
 
-    /// - Parameter difference: with harmless characters only.
-    package func schemaForeign(_ difference: String) {
-        logger.log(.schemaForeign, ["reason": "\(difference)"])
-    }
-
-    /// - Parameters:
-    ///   - obstacle: why backends cannot insert, with harmless characters only; nil if they can.
-    ///   - before: the same, a look ago.
-    package func observe(insertObstacle obstacle: String?, before: String?) {
-        gauge(Metric.storeWritable, obstacle == nil ? 1 : 0)
-        guard obstacle != before else { return }
-        if let obstacle { logger.log(.insertsBlocked, ["reason": "\(obstacle)"]) } else { logger.log(.insertsPossible) }
+    /// - Parameter obstacle: why backends cannot insert, with harmless characters only; nil if they can.
+    package func observe(insertObstacle obstacle: String?) {
+        gauge(.storeWritable, obstacle == nil ? 1 : 0)
+        episode(.insertsBlocked, until: .insertsPossible, obstacle)
     }
 
     /// - Parameter isFull: whether the disk has no room for another row.
     package func observe(isDiskFull isFull: Bool) {
         isDiskFull.withLockedValue { $0 = isFull }
-        gauge(Metric.storeFull, isFull ? 1 : 0)
+        gauge(.storeFull, isFull ? 1 : 0)
     }
 
-    package func maintenanceFailed(_ error: any Error) {
-        logger.log(.maintenanceFailed, ["error": "\(error)"])
-    }
+    package func maintenanceFailed(_ error: any Error) { log(.maintenanceFailed, ["error": "\(error)"]) }
 
     package func foreignCheckpoints(_ number: Int) {
         guard number > 0 else { return }
-        count(Metric.foreignCheckpoints, by: number)
-        logger.log(.foreignCheckpoint, ["count": "\(number)"])
+        count(.foreignCheckpoints, by: number)
+        log(.foreignCheckpoint, ["count": "\(number)"])
     }
 
-    func logPinned(since: Timestamp?) {
-        gauge(Metric.logPinnedSince, since?.inSeconds ?? 0)
-    }
-
-    func logStaysPinned(for duration: Duration) {
-        logger.log(.logPinned, ["duration_ms": "\(duration.milliseconds)"])
-    }
-
-    func logEmptied() {
-        logger.log(.logEmptied)
+    /// Reports a reader that keeps erased tokens readable, in a file's log or in dead rows of a server, once it has stayed for a minute.
+    ///
+    /// - Parameter since: since when erased data could not be cleared away. Nil if it can be cleared.
+    package func observe(logPinnedSince since: Timestamp?, at now: Timestamp) {
+        gauge(.logPinnedSince, since?.inSeconds ?? 0)
+        let duration = since?.duration(to: now)
+        if let duration, duration < .minutes(1) { return }
+        episode(.logPinned, until: .logEmptied, duration.map { _ in "" }, duration.map { ["duration_ms": "\($0.milliseconds)"] } ?? [:])
     }
 
     // MARK: The fleet
 
-    func laneTaken(_ lane: FleetLane, epoch: Int64) {
-        logger.log(.laneTaken, ["lane": "\(lane)", "count": "\(epoch)"])
-    }
-
     func laneLost(_ lane: FleetLane) {
-        logger.log(.laneLost, ["lane": "\(lane)"])
+        log(.laneLost, ["lane": "\(lane)"])
         // The lane's next owner hears whether Apple still blames us.
         if case .app(let app) = lane {
             appUnpaused(app)
@@ -182,17 +149,20 @@ package struct Telemetry: Sendable {
 
     func renewalFailed(_ error: any Error) {
         if error is CancellationError { return }
-        guard outage.failed(Self.renewals, line: "\(LoggedEvent.renewalFailed) \(error)") else { return }
-        logger.log(.renewalFailed, ["error": "\(error)"])
+        storeFailed(Self.renewals, .renewalFailed, error)
     }
 
     // MARK: Instruments
 
-    func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
+    package func log(_ event: LoggedEvent, _ metadata: @autoclosure () -> Logger.Metadata = [:], at level: Logger.Level? = nil) {
+        logger.log(event, metadata(), at: level)
+    }
+
+    package func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
         instruments.counter(metric, labels).increment(by: number)
     }
 
-    func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
+    package func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
         instruments.gauge(metric, labels).set(value)
     }
 

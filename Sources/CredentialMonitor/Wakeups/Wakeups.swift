@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AsyncAlgorithms
+package import CredentialCore
 import ServiceLifecycle
 
 /// Tells a loop when to look for work: at once, on a timer, on a hint. It never says what the work is.
@@ -31,5 +32,55 @@ package struct Wakeups: Sendable {
         return chain([()].async, merge(ticks, hints))
             .buffer(policy: .bufferingLatest(1))
             .cancelOnGracefulShutdown()
+    }
+}
+
+/// Wakes the loops over queues when any process commits, so that a row is handled within milliseconds of its insert.
+///
+/// The loops over apps' schedules need no such hint: only siwatch changes a schedule, and then wakes the loop itself.
+package struct CommitHints: Service {
+    private let watch: any CommitWatch
+    private let wakeups: [Wakeups]
+
+    package init(_ watch: any CommitWatch, wakeups: [Wakeups]) {
+        self.watch = watch
+        self.wakeups = wakeups
+    }
+
+    package func run() async throws {
+        for await _ in watch.commits().cancelOnGracefulShutdown() {
+            for wakeup in wakeups { wakeup.hint() }
+        }
+        // Before a stop the sequence does not end by itself.
+        try? await gracefulShutdown()
+    }
+}
+
+/// Repeats a task until shutdown. A failed turn is reported, and the next turn still comes.
+package struct Recurring: Service {
+    private let interval: Duration
+    private let body: @Sendable () async throws -> Void
+    private let onFailure: @Sendable (any Error) -> Void
+
+    package init(
+        every interval: Duration,
+        onFailure: @escaping @Sendable (any Error) -> Void,
+        _ body: @escaping @Sendable () async throws -> Void
+    ) {
+        self.interval = interval
+        self.body = body
+        self.onFailure = onFailure
+    }
+
+    package func run() async throws {
+        for await _ in Wakeups(every: interval).untilShutdown() {
+            do {
+                try await cancelWhenGracefulShutdown { try await body() }
+            } catch is CancellationError {
+                // The process ends. The next process goes on with the task.
+            } catch {
+                onFailure(error)
+            }
+        }
     }
 }

@@ -80,14 +80,9 @@ extension TableStore {
 
     package func toldImports() async throws -> [ToldImport] {
         try await query { connection in
-            try connection.fetchAll("SELECT name, told, told_from, told_to FROM import ORDER BY name").map { row in
-                ToldImport(
-                    importID: row.text(at: 0) ?? "",
-                    signIns: row.int(at: 1),
-                    from: Timestamp(milliseconds: row.integer(at: 2)),
-                    to: Timestamp(milliseconds: row.integer(at: 3))
-                )
-            }
+            try connection.fetchValues(
+                "SELECT name AS import_id, told AS sign_ins, told_from AS \"from\", told_to AS \"to\" FROM import ORDER BY name"
+            )
         }
     }
 

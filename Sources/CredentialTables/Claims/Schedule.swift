@@ -5,14 +5,17 @@ import CredentialCore
 
 /// The checks of an app's clients, in the order of their due times. Clients that the configuration no longer names are left out: Apple
 /// would blame siwatch for them, and they may come back.
-struct Schedule<Connection: TableConnection>: CheckSchedule {
+struct Schedule<Connection: TableConnection> {
     let app: Int64
     let clients: [Int64]
     let policy: RefreshPolicy
     let now: Timestamp
 
-    /// Passes over other checks, so it is no search.
-    func accepted(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
+    /// The checks of tokens that Apple has accepted before, longest due first. Apple's answers about these close a breaker. Passes over
+    /// other checks, so it is no search.
+    ///
+    /// - Parameter quotas: by client, the most checks to return.
+    func accepted(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
             try connection.ask(
@@ -30,7 +33,9 @@ struct Schedule<Connection: TableConnection>: CheckSchedule {
         return Array(found.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 
-    func firstChecks(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
+    /// The first checks of new sign-ins, longest due first. siwatch has to know whether Apple ever accepted the token while the user is still
+    /// there.
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas, isFirst: true, on: connection) { client, limit, floor in
             try connection.ask(
                 """
@@ -43,10 +48,6 @@ struct Schedule<Connection: TableConnection>: CheckSchedule {
                 floor
             )
         }
-    }
-
-    func others(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
-        try due(of: clients, upTo: limit, quotas: quotas, on: connection)
     }
 
     /// All due checks except first checks, longest due first.

@@ -23,7 +23,7 @@ extension TableStore {
         return try await claim { connection -> (due: [ClaimableCredential], mustRepair: Bool)? in
             guard try !connection.isPaused(appID) else { return nil }
             var due = try schedule.due(of: first, upTo: limit, quotas: quotas, on: connection)
-            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, from: connection) }
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, on: connection) }
             let mustRepair = try schedule.mustBeRepaired(on: connection)
             return due.isEmpty && !mustRepair ? nil : (due, mustRepair)
         } taking: { [owner] connection, found in

@@ -5,13 +5,7 @@ import CredentialCore
 
 /// Writes the changes: rows that leave their queues, users, and last the tail, with the change feed and the counts.
 extension SettlementTransaction {
-    func write(_ changes: SettlementChanges) throws -> (result: () throws -> SettledBatch, hasErased: Bool) {
-        let settled = SettledBatch(
-            results: changes.results,
-            announcements: changes.announcements,
-            breakers: changes.knownBreakers,
-            replenished: changes.replenished
-        )
+    func write(_ changes: SettlementChanges) throws -> (result: () throws -> SettlementChanges, hasErased: Bool) {
         var queues = QueueWrites(on: connection, at: now)
         try queues.add(changes.queueRows, RevocationRows(on: connection, directory: directory, at: now))
         let duplicates = try queues.send()
@@ -30,8 +24,8 @@ extension SettlementTransaction {
         for (app, brake) in changes.brakes { try BrakeRow.save(brake, of: directory.app(app).id, on: connection) }
         for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         let evicted = try queues.makeRoom()
-        let result = { () throws -> SettledBatch in
-            var settled = settled
+        let result = { () throws -> SettlementChanges in
+            var settled = changes
             for settlement in try duplicates() { settled.results[settlement] = .notification(.duplicate) }
             settled.evicted = try evicted.reduce(0) { try $0 + $1() }
             return settled

@@ -22,7 +22,7 @@ package struct SettlementTransaction<Connection: TableConnection> {
 
     /// - Returns: a closure that gives the result after the commit, and whether a token, an address or a forgotten user's message was
     ///   erased. The log of a file still holds it then.
-    package func send(_ settlements: [Settlement]) throws -> (result: () throws -> SettledBatch, hasErased: Bool) {
+    package func send(_ settlements: [Settlement]) throws -> (result: () throws -> SettlementChanges, hasErased: Bool) {
         let apps = directory.appNames
         let scope = SettlementScope(of: settlements, apps: apps, under: rules)
         return try write(SettlementFold.fold(settlements, over: load(scope), apps: apps, under: rules, at: now))

@@ -12,8 +12,8 @@ extension PostgresStore {
     /// The time to give up a frozen server, and then to look for the outcome of a commit.
     package var longestSilence: Duration { Connection.longestSilence + .seconds(45) }
 
-    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
-        guard !settlements.isEmpty else { return SettledBatch() }
+    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
+        guard !settlements.isEmpty else { return SettlementChanges() }
         let directory = self.directory.withLockedValue { $0 }
         let batch = BatchNumber(
             owner: owner,

@@ -12,7 +12,7 @@ extension SQLiteStore {
     /// A claim waits for the lock, and a commit for the disk.
     package var longestSilence: Duration { .seconds(10) }
 
-    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
         let directory = self.directory.withLockedValue { $0 }
         let (batch, hasErased) = try await write { db in
             let connection = SQLiteConnection(db)

@@ -6,6 +6,7 @@ import AsyncHTTPClient
 import CredentialCore
 import CredentialMonitor
 import Foundation
+import Logging
 import NIOConcurrencyHelpers
 
 /// The transport to Apple, the signing keys and their verifiers. All apps share them.
@@ -13,7 +14,6 @@ struct AppleAccess: Sendable {
     let transport: ObservedTransport
     let notificationVerifier: AppleNotificationVerifier
     let identityTokenVerifier: AppleIdentityTokenVerifier
-    let clock: AppleClock
     private let signingKeys: SigningKeys
     private let clockGuard: ClockGuard
     private let telemetry: Telemetry
@@ -29,15 +29,13 @@ struct AppleAccess: Sendable {
         let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
         self.telemetry = telemetry
         clockGuard = context.clockGuard
-        let appleClock = AppleClock(clock: clock, clockGuard: context.clockGuard, telemetry: telemetry)
-        self.clock = appleClock
         transport = ObservedTransport(
             client: client,
             version: Version.current,
             timeout: configuration.refresh.timeout
-        ) { exchange in
-            telemetry.appleAnswered(endpoint: exchange.endpoint.rawValue, status: exchange.status)
-            if let date = exchange.date { appleClock.observe(date, after: exchange.duration) }
+        ) { [clockGuard = context.clockGuard] exchange in
+            telemetry.count(.appleResponses, ["endpoint": exchange.endpoint.rawValue, "status": exchange.status])
+            if let date = exchange.date { clockGuard.observe(date, after: exchange.duration) }
         }
         signingKeys = SigningKeys(
             url: configuration.apple.keysEndpoint.absoluteString,
@@ -73,9 +71,9 @@ struct AppleAccess: Sendable {
         switch outcome {
         case .notDue: return
         case .fetched(let unsaved):
-            if let unsaved { telemetry.signingKeysNotKept(unsaved) }
+            if let unsaved { telemetry.log(.signingKeysNotKept, ["error": "\(unsaved)"]) }
         case .failed(let reason):
-            telemetry.signingKeysFailed(reason)
+            telemetry.log(.signingKeysFailed, ["error": "\(reason)"])
         }
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
     }

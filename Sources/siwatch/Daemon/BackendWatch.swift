@@ -43,7 +43,7 @@ struct BackendWatch: Sendable {
             defer { found = (now, isFull, clock.now) }
             return found
         }
-        telemetry.observe(insertObstacle: now, before: before.obstacle)
+        telemetry.observe(insertObstacle: now)
         // While nothing is to be written, no commit fails or succeeds.
         if isFull != before.isFull { telemetry.observe(isDiskFull: isFull) }
     }

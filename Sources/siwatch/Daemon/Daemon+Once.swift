@@ -66,8 +66,7 @@ extension Daemon {
             handler,
             writer: writer,
             wakeups: Wakeups(every: pollInterval),
-            progress: LoopProgress(lanes: [], pollInterval: pollInterval),
-            telemetry: context.telemetry
+            progress: LoopProgress(lanes: [], pollInterval: pollInterval)
         )
     }
 }

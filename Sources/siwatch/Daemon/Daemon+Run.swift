@@ -87,7 +87,6 @@ extension Daemon {
                 writer: writer,
                 wakeups: wakeups,
                 progress: progress,
-                telemetry: context.telemetry,
                 mayClaim: mayClaim ?? context.membership.hearsOthers,
                 executors: executors
             )
@@ -107,7 +106,10 @@ extension Daemon {
 
     /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
     private func say(_ teams: [OtherTeam]) {
-        for team in teams { context.telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens) }
+        for team in teams {
+            let reason = "from \(team.oldTeamID), and not from \(team.teamID)"
+            context.telemetry.log(.teamChanged, ["app": "\(team.app)", "reason": "\(reason)", "count": "\(team.tokens)"])
+        }
     }
 
     /// The same of a configuration that was taken over. If the database does not answer, other log lines say so.

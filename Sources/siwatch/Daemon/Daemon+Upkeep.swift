@@ -18,14 +18,14 @@ extension Daemon {
     }
 
     var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: context.telemetry.maintenanceFailed) { [context, erasureBlocker] in
+        Recurring(every: .seconds(60), onFailure: context.telemetry.maintenanceFailed) { [context] in
             let store = context.store
             context.telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             // One replica does the housekeeping for all.
-            guard context.membership.keepsHouse else { return erasureBlocker.leaveToOthers() }
+            guard context.membership.keepsHouse else { return }
             do {
                 try await maintain()
-                erasureBlocker.observe(since: try await store.logPinnedSince, at: context.clock.now)
+                context.telemetry.observe(logPinnedSince: try await store.logPinnedSince, at: context.clock.now)
             } catch {
                 context.telemetry.logPinUnread()
                 throw error
@@ -36,7 +36,9 @@ extension Daemon {
     /// Looks every hour whether somebody has changed the tables. A start refuses such a file.
     var schemaWatch: Recurring {
         Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
-            if let difference = try await context.store.schemaDifference() { context.telemetry.schemaForeign(difference) }
+            if let difference = try await context.store.schemaDifference() {
+                context.telemetry.log(.schemaForeign, ["reason": "\(difference)"])
+            }
         }
     }
 
@@ -85,7 +87,7 @@ extension Daemon {
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.writer.takeDropped())
-                telemetry.observe(isReady: health.readiness.obstacle() == nil)
+                telemetry.gauge(.ready, health.readiness.obstacle() == nil ? 1 : 0)
                 telemetry.observe(lanes: context.membership.ownership)
                 await desk.observeTables()
                 return context.registry.exposition(format)
@@ -102,14 +104,12 @@ extension Daemon {
     func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {
         OperatorRequestHandler(
             desk: context.store,
-            breakers: writer.breakers,
             reader: context.store,
             rules: { [refresh, clients = context.configuration.clientIDs] in refresh().recheckRules(of: clients) },
-            clock: context.clock,
             wakeups: wakeups,
             refreshes: apps.map(\.wakeups),
             progress: progress,
-            telemetry: context.telemetry
+            shared
         )
     }
 }

@@ -10,11 +10,11 @@ struct Daemon {
     let client: HTTPClient
     let apple: AppleAccess
     let writer: SettlementWriter
+    let shared: LaneContext
     let apps: [WatchedApp]
     let queues: QueueHandlers
     let queueWakeups: QueueWakeups
     let keyTrials: KeyTrials
-    let erasureBlocker: ErasureBlocker
     /// Nil if the configuration has no door.
     let door: HTTPDoor?
     let deliveries: Deliveries
@@ -31,22 +31,21 @@ struct Daemon {
     ) async throws {
         let context = try await DaemonContext(configuration, database, log: output, delivers: delivers)
         let apple = try await AppleAccess(client, context)
-        let signInRush = SignInRush()
         queueWakeups = QueueWakeups(every: configuration.queues.pollInterval)
         door = try Self.door(keys.http, apple, context, onAppended: queueWakeups.hint)
         let wakeups = configuration.apps.map { _ in Wakeups(every: configuration.queues.pollInterval) }
-        let writer = try await SettlementWriter(waking: wakeups, signInRush, door, context)
+        let writer = try await SettlementWriter(waking: wakeups, door, context)
+        let shared = LaneContext(writer, sealer: context.sealer, clockGuard: context.clockGuard)
         apps = zip(configuration.apps, wakeups).map { app, wakeups in
-            WatchedApp(app, keys, apple, writer.breakers, wakeups, context)
+            WatchedApp(app, keys, apple, shared, wakeups, context)
         }
-        queues = QueueHandlers(apps, apple, writer, signInRush, context)
+        queues = QueueHandlers(apps, apple, shared, configuration)
         keyTrials = KeyTrials(apps, context)
         deliveries = try await Deliveries(keys, context)
-        erasureBlocker = ErasureBlocker(telemetry: context.telemetry)
         intakeWatch = configuration.http.notificationsURL.map { url in
             let transport = IntakeCommand.Test.transport(over: client)
             return IntakeWatch(clock: context.clock) { await IntakeCommand.Test.proof(context.intakeTest, at: url, transport) }
         }
-        (self.context, self.client, self.apple, self.writer) = (context, client, apple, writer)
+        (self.context, self.client, self.apple, self.writer, self.shared) = (context, client, apple, writer, shared)
     }
 }

@@ -41,10 +41,10 @@ struct DaemonContext {
         registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
         telemetry = Telemetry(
             logger: logger,
-            factory: PrometheusMetricsFactory(registry: registry),
+            factory: registry,
             pseudonym: database.pseudonyms.pseudonym
         )
-        telemetry.describeBuild(version: Version.current, database: database.program)
+        telemetry.gauge(.buildInfo, 1, ["version": Version.current, "database": database.program])
         telemetry.createSeries(apps: configuration.apps.map(\.name))
         telemetry.configurationLoaded(at: clock.now)
         clockGuard = ClockGuard(clock: clock, uptime: membership.uptime, telemetry: telemetry)

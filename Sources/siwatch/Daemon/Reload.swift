@@ -51,7 +51,7 @@ struct Reload: Service {
             telemetry.configurationLoaded(at: clock.now)
             await comment(configuration)
         } catch {
-            telemetry.reloadFailed()
+            telemetry.gauge(.configLastReloadSuccessful, 0)
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
             keep(mistakes ?? ["\(error)"])
             logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])

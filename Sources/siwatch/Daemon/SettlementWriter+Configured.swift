@@ -14,7 +14,6 @@ extension SettlementWriter {
     /// - Throws: `StoreError`
     convenience init(
         waking wakeups: [Wakeups],
-        _ signInRush: SignInRush,
         _ door: HTTPDoor?,
         _ context: DaemonContext
     ) async throws {
@@ -25,7 +24,6 @@ extension SettlementWriter {
             store: store,
             rules: rules,
             clock: clock,
-            signInRush: signInRush,
             telemetry: context.telemetry
         ) { batch in
             for app in batch.replenished { wakeupsOfApp[app]?.hint() }

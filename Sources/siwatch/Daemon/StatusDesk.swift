@@ -12,7 +12,6 @@ import PrometheusMetrics
 /// It always answers, and soon: if the database does not, with the last figures and the reason.
 actor StatusDesk {
     private let context: DaemonContext
-    private let appleClock: AppleClock
     private let keyTrials: KeyTrials
     private let refusals: DoorRefusals?
     private let intake: IntakeWatch?
@@ -32,8 +31,6 @@ actor StatusDesk {
     private var isRefused = false
     private var isReading = false
     private var course: [DaemonReport.Sample] = []
-    /// Of clients whose sign-ins come to nothing, the reason.
-    private var rejected: [String: String] = [:]
 
     /// How long figures from the tables stand, so that many readers cost no more than one.
     private static let validity = Duration.seconds(1)
@@ -45,7 +42,6 @@ actor StatusDesk {
 
     init(of daemon: Daemon, _ health: HealthReports) {
         context = daemon.context
-        appleClock = daemon.apple.clock
         keyTrials = daemon.keyTrials
         refusals = daemon.door?.refusals
         intake = daemon.intakeWatch
@@ -83,9 +79,8 @@ actor StatusDesk {
 
     /// Samples the course of the users, and logs where sign-ins come to nothing.
     private func note(_ tables: Overview) {
-        let now = Dictionary(tables.rejectedSignIns.map { ($0.clientID, $0.reason) }) { first, _ in first }
-        context.telemetry.observe(signInsRejected: now, before: rejected)
-        rejected = now
+        let rejected = tables.rejectedSignIns.map { ($0.clientID, $0.reason) }
+        context.telemetry.observe(signInsRejected: Dictionary(rejected) { first, _ in first })
         let age = course.last.map { $0.at.duration(to: tables.at) }
         if known == nil || age.map({ $0 >= .zero && $0 < Self.courseInterval }) == true { return }
         course = (course + [DaemonReport.Sample(at: tables.at, credentials: tables.credentials)]).suffix(Self.mostSamples)
@@ -108,7 +103,7 @@ actor StatusDesk {
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
             keyFileTrouble: context.configuration.keyFileTrouble(of: context.sealer),
-            appleClockSkew: appleClock.skew?.milliseconds,
+            appleClockSkew: context.clockGuard.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
             keyTrials: keyTrials.all,
             answers: context.telemetry.lastAnswers,

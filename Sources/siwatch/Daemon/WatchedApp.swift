@@ -21,7 +21,7 @@ struct WatchedApp {
         _ app: Configuration.App,
         _ keys: Keys,
         _ apple: AppleAccess,
-        _ breakers: Breakers,
+        _ shared: LaneContext,
         _ wakeups: Wakeups,
         _ context: DaemonContext
     ) {
@@ -50,15 +50,7 @@ struct WatchedApp {
             canaries: Set(app.canaries),
             mayRevoke: app.revocations
         )
-        refreshes = RefreshHandler(
-            app: atWork,
-            store: context.store,
-            sealer: context.sealer,
-            policy: configuration.refreshPolicy,
-            breakers: breakers,
-            clock: clock,
-            telemetry: context.telemetry
-        )
+        refreshes = RefreshHandler(of: atWork, shared)
     }
 
     /// Whether this process asks Apple for the app now, and no other replica.

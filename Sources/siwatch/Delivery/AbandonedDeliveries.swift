@@ -3,13 +3,15 @@
 
 import CredentialCore
 import CredentialMonitor
+import Logging
 
 extension Daemon {
     /// Looks every hour whether the database has a delivery that nobody sends.
     var deliveryWatch: Recurring {
         Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
             for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
-                context.telemetry.deliveryUnconfigured(name, "\(position.unsent); \(DeliveryPosition.abandonedAdvice(name))")
+                let reason = "\(position.unsent); \(DeliveryPosition.abandonedAdvice(name))"
+                context.telemetry.log(.deliveryUnconfigured, ["delivery": "\(name)", "reason": "\(reason)"])
             }
         }
     }

@@ -92,7 +92,7 @@ final class DoorRefusals: Sendable {
         }
         for client in clients {
             let own = refused.values.filter { $0.client == client && !$0.isAnswered }
-            telemetry.observe(refusalsOf: client, own.isEmpty ? 0 : own.contains(where: \.isDoorUseless) ? 2 : 1)
+            telemetry.gauge(.httpRefusals, own.isEmpty ? 0 : own.contains(where: \.isDoorUseless) ? 2 : 1, ["client": client])
         }
         for (kind, requests) in refused.sorted(by: { $0.key < $1.key }) where !told.contains(kind) {
             telemetry.refusals(of: kind.client, kind.operation, requests.words)

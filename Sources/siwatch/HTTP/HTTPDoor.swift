@@ -85,7 +85,7 @@ extension Daemon {
         guard let listen = http.listen else { return nil }
         let telemetry = context.telemetry
         let (watch, refusals) = (DoorWatch(), DoorRefusals(clock: context.clock, telemetry: telemetry))
-        for client in http.clients { telemetry.observe(refusalsOf: client.name, 0) }
+        for client in http.clients { telemetry.gauge(.httpRefusals, 0, ["client": client.name]) }
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
         return HTTPDoor(
@@ -110,8 +110,8 @@ extension Daemon {
                 refusals.note(served)
                 guard let use = served.use else { return }
                 switch watch.note(use, failure: served.failure) {
-                case .failed: telemetry.doorFailed(use.rawValue, served.failure ?? "")
-                case .recovered: telemetry.doorRecovered(use.rawValue)
+                case .failed: telemetry.log(.doorFailed, ["use": "\(use.rawValue)", "error": "\(served.failure ?? "")"])
+                case .recovered: telemetry.log(.doorRecovered, ["use": "\(use.rawValue)"])
                 case nil: break
                 }
             },

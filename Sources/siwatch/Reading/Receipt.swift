@@ -23,25 +23,25 @@ struct Receipt: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        var (revocations, now) = try await configuration.withStore { store in
+        var (history, now) = try await configuration.withStore { store in
             if let app { try await store.demand(app) }
-            var revocations = try await store.revocations(of: user)
+            var history = try await store.revocations(of: user)
             // The receipts of a forgotten user stand under a pseudonym, which takes the sealing key.
             if let pseudonym = try? configuration.sealer(of: store).pseudonym(of: user) {
-                revocations.receipts = try await store.revocations(of: pseudonym).receipts + revocations.receipts
+                history.revocations = try await store.revocations(of: pseudonym).revocations + history.revocations
             }
-            return (revocations, try await FleetMembership.clock(of: store).now)
+            return (history, try await FleetMembership.clock(of: store).now)
         }
         if let app {
-            revocations.receipts.removeAll { $0.app != app }
-            revocations.waiting.removeAll { $0.app != app }
-            revocations.tokens.removeAll { $0.app != app }
+            history.revocations.removeAll { $0.app != app }
+            history.waiting.removeAll { $0.app != app }
+            history.tokensBeingRevoked.removeAll { $0.app != app }
         }
-        guard !revocations.isEmpty else {
+        guard !history.isEmpty else {
             let place = app.map { " in \($0.printable)" } ?? ""
             throw CommandFailure.failed("no request to revoke is known of the user \(user.printable)\(place)")
         }
-        let report = RevocationReport(of: user, revocations, watching: configuration.clientIDs, at: now)
+        let report = RevocationReport(of: user, history, watching: configuration.clientIDs, at: now)
         try output.print(report, report.text)
     }
 }

@@ -10,14 +10,14 @@ struct RevocationReport: Encodable {
     /// Requests that are still in their queue.
     var waiting: [Request]
 
-    init(of userID: String, _ revocations: UserRevocations, watching clients: Set<String>, at now: Timestamp) {
+    init(of userID: String, _ history: UserHistory, watching clients: Set<String>, at now: Timestamp) {
         self.userID = userID
-        receipts = revocations.receipts
-        waiting = revocations.waiting.map { row in
-            let tokens = revocations.tokens.filter { $0.request == row.id }
+        receipts = history.revocations
+        waiting = history.waiting.map { row in
+            let tokens = history.tokensBeingRevoked.filter { $0.request == row.id }
             return Request(
-                waiting: WaitingRow(row, watching: clients, revocations.refusals, at: now),
-                tokens: tokens.map { TokenAtWork($0, watching: clients, revocations.refusals, at: now) }
+                waiting: WaitingRow(row, watching: clients, history.refusals, at: now),
+                tokens: tokens.map { TokenAtWork($0, watching: clients, history.refusals, at: now) }
             )
         }
     }

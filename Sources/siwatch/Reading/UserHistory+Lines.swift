@@ -57,7 +57,7 @@ extension RevocationReceipt {
     }
 }
 
-extension UserHistory.LoggedChange {
+extension PublishedChange {
     fileprivate var entry: Entry {
         let what: String
         if let toState {

@@ -45,7 +45,7 @@ import Testing
         ("{\"keys\":[" + Array(repeating: "{}", count: 33).joined(separator: ",") + "]}", "more than 32 keys"),
     ])
     func refusesTheSet(_ body: String, _ sentence: String) {
-        #expect(throws: UnusableKeySet(sentence)) { try SigningKeySet(Array(body.utf8)) }
+        #expect(throws: UnusableKeySet(description: sentence)) { try SigningKeySet(Array(body.utf8)) }
     }
 
     @Test func writesAKeyAsItWouldReadIt() throws {

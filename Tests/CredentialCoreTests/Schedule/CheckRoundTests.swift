@@ -33,17 +33,4 @@ import Testing
         let round = self.round(tokens, rate, every: interval)
         #expect(round.sufficientRate >= 1 && round.duration >= .zero && round.ratio.isFinite)
     }
-
-    @Test func itIsSaidOnce() {
-        var watch = CheckRoundWatch()
-        #expect(watch.note(round(4_320_000), of: "a") == nil)
-        #expect(watch.note(round(4_320_001), of: "a") == .fitsNoMore)
-        #expect(watch.note(round(5_000_000), of: "a") == nil)
-        #expect(watch.note(round(5_000_000), of: "b") == .fitsNoMore)
-        #expect(watch.note(round(4_320_000), of: "a") == nil)
-        #expect(watch.note(round(4_320_001), of: "a") == nil)
-        #expect(watch.note(round(4_000_000), of: "a") == .fitsAgain)
-        #expect(watch.note(round(5_000_000), of: "b") == nil)
-        #expect(watch.note(round(4_320_001), of: "a") == .fitsNoMore)
-    }
 }

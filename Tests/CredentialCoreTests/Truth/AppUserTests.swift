@@ -33,11 +33,11 @@ import Testing
         let kinds: [Event.Kind] = [.consentRevoked, .accountDeleted, .emailDisabled(EmailAddress("a@example.com"))]
         var user = AppUser()
         for kind in kinds { user.apply(Event(kind, at: at(9))) }
-        user.apply(Revocation(requestedAt: at(9)))
+        user.revoke(at: at(9))
         let before = user
 
         for kind in kinds { user.apply(Event(kind, at: at(8))) }
-        user.apply(Revocation(requestedAt: at(8)))
+        user.revoke(at: at(8))
         user.apply(Event(.emailEnabled(EmailAddress("z@example.com")), at: at(8)))
         user.apply(Grant(grantedAt: at(8), address: EmailAddress("z@example.com")))
         #expect(user == before)
@@ -88,11 +88,11 @@ import Testing
     @Test(arguments: [4, 5, 6] as [Int64])
     func theAddressIsKeptOnlyIfNewerThanTheDeletionByTheApp(_ time: Int64) {
         let grant = Grant(grantedAt: at(time), address: EmailAddress("a@example.com"))
-        let proof = Revocation(requestedAt: at(5))
+        let proof = at(5)
         var (first, last) = (AppUser(), AppUser())
         first.apply(grant)
-        first.apply(proof)
-        last.apply(proof)
+        first.revoke(at: proof)
+        last.revoke(at: proof)
         last.apply(grant)
         #expect(first == last)
         #expect((first.mailbox != nil) == (time > 5))

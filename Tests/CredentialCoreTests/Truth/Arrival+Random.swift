@@ -48,7 +48,7 @@ private struct FactSource<Generator: RandomNumberGenerator> {
     }
 
     private mutating func revocation() -> Delivery {
-        let revocation = Revocation(requestedAt: time())
+        let revocation = time()
         let facts: [Fact] = [.revocation(revocation), .proof(revocation)]
         return Delivery(client: client(), fact: choice(of: facts))
     }

@@ -14,9 +14,9 @@ enum Fact {
     case event(Event)
     case answer(RefreshAnswer)
     /// The client's token was dead before siwatch could revoke it.
-    case revocation(Revocation)
+    case revocation(Timestamp)
     /// siwatch revoked the client's token, and proved it.
-    case proof(Revocation)
+    case proof(Timestamp)
 }
 
 /// One fact on arrival, with its client. An event is about the user, and its client is only the one that `aud` names.
@@ -79,9 +79,9 @@ extension Delivery: CustomStringConvertible {
             "\(client): \(answer.verdict) at \(answer.requestedAt.milliseconds)"
                 + " for token \(answer.token.fingerprint) of \(answer.token.grantedAt.milliseconds)"
         case .revocation(let revocation):
-            "\(client): revocation at \(revocation.requestedAt.milliseconds)"
+            "\(client): revocation at \(revocation.milliseconds)"
         case .proof(let revocation):
-            "\(client): proved revocation at \(revocation.requestedAt.milliseconds)"
+            "\(client): proved revocation at \(revocation.milliseconds)"
         }
     }
 }

@@ -11,7 +11,7 @@ import Testing
 
     @Test func anOlderFactMovesNothing() {
         var credential = Credential(granted: old)
-        credential.apply(Revocation(requestedAt: at(9)))
+        credential.revoke(at: at(9))
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(9)))
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(9)))
         var before = credential
@@ -20,7 +20,7 @@ import Testing
         credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(older)))
         #expect(credential.olderTokens.keys == [older], "all that is kept of it")
         before.olderTokens = credential.olderTokens
-        credential.apply(Revocation(requestedAt: at(8)))
+        credential.revoke(at: at(8))
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(8)))
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(8)))
         #expect(credential == before)
@@ -89,11 +89,11 @@ import Testing
         #expect(credential.isTokenUsable(under: withdrawn) == (time <= 5))
 
         var revoked = credential
-        revoked.apply(Revocation(requestedAt: at(time)))
+        revoked.revoke(at: at(time))
         #expect(revoked.isTokenUsable(under: AppUser()) == (time < 5))
 
         var revokedElsewhere = AppUser()
-        revokedElsewhere.apply(Revocation(requestedAt: at(time)))
+        revokedElsewhere.revoke(at: at(time))
         #expect(credential.isTokenUsable(under: revokedElsewhere) == (time < 5))
     }
 

@@ -22,12 +22,12 @@ extension Oracle {
             case .answer(let answer):
                 if isHere { answers.append(Answer(token: Token(answer.token), isValid: answer.verdict == .valid, at: answer.requestedAt)) }
             case .revocation(let revocation):
-                accountEnds.insert(revocation.requestedAt)
-                if isHere { revocations.insert(revocation.requestedAt) }
+                accountEnds.insert(revocation)
+                if isHere { revocations.insert(revocation) }
             case .proof(let revocation):
-                provedRevocations.insert(revocation.requestedAt)
-                accountEnds.insert(revocation.requestedAt)
-                if isHere { revocations.insert(revocation.requestedAt) }
+                provedRevocations.insert(revocation)
+                accountEnds.insert(revocation)
+                if isHere { revocations.insert(revocation) }
             }
         }
     }

@@ -24,10 +24,10 @@ struct Registers {
         case .answer(let answer):
             credentials[delivery.client]!.apply(answer)
         case .revocation(let revocation):
-            credentials[delivery.client]!.apply(revocation)
+            credentials[delivery.client]!.revoke(at: revocation)
         case .proof(let revocation):
-            user.apply(revocation)
-            credentials[delivery.client]!.apply(revocation)
+            user.revoke(at: revocation)
+            credentials[delivery.client]!.revoke(at: revocation)
         }
         user.eraseAddress(until: credentials.values.compactMap(\.revokedAt).max())
         for client in Client.allCases { credentials[client]!.eraseUnusableToken(under: user) }

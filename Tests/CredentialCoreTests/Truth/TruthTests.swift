@@ -44,7 +44,7 @@ import Testing
 
     /// A proved revocation at one client covers a sign-in at another, whichever siwatch learns of first.
     @Test func aProofCoversTheOtherClientInAnyOrder() {
-        let proof = Delivery(client: .app, fact: .proof(Revocation(requestedAt: at(6))))
+        let proof = Delivery(client: .app, fact: .proof(at(6)))
         for (time, reason) in [(5, "revoked_by_app"), (6, "revoked_by_app"), (7, "granted")] as [(Int64, String)] {
             let key = RefreshToken.Key(grantedAt: at(time), fingerprint: [1])
             let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(time), token: .sealedForTest(key))))
@@ -59,7 +59,7 @@ import Testing
 
     /// A token that was dead before says nothing about the other client.
     @Test func aDeadTokenSaysNothingOfTheOtherClient() {
-        let dead = Delivery(client: .app, fact: .revocation(Revocation(requestedAt: at(6))))
+        let dead = Delivery(client: .app, fact: .revocation(at(6)))
         let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(5))))
         for deliveries in [[dead, signIn], [signIn, dead]] {
             #expect(Registers(after: Arrival(deliveries: deliveries)).standing(at: .web).reason == "granted")

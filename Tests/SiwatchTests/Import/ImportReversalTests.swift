@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
-import CredentialCore
 import Testing
 
+@testable import CredentialCore
 @testable import siwatch
 
 struct ImportReversalTests {

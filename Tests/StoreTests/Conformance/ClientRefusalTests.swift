@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Testing
 
 /// The store records that Apple refuses a client, for any lane that asked, and clears it with the next 200.

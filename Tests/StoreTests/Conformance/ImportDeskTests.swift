@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import CredentialTesting
 import Testing
+
+@testable import CredentialCore
 
 /// What `siwatch import` asks of a store.
 @Suite(.schemas, .timeLimit(.minutes(10))) struct ImportDeskTests {

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialTables
+import CredentialTesting
 import Testing
 
 @testable import PostgresStore

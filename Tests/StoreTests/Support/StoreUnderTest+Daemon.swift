@@ -39,7 +39,7 @@ extension StoreUnderTest {
         startedAt: Timestamp = .start,
         canaries: [String: Set<String>] = [:],
         brake: RevocationBrakeRules = RevocationBrakeRules()
-    ) async throws -> SettledBatch {
+    ) async throws -> SettlementChanges {
         let rules = SettlementRules(
             policy: Self.policy,
             pollInterval: .seconds(1),

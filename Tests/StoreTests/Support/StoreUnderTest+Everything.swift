@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 
 extension StoreUnderTest {
     /// Calls everything once that a daemon and its commands call, so that every statement has run.

@@ -38,7 +38,7 @@ extension PlantedBug {
             return .code(work, .exchanged(Grant(grantedAt: work.grantedAt), credential, requestedAt: now, answeredAt: now))
         case (.deadTokenBelievedAtOnce, .revocation(let work, .unproven)):
             return .revocation(work, .admitted)
-        case (.revocationBelievedUnseen, .revocation(var work, .answered(var answer, let identity))) where answer.word == .revoked:
+        case (.revocationBelievedUnseen, .revocation(var work, .answered(var answer, let identity, _))) where answer.word == .revoked:
             work.proof.revocation = answer
             answer.word = .rejected
             return .revocation(work, .answered(answer, by: identity))

@@ -105,10 +105,10 @@ extension Simulation {
         // One of Apple's servers has another date.
         if world.with({ $0.heardAppleAt != nil }), chance(20) {
             let error = Duration.seconds(Int.random(in: -90_000...90_000, using: &generator))
-            process.appleClock.observe(date.advanced(by: error), after: .zero)
+            process.clockGuard.observe(date.advanced(by: error), after: .zero)
             world.with { $0.count(.strayDate) }
         }
-        process.appleClock.observe(date, after: .zero)
+        process.clockGuard.observe(date, after: .zero)
         world.with { ($0.heardAppleAt, $0.clockWasSetSinceApple) = ($0.truth, false) }
     }
 

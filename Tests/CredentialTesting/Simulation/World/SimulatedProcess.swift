@@ -27,7 +27,6 @@ struct SimulatedProcess {
     let operators: OperatorRequestHandler
     let atWork: [AppAtWork]
     let clockGuard: ClockGuard
-    let appleClock: AppleClock
 
     /// - Parameter dropped: a client missing from its configuration.
     init(
@@ -50,7 +49,6 @@ struct SimulatedProcess {
             pseudonym: { _ in "" }
         )
         clockGuard = ClockGuard(clock: clock, uptime: { SimulatedTime.start.duration(to: world.with(\.truth)) }, telemetry: telemetry)
-        appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
         let rules = SettlementRules(
             policy: Self.policy,
             pollInterval: .seconds(1),
@@ -66,26 +64,17 @@ struct SimulatedProcess {
         try await world.call { try await breakers.load(from: store) }
         let clientIDs = Set(apps.flatMap(\.clientIDs))
         let verifier = SimulatedVerifier(world: world, clientIDs: clientIDs)
-        notifications = NotificationHandler(store: ports, verifier: verifier, clock: clock, cores: 2)
-        grants = GrantHandler(
-            store: ports,
-            sealer: PlainSealer(),
-            clients: clientIDs,
-            clock: clock,
-            clockGuard: clockGuard,
-            intake: writer.intake,
-            telemetry: telemetry
-        )
+        let shared = LaneContext(writer, sealer: PlainSealer(), clockGuard: clockGuard)
+        notifications = NotificationHandler(verifier: verifier, cores: 2, shared)
+        grants = GrantHandler(of: clientIDs, shared)
         let desk = SimulatedDesk(desk: store, world: world)
         operators = OperatorRequestHandler(
             desk: desk,
-            breakers: breakers,
             reader: desk,
             rules: { RecheckRules(refreshInterval: Self.policy.interval, requestsPerSecond: 50) },
-            clock: clock,
             wakeups: Wakeups(every: .seconds(1)),
             progress: LoopProgress(lanes: [], pollInterval: .seconds(1)),
-            telemetry: telemetry
+            shared
         )
         let endpoint = SimulatedEndpoint(world: world)
         let atWork = apps.map { app in
@@ -101,36 +90,11 @@ struct SimulatedProcess {
         self.atWork = atWork
         codes = CodeHandler(
             apps: atWork,
-            store: ports,
             verifier: SimulatedIdentityVerifier(world: world),
-            sealer: PlainSealer(),
-            policy: Self.policy,
-            breakers: breakers,
-            clock: clock,
-            clockGuard: clockGuard,
-            telemetry: telemetry,
+            shared,
             records: Dictionary(uniqueKeysWithValues: clientIDs.map { ($0, Self.goodRecord) })
         )
-        revocations = RevocationHandler(
-            apps: atWork,
-            store: ports,
-            sealer: PlainSealer(),
-            policy: Self.policy,
-            breakers: breakers,
-            clock: clock,
-            clockGuard: clockGuard,
-            telemetry: telemetry
-        )
-        refreshes = atWork.map { app in
-            RefreshHandler(
-                app: app,
-                store: ports,
-                sealer: PlainSealer(),
-                policy: Self.policy,
-                breakers: breakers,
-                clock: clock,
-                telemetry: telemetry
-            )
-        }
+        revocations = RevocationHandler(apps: atWork, shared)
+        refreshes = atWork.map { RefreshHandler(of: $0, shared) }
     }
 }

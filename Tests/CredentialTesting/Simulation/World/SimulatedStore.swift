@@ -173,12 +173,12 @@ struct SimulatedStore: WorkStore {
         }
     }
 
-    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
         let settlements = settlements.map { bug?.settlement($0, at: now) ?? $0 }
         let rules = bug?.rules(rules) ?? rules
         let trouble = world.with { $0.nextTrouble() }
         if let trouble, trouble != .unknownAfter { throw trouble.error }
-        let (batch, _) = try await world.call { () async throws -> (SettledBatch, [ReferenceModel.QueuedRequest]) in
+        let (batch, _) = try await world.call { () async throws -> (SettlementChanges, [ReferenceModel.QueuedRequest]) in
             let batch = try await store.settle(bug?.batch(settlements) ?? settlements, under: rules, at: now)
             return (batch, try queuedRequests())
         } effect: { state, committed in

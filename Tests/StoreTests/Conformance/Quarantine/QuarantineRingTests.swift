@@ -15,7 +15,7 @@ import Testing
         _ reason: RejectionReason,
         bytes: Int = 3,
         in store: StoreUnderTest
-    ) async throws -> SettledBatch {
+    ) async throws -> SettlementChanges {
         try await store.receive(count, bytes: bytes)
         var work: [ClaimedNotification] = []
         // A claim takes long ones in portions.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Testing
 
 /// Pending rejections, and the breaker that judges them, in the store.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Testing
 
 /// Requests to revoke, their tokens, and the receipts.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Logging
+import MetricsTestKit
+import Testing
+
+/// What goes on is told when it begins, when it changes and when it ends.
+struct EpisodeTests {
+    private let metrics = TestMetrics()
+    private let log = LogRecorder()
+    private let start = Timestamp(milliseconds: 1_750_000_000_000)
+    private let telemetry: Telemetry
+
+    init() {
+        telemetry = Telemetry(logger: Logger(label: "test") { [log] _ in log }, factory: metrics, pseudonym: { $0 })
+    }
+
+    @Test func aPinnedLogIsToldAfterAMinuteOnceAndAtItsEnd() throws {
+        func since() throws -> Double? { try metrics.expectMeter("siwatch_log_pinned_since_timestamp_seconds").lastValue }
+
+        telemetry.observe(logPinnedSince: start, at: start)
+        #expect(try since() == 1_750_000_000)
+        telemetry.observe(logPinnedSince: nil, at: start.advanced(by: .seconds(59)))
+        #expect(log.events == [])
+        #expect(try since() == 0)
+
+        for minute in 0...3 { telemetry.observe(logPinnedSince: start, at: start.advanced(by: .seconds(60 * minute))) }
+        #expect(log.events == ["log_pinned"])
+        for _ in 1...2 { telemetry.observe(logPinnedSince: nil, at: start.advanced(by: .seconds(240))) }
+        #expect(log.events == ["log_pinned", "log_emptied"])
+    }
+
+    @Test func whoLeavesTheTablesToOthersSaysNoMoreOfThem() {
+        telemetry.observe(logPinnedSince: start, at: start.advanced(by: .minutes(1)))
+        telemetry.leaveTablesToOthers()
+        telemetry.observe(logPinnedSince: nil, at: start.advanced(by: .minutes(2)))
+        #expect(log.events == ["log_pinned"])
+    }
+
+    @Test func checksThatDoNotFitAreToldOnceForEachApp() {
+        func observe(_ tokens: Int, of app: String) {
+            telemetry.observe(CheckRound(tokens: tokens, requestsPerSecond: 50, interval: .seconds(86_400)), of: app)
+        }
+        observe(4_320_000, of: "a")
+        #expect(log.events == [])
+        observe(4_320_001, of: "a")
+        observe(5_000_000, of: "a")
+        #expect(log.events == ["checks_do_not_fit"])
+        observe(5_000_000, of: "b")
+        #expect(log.events == ["checks_do_not_fit", "checks_do_not_fit"])
+        for tokens in [4_320_000, 4_320_001] { observe(tokens, of: "a") }
+        #expect(log.events.count == 2)
+        observe(4_000_000, of: "a")
+        #expect(log.events.last == "checks_fit")
+        observe(5_000_000, of: "b")
+        #expect(log.events.count == 3)
+        observe(4_320_001, of: "a")
+        #expect(log.events.last == "checks_do_not_fit")
+    }
+
+    @Test func anotherTroubleIsToldToo() {
+        for obstacle in [nil, "locked", "locked", "read only", nil, nil] { telemetry.observe(insertObstacle: obstacle) }
+        #expect(log.events == ["inserts_blocked", "inserts_blocked", "inserts_possible"])
+    }
+}
