@@ -46,8 +46,8 @@ package protocol CredentialReader: BreakerReader {
         in app: String?,
         where isNamed: @escaping @Sendable (_ payload: [UInt8]) -> Bool
     ) async throws -> PersonalData
-    /// The requests to revoke a user's tokens, and their results.
-    func revocations(of userID: String) async throws -> UserRevocations
+    /// The same of the requests to revoke a user's tokens alone: all of them, with their results.
+    func revocations(of userID: String) async throws -> UserHistory
 
     /// Notifications in quarantine, latest first.
     ///

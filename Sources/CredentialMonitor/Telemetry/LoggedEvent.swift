@@ -182,7 +182,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .checksDoNotFit: (.warning, "A check of all tokens takes longer than refresh.interval at this rate, so checks fall behind")
         case .checksFit: (.notice, "A check of all tokens fits into refresh.interval again")
         case .breakerOpened:
-            (.error, "No rejection of a token is believed for now: check client ids, key, team and Apple's status, then siwatch breaker")
+            (.error, "No rejection of a token is believed for now: check client ids, key, team and Apple's status, then see siwatch status")
         case .breakerClosed: (.notice, "The breaker has closed; siwatch believes rejections again")
         case .canaryUnknown: (.warning, "A canary has no token that Apple could be asked about")
         case .teamChanged:

@@ -17,7 +17,7 @@ extension TableStore {
     /// - Parameter limit: of each log and queue, the newest rows.
     package func history(of userID: String, upTo limit: Int) async throws -> UserHistory {
         try await query { connection in
-            var history = UserHistory()
+            var history = try connection.revocations(of: userID)
             history.users = try connection.fetchValues(
                 """
                 SELECT app.name AS app, app.paused_at, r.consent_revoked_at, r.deleted_at, r.revoked_at, u.state, u.reason, u.changed_at,
@@ -62,7 +62,7 @@ extension TableStore {
                 of: userID,
                 upTo: limit
             )
-            history.waiting = try connection.fetchNewest(
+            let signIns: [UserHistory.Waiting] = try connection.fetchNewest(
                 """
                 SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at, g.client_id, g.granted_at AS at,
                        g.authorization_code IS NOT NULL AS brings_code, g.due_at, g.claimed_by IS NOT NULL AS is_claimed, g.waits_since,
@@ -75,19 +75,15 @@ extension TableStore {
                 of: userID,
                 upTo: limit
             )
-            let revocations = try connection.revocations(of: userID)
-            history.waiting += revocations.waiting
-            history.revocations = revocations.receipts
-            history.tokensBeingRevoked = revocations.tokens
-            history.refusals = revocations.refusals
+            history.waiting = signIns + history.waiting
             let counts = [history.grants.count, history.notifications.count, history.changes.count, history.waiting.count]
             history.isCut = counts.contains { $0 >= limit }
             return history
         }
     }
 
-    /// The revocations that `receipt` shows.
-    package func revocations(of userID: String) async throws -> UserRevocations {
+    /// The revocations that `explain --receipts` shows.
+    package func revocations(of userID: String) async throws -> UserHistory {
         try await query { try $0.revocations(of: userID) }
     }
 }
@@ -98,10 +94,10 @@ extension TableConnection {
         try fetchValues(sql, userID, limit).reversed()
     }
 
-    fileprivate func revocations(of userID: String) throws -> UserRevocations {
-        var revocations = UserRevocations()
-        revocations.refusals = try ClientRefusal.all(on: self)
-        revocations.receipts = try fetchAll(
+    fileprivate func revocations(of userID: String) throws -> UserHistory {
+        var history = UserHistory()
+        history.refusals = try ClientRefusal.all(on: self)
+        history.revocations = try fetchAll(
             """
             SELECT id, request, app, client_id, requested_at, token_granted_at, settled_at, outcome, reason,
                    \(RevocationProof.answerColumns.joined(separator: ", ")), 0, 0
@@ -122,7 +118,7 @@ extension TableConnection {
                 reason: row.text(at: 8)
             )
         }
-        revocations.waiting = try fetchValues(
+        history.waiting = try fetchValues(
             """
             SELECT 'revocation' AS queue, q.id, app.name AS app, app.paused_at, q.client_id, q.requested_at AS at, FALSE AS brings_code,
                    q.due_at, q.claimed_by IS NOT NULL AS is_claimed, q.held_at AS waits_since, FALSE AS is_ahead, 0 AS failures,
@@ -134,7 +130,7 @@ extension TableConnection {
             """,
             userID
         )
-        revocations.tokens = try fetchAll(
+        history.tokensBeingRevoked = try fetchAll(
             """
             SELECT r.request, app.name, client.client_id, r.token_granted_at, r.due_at, r.claimed_by IS NOT NULL,
                    \(RevocationProof.columns)
@@ -153,6 +149,6 @@ extension TableConnection {
                 isClaimed: row.bool(at: 5)
             )
         }
-        return revocations
+        return history
     }
 }

@@ -44,8 +44,8 @@ struct Daemon {
         deliveries = try await Deliveries(keys, context)
         erasureBlocker = ErasureBlocker(telemetry: context.telemetry)
         intakeWatch = configuration.http.notificationsURL.map { url in
-            let transport = IntakeCommand.Test.transport(over: client)
-            return IntakeWatch(clock: context.clock) { await IntakeCommand.Test.proof(context.intakeTest, at: url, transport) }
+            let transport = IntakeTest.transport(over: client)
+            return IntakeWatch(clock: context.clock) { await IntakeTest.proof(context.intakeTest, at: url, transport) }
         }
         (self.context, self.client, self.apple, self.writer) = (context, client, apple, writer)
     }

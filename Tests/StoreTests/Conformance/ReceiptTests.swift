@@ -36,7 +36,7 @@ import Testing
         try await store.signIn("another", token: "s")
         try await store.requestRevocation(at: Self.asked)
         var found = try await store.ports.revocations(of: "user")
-        #expect(found.waiting.map(\.app) == ["example"] && found.tokens.isEmpty && found.receipts.isEmpty)
+        #expect(found.waiting.map(\.app) == ["example"] && found.tokensBeingRevoked.isEmpty && found.revocations.isEmpty)
 
         let queue = { try await store.ports.queues().first { $0.queue == "revocation" } }
         try await open(store)
@@ -44,23 +44,23 @@ import Testing
         #expect(try await queue() == QueueStatus(queue: "revocation", depth: 1, oldest: Self.asked.milliseconds))
         found = try await store.ports.revocations(of: "user")
         #expect(found.waiting[0].openedAt == Self.asked)
-        #expect(found.tokens.map(\.request) == [1] && found.tokens[0].proof.next == .isStillAccepted)
-        #expect(found.tokens[0].tokenGrantedAt == .start && found.tokens[0].app == "example")
+        #expect(found.tokensBeingRevoked.map(\.request) == [1] && found.tokensBeingRevoked[0].proof.next == .isStillAccepted)
+        #expect(found.tokensBeingRevoked[0].tokenGrantedAt == .start && found.tokensBeingRevoked[0].app == "example")
         #expect(
             try await store.ports.waitingRevocations() == WaitingRevocations(requests: 1, oldest: Self.asked, tokens: 1)
         )
 
         try await answer(.rejected, in: store, from: Self.asked + .seconds(2))
         found = try await store.ports.revocations(of: "user")
-        #expect(found.waiting.isEmpty && found.tokens.isEmpty)
+        #expect(found.waiting.isEmpty && found.tokensBeingRevoked.isEmpty)
         #expect(try await queue() == QueueStatus(queue: "revocation", depth: 0, oldest: nil, settled: 1))
-        let receipt = try #require(found.receipts.first)
+        let receipt = try #require(found.revocations.first)
         #expect(receipt.outcome == "proved" && receipt.reason == nil && receipt.proof.keyID == "KEY" && receipt.proof.isProved)
         #expect(receipt.proof.before?.askedAt == Self.asked && receipt.proof.after?.askedAt == Self.asked + .seconds(2))
         #expect(receipt.proof.revocation?.date == Self.asked + .seconds(1) + .milliseconds(1))
         #expect(receipt.clientID == "app" && receipt.app == "example" && receipt.tokenGrantedAt == .start)
         #expect(receipt.requestedAt == Self.asked && receipt.settledAt == Self.asked + .seconds(2))
-        #expect(try await store.ports.history(of: "user", upTo: 100).revocations == found.receipts)
+        #expect(try await store.ports.history(of: "user", upTo: 100).revocations == found.revocations)
         #expect(try await store.ports.revocations(of: "another").isEmpty)
         let counts = try await store.ports.waitingRevocations()
         #expect(counts.requests == 0 && counts.tokens == 0 && counts.newest == 1 && counts.newestWithoutToken == 0)
@@ -80,8 +80,8 @@ import Testing
             try await store.ports.waitingRevocations()
                 == WaitingRevocations(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
         )
-        #expect(try await store.ports.revocations(of: "still").tokens.map(\.proof.rounds) == [1])
-        #expect(try await store.ports.revocations(of: "dead").tokens.map(\.proof.next) == [.isBelieved])
+        #expect(try await store.ports.revocations(of: "still").tokensBeingRevoked.map(\.proof.rounds) == [1])
+        #expect(try await store.ports.revocations(of: "dead").tokensBeingRevoked.map(\.proof.next) == [.isBelieved])
     }
 
     /// A request without tokens has a full receipt, too, whatever the backend wrote.
@@ -101,7 +101,7 @@ import Testing
         )
         let malformed = try await store.ports.claimRevocationRequests(upTo: 10, at: Self.asked, lease: .minutes(1))
         _ = try await store.settle(malformed.map { .revocationRequest($0, .rejected(.malformed)) }, at: Self.asked)
-        let receipts = try await store.ports.revocations(of: "user").receipts
+        let receipts = try await store.ports.revocations(of: "user").revocations
         #expect(receipts.map(\.outcome) == ["no_token", "rejected"] && receipts.map(\.reason) == [nil, "malformed"])
         #expect(receipts.map(\.request) == [1, 2] && receipts.map(\.app) == ["example", nil] && receipts[1].clientID == shown)
         #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
@@ -116,8 +116,8 @@ import Testing
         try await file.store.requestRevocation("tokenless", at: Self.asked)
         try await open(file.store)
         try await file.sqlite.renameApp("example", to: "renamed")
-        #expect(try await file.store.ports.revocations(of: "user").tokens.map(\.app) == ["renamed"])
+        #expect(try await file.store.ports.revocations(of: "user").tokensBeingRevoked.map(\.app) == ["renamed"])
         #expect(try await file.store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
-        #expect(try await file.store.ports.revocations(of: "tokenless").receipts.map(\.app) == ["renamed"])
+        #expect(try await file.store.ports.revocations(of: "tokenless").revocations.map(\.app) == ["renamed"])
     }
 }

@@ -195,7 +195,7 @@ import Testing
         let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
         #expect(erasure.keptReceipts == [1])
         #expect(try await store.ports.revocations(of: Self.user).isEmpty)
-        #expect(try await store.ports.revocations(of: Self.alias).receipts.map(\.outcome) == ["no_token"])
+        #expect(try await store.ports.revocations(of: Self.alias).revocations.map(\.outcome) == ["no_token"])
         #expect(try await store.rows("SELECT outcome FROM revocation_outcome WHERE id = 1") == [["no_token"]])
         #expect(!JSONText.holds(erasure, Self.user))
     }

@@ -1,21 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The results of the requests to revoke a user's tokens, and the progress of waiting requests, without tokens.
-package struct UserRevocations: Sendable, Equatable {
-    package var receipts: [RevocationReceipt] = []
-    /// Requests that have not left their queue.
-    package var waiting: [UserHistory.Waiting] = []
-    /// The tokens of waiting requests that are at work.
-    package var tokens: [TokenBeingRevoked] = []
-    /// All clients that Apple refuses, of any user.
-    package var refusals: [String: ClientRefusal] = [:]
-
-    package init() {}
-
-    package var isEmpty: Bool { receipts.isEmpty && waiting.isEmpty && tokens.isEmpty }
-}
-
 /// The questions about one token to revoke and Apple's answers, or the result of a request without tokens.
 package struct RevocationReceipt: Sendable, Equatable {
     package var id: Int64
