@@ -1026,7 +1026,7 @@ def unknown_signing_key(scene):
 
 
 @walk("SiwatchQueueHeadStuck", quotes=["a week for an app of the configuration to name their client",
-                                       "Grants name clients that no app in the configuration has"], says=["event=unknown_clients"])
+                                       "Sign-ins name clients that no app in the configuration has"], says=["event=unknown_clients"])
 def unknown_client(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
@@ -1043,7 +1043,7 @@ def unknown_client(scene):
 
 
 @walk("SiwatchQueueHeadStuck", variant="dated ahead",
-      quotes=["dated ahead of the clock", "Grants are dated ahead of Apple's clock"], says=["event=grants_from_future"])
+      quotes=["dated ahead of the clock", "Sign-ins are dated ahead of Apple's clock"], says=["event=grants_from_future"])
 def dated_ahead(scene):
     scene.use_clock()
     siwatch = scene.begin()

@@ -133,10 +133,10 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .storeRecovered: (.notice, "The database answers again")
         case .settlementFailed: (.warning, "Work was not settled; siwatch takes it again when its claim ends")
         case .settlementRefused: (.error, "The database refuses a settlement; siwatch tries it alone next time")
-        case .sealingFailed: (.error, "A token could not be sealed; siwatch tries its grant again")
-        case .unknownClients: (.warning, "Grants name clients that no app in the configuration has; they wait")
+        case .sealingFailed: (.error, "A token could not be sealed; siwatch tries its sign-in again")
+        case .unknownClients: (.warning, "Sign-ins name clients that no app in the configuration has; they wait")
         case .tokenUndelivered: (.error, "A token that a backend has sealed does not open and is lost; its sign-in counts")
-        case .grantsFromFuture: (.warning, "Grants are dated ahead of Apple's clock; they wait for their time")
+        case .grantsFromFuture: (.warning, "Sign-ins are dated ahead of Apple's clock; they wait for their time")
         case .maintenanceFailed: (.warning, "Maintenance of the database failed; it is repeated")
         case .foreignCheckpoint:
             (

@@ -58,7 +58,7 @@ struct StatusPage {
         let head = "queue           waiting  the oldest for" + (rates == nil ? "" : "   settled/s")
         return [head]
             + report.tables.queues.map { queue in
-                let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
+                let line = "\(queue.name.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
                 return rates.map { line + $0.column(queue.queue) } ?? line
             }
     }
@@ -124,4 +124,9 @@ struct StatusPage {
         let rest = eighths % 8 == 0 ? "" : String(Array("▏▎▍▌▋▊▉")[eighths % 8 - 1])
         return String(repeating: "█", count: eighths / 8) + rest
     }
+}
+
+extension QueueStatus {
+    /// For people, who call a row of `grant_queue` a sign-in.
+    var name: String { queue == "grant" ? "sign-in" : queue }
 }
