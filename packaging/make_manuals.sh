@@ -21,7 +21,7 @@ case $1 in
     --help)
         "$PROGRAM" help $COMMAND |
             sed -e '1s/^OVERVIEW: //' -e 's/^USAGE: /Usage: /' -e 's/^OPTIONS:$/Options:/' -e 's/^ARGUMENTS:$/Arguments:/' \
-                -e 's/^SUBCOMMANDS:$/Commands:/' -e "s/^  See 'siwatch help .*//" ;;
+                -e 's/^SUBCOMMANDS:$/Commands:/' -e 's/^\([A-Z]\)\([A-Z ]*\) SUBCOMMANDS:$/\1\L\2:/' -e "s/^  See 'siwatch help .*//" ;;
 esac
 END
 chmod 755 "$speaker"
@@ -37,7 +37,7 @@ page() {
 }
 
 page siwatch '' --include="$here/siwatch.h2m"
-for command in $("$program" help | awk '/^SUBCOMMANDS:/ { inside = 1; next } inside && /^  [a-z]/ { print $1 }'); do
+for command in $("$program" help | awk '/SUBCOMMANDS:$/ { inside = 1; next } inside && /^  [a-z]/ { print $1 }'); do
     page "siwatch-$command" "$command" --include="$here/siwatch-command.h2m"
 done
 
@@ -46,5 +46,5 @@ done
     cat "$here/siwatch.toml.5.head"
     # A backslash and a leading dot mean something to troff.
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^[.']/\\\\\&&/" "$sample"
-    printf '.fi\n.SH SEE ALSO\n.BR siwatch (8),\n.BR siwatch\\-check (8)\n'
+    printf '.fi\n.SH SEE ALSO\n.BR siwatch (8),\n.BR siwatch\\-doctor (8)\n'
 } >"$folder/siwatch.toml.5"

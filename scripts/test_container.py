@@ -199,8 +199,8 @@ class Site:
         self.hosts.write_text("127.0.0.1 localhost db.example.com siwatch\n")
         apple = self.launch("apple", [simulator, "--key-file", "AuthKey.p8"], stdout=subprocess.PIPE)
         self.apple = apple.stdout.readline().decode().split()[-1]
-        self.token = run(siwatch, "http", "token").stdout.strip()
-        made = run(siwatch, "key", "new", check=False)
+        self.token = run(siwatch, "secret", "new", "token").stdout.strip()
+        made = run(siwatch, "secret", "new", "sealing-key", check=False)
         # A siwatch from before there was such a command.
         self.sealing_key = made.stdout if made.returncode == 0 else "siwatch-sealing-key-1:" + run("openssl", "rand", "-base64", "32").stdout
 
@@ -397,7 +397,7 @@ def live(what, site, start, is_ready, door, grace):
     holds(f"{what}: the health check of the image succeeds", said.returncode == 0 and "healthy" in said.stdout, said)
     said = container.execute("/usr/bin/siwatch", "status")
     holds(f"{what}: status is the daemon's own word", re.search(r"(?m)^process 1 on .* ready$", said.stdout), said)
-    said = container.execute("/usr/bin/siwatch", "check")
+    said = container.execute("/usr/bin/siwatch", "doctor", "--before-start")
     holds(f"{what}: check finds no mistake, and advises no chown", said.returncode == 0 and not re.search("chown|chmod|sudo", said.stdout + said.stderr),
           said.stdout + said.stderr)
     user = site.user()
@@ -407,7 +407,7 @@ def live(what, site, start, is_ready, door, grace):
     container.execute("kill", "-HUP", "1")
     holds(f"{what}: SIGHUP reloads", container.says('"event":"reloaded"'), container.log.read_text())
     # The shell ends before its child, as at the time-out of a health check.
-    container.execute("sh", "-c", "siwatch health >/dev/null &")
+    container.execute("sh", "-c", "siwatch status --line >/dev/null &")
     holds(f"{what}: no ended process stays behind", until(lambda: not container.zombies()) is True, container.zombies())
     status, took = container.end(grace)
     holds(f"{what}: SIGTERM ends it in order, within the {grace} s of the file ({took:.1f} s)",
@@ -494,7 +494,7 @@ def compose(site):
         for owner, mode, sentence in ((1000, 0o440, ""), (1000, 0o444, "it is mounted read-only"), (1000, 0o400, "ermission denied")):
             os.chown(file, owner, USER)
             file.chmod(mode)
-            checked = container(["check"])
+            checked = container(["doctor", "--before-start"])
             status, said = checked.complete(), checked.log.read_text()
             is_right = status == (78 if sentence else 0) and sentence in said and not re.search("chown|chmod", said)
             holds(f"Compose: check judges {name} of another owner with mode {mode:04o} by the mode", is_right, f"{status} {said}")
@@ -523,7 +523,7 @@ def kubernetes(site, name, postgres=None):
         volume = next(v for v in pod.spec["volumes"] if v["name"] == "configuration")["projected"]
         # The default of Kubernetes.
         pod.project({**volume, "defaultMode": 0o644}, pod.folders["configuration"])
-        checked = pod.container(described, ["check"])
+        checked = pod.container(described, ["doctor", "--before-start"])
         status, said = checked.complete(), checked.log.read_text()
         holds(f"{what}: check says of secrets with the mode 0644 where it is set, and of no chown",
               status == 78 and said.count("it is mounted read-only: give it the group 10001 and the mode 0440 where it comes from") == 4

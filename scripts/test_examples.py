@@ -228,8 +228,8 @@ secret_files = ["backend.whsec"]
 """
         self.config = self.folder / "siwatch.toml"
         self.config.write_text(config)
-        self.run("http", "token", self.folder / "backend.token")
-        self.run("delivery", "secret", self.folder / "backend.whsec")
+        self.run("secret", "new", "token", self.folder / "backend.token")
+        self.run("secret", "new", "webhook", self.folder / "backend.whsec")
         self.run("migrate", "--config", self.config)
         self.process = processes.start(name, [program, "run", "--config", self.config])
         log = self.process.log

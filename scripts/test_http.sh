@@ -32,7 +32,7 @@ cd "$folder"
 "$simulator" --print-config >siwatch.toml 2>simulator.log &
 started="$started $!"
 waited_for '^keys_endpoint' siwatch.toml
-"$siwatch" http token backend.token
+"$siwatch" secret new token backend.token
 cat >>siwatch.toml <<'END'
 [operations]
 listen = ""

@@ -95,7 +95,7 @@ holds "systemd-tmpfiles sets the modes again" eval 'systemd-tmpfiles --create si
 holds "a backend reads no key" eval '! sudo -u www-data ls /etc/siwatch'
 holds "the nightly copy works" eval 'systemctl start siwatch-backup && ls /var/backups/siwatch/siwatch-*.sqlite'
 holds "the health is in the journal" eval 'systemctl start siwatch-health; journalctl -q -u siwatch-health --grep "^(healthy|degraded|down)"'
-holds "the manual is there" eval 'ls /usr/share/man/man8/siwatch.8.gz /usr/share/man/man8/siwatch-check.8.gz /usr/share/man/man5/siwatch.toml.5.gz'
+holds "the manual is there" eval 'ls /usr/share/man/man8/siwatch.8.gz /usr/share/man/man8/siwatch-doctor.8.gz /usr/share/man/man5/siwatch.toml.5.gz'
 systemctl enable --now siwatch-backup.timer siwatch-health.timer 2>/dev/null
 
 # MARK: Upgrades
@@ -206,7 +206,7 @@ holds "beside an installation by hand the package upgrades" put /tmp/newer.deb
 holds "it names the files and how to go over" told 'sudo rm /usr/local/bin/siwatch /etc/systemd/system/siwatch.service'
 holds "it says that the database has another group" told 'given the database to the group siwatch-backend'
 holds "it names a backend in the group of the keys" told 'sudo gpasswd -d www-data siwatch'
-holds "siwatch check names it too" eval 'sudo -u siwatch siwatch check 2>&1 | grep "sudo gpasswd -d www-data siwatch"'
+holds "siwatch doctor names it too" eval 'sudo -u siwatch siwatch doctor --before-start 2>&1 | grep "sudo gpasswd -d www-data siwatch"'
 gpasswd -d www-data siwatch >/dev/null
 holds "it leaves the process and the files" eval 'is_same_process && [ -e /etc/systemd/system/siwatch.service ]'
 holds "a removal leaves the unit that is not the package's" eval 'dpkg --remove siwatch && is_same_process'

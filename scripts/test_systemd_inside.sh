@@ -58,7 +58,7 @@ life() {
     holds_confirmed "$1"
     before=$(shown MainPID)
     holds "$1: status is the daemon's own word" eval 'siwatch status | grep "^process $before on .* ready$"'
-    holds "$1: it is healthy" siwatch health
+    holds "$1: it is healthy" siwatch status --line
     sed -i 's/^team_id/team_ids/' $configuration
     holds "$1: status is so beside a broken file too" eval 'siwatch status | grep "^process $before on .* ready$"'
     holds "$1: a reload with a mistake fails" eval '! systemctl reload siwatch'
@@ -76,7 +76,7 @@ life() {
     holds_confirmed "$1"
     holds "$1: Swift's runtime complains of nothing" eval '! says "thread priority"'
     holds "$1: systemctl stop" systemctl stop siwatch
-    holds "$1: health says that it is down" within 60 eval 'sudo -u siwatch siwatch health; [ $? -eq 2 ]'
+    holds "$1: health says that it is down" within 60 eval 'sudo -u siwatch siwatch status --line; [ $? -eq 2 ]'
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 

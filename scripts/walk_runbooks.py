@@ -1026,7 +1026,7 @@ def unknown_signing_key(scene):
 
 
 @walk("SiwatchQueueHeadStuck", quotes=["a week for an app of the configuration to name their client",
-                                       "Grants name clients that no app in the configuration has"], says=["event=unknown_clients"])
+                                       "Sign-ins name clients that no app in the configuration has"], says=["event=unknown_clients"])
 def unknown_client(scene):
     siwatch = scene.begin()
     before = siwatch.scrape()
@@ -1043,7 +1043,7 @@ def unknown_client(scene):
 
 
 @walk("SiwatchQueueHeadStuck", variant="dated ahead",
-      quotes=["dated ahead of the clock", "Grants are dated ahead of Apple's clock"], says=["event=grants_from_future"])
+      quotes=["dated ahead of the clock", "Sign-ins are dated ahead of Apple's clock"], says=["event=grants_from_future"])
 def dated_ahead(scene):
     scene.use_clock()
     siwatch = scene.begin()
@@ -1120,7 +1120,7 @@ def revocation_without_effect(scene):
     scene.fault(endpoint="revoke", status=200)
     scene.revoke(people, requested_at=milliseconds(2 * HOUR))
     until("Apple still accepts the token", lambda: siwatch.says("event=revocation_unproved"))
-    scene.commands.append(["receipt", people[0]["user_id"]])
+    scene.commands.append(["explain", people[0]["user_id"], "--receipts"])
     return one(before, siwatch.scrape(), step=5, lead=60)
 
 
@@ -1131,7 +1131,7 @@ def revocation_of_a_dead_token(scene):
     people = scene.signed_in(1, granted_at=milliseconds(3 * HOUR))
     scene.apple("POST", "password-changes", {"user_ids": [people[0]["user_id"]]})
     scene.revoke(people, requested_at=milliseconds(2 * HOUR))
-    scene.commands.append(["receipt", people[0]["user_id"]])
+    scene.commands.append(["explain", people[0]["user_id"], "--receipts"])
     after = siwatch.scraped("a request waits", lambda s: s.value("queue_depth", queue="revocation"))
     return one(before, after, step=5, lead=60)
 
@@ -1146,7 +1146,7 @@ def revocation_without_an_answer(scene):
     scene.revoke(people, requested_at=milliseconds(2 * HOUR))
     scene.grant(scene.sign_ins(5))
     scene.settled("grant_queue")
-    scene.commands.append(["receipt", people[0]["user_id"]])
+    scene.commands.append(["explain", people[0]["user_id"], "--receipts"])
     after = siwatch.scraped("a request waits", lambda s: s.value("queue_depth", queue="revocation"))
     return one(before, after, step=5, lead=60)
 
@@ -1393,7 +1393,7 @@ def an_unreadable_breaker(scene):
     before = siwatch.scrape()
     siwatch.stop()
     scene.sql("INSERT INTO breaker (app, state) SELECT id, 'planted' FROM app WHERE true ON CONFLICT (app) DO UPDATE SET state = 'planted'")
-    scene.overheard = scene.run("breaker").text
+    scene.overheard = scene.run("status").text
     siwatch = scene.start()
     scene.mend = lambda: scene.must("breaker", "reset", "example")
     return one(before, siwatch.scraped("the breaker is open", lambda s: s.value("breaker_open")))

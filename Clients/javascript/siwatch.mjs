@@ -83,7 +83,7 @@ export class Siwatch {
     if (!ADDRESS.test(url)) throw new TypeError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.");
     this.#url = new URL(url);
     this.#token = token.trim();
-    if (!WORD.test(this.#token)) throw new TypeError("The token is none that siwatch http token made.");
+    if (!WORD.test(this.#token)) throw new TypeError("The token is none that siwatch secret new token made.");
     this.#timeout = timeout;
     this.#patience = patience;
     this.#away = away;
@@ -232,7 +232,7 @@ export class Siwatch {
 export function verifyWebhook(secrets, headers, body, { tolerance = 300, now = Date.now() / 1000 } = {}) {
   const texts = secrets.map((secret) => secret.replace(/^whsec_/, ""));
   if (texts.length === 0 || !texts.every((text) => /^[A-Za-z0-9+/]{2,}={0,2}$/.test(text))) {
-    throw new TypeError("A secret is missing, or none that `siwatch delivery secret` made: whsec_ and base64.");
+    throw new TypeError("A secret is missing, or none that `siwatch secret new webhook` made: whsec_ and base64.");
   }
   const entries = Symbol.iterator in headers ? [...headers] : Object.entries(headers);
   const lowered = new Map(entries.map(([name, value]) => [name.toLowerCase(), value]));

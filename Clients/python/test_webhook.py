@@ -65,7 +65,7 @@ class WebhookTests(unittest.TestCase):
 
     def test_a_bad_secret_is_an_error(self) -> None:
         for secrets in (["whsec_"], [""], ["whsec_no base64!"], ["backend.whsec"], []):
-            with self.subTest(secrets), self.assertRaisesRegex(ValueError, "siwatch delivery secret"):
+            with self.subTest(secrets), self.assertRaisesRegex(ValueError, "siwatch secret new webhook"):
                 self.verify(secrets=secrets)
 
 

@@ -58,7 +58,7 @@ enum Words {
             "  siwatch.toml     its configuration: siwatch status --config FILE",
             "",
             "  SELECT state, reason, COUNT(*) FROM user_state GROUP BY state, reason;",
-            "  SELECT * FROM revocation_log LIMIT 5;    or siwatch receipt USER",
+            "  SELECT * FROM revocation_log LIMIT 5;    or siwatch explain USER --receipts",
             "  SELECT * FROM credential_change WHERE kind = 'state' ORDER BY id DESC LIMIT 20;",
             "  SELECT type, outcome, COUNT(*) FROM notification_log GROUP BY type, outcome;",
             "  SELECT reason, detail, substr(payload, 1, 40) FROM notification_quarantine;",

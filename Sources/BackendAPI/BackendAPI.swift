@@ -55,7 +55,7 @@ package struct BackendAPI: Sendable {
     /// - Parameters:
     ///   - apps: as configured. There is at least one.
     ///   - latestSignIn: the latest time that a sign-in may have now.
-    ///   - intakeTest: the answer to a question of `siwatch intake test`; nil for any other body.
+    ///   - intakeTest: the answer to a question of `siwatch doctor --intake`; nil for any other body.
     ///   - onAppended: called after each commit with the queues that have new rows.
     ///   - note: called for each answer.
     package init(

@@ -15,7 +15,7 @@ struct Intake: Sendable {
     let verifier: any NotificationVerifier
     let queue: AppendQueue
     let clock: WallClock
-    /// The answer to a question of `siwatch intake test`; nil for any other body.
+    /// The answer to a question of `siwatch doctor --intake`; nil for any other body.
     let testAnswer: @Sendable ([UInt8]) -> String?
     private let samples = Quota(upTo: 5)
     private let unknownKeys = Quota(upTo: 600)

@@ -21,7 +21,7 @@ package struct UserPseudonyms: Sendable {
     }
 }
 
-/// Proves to `siwatch intake test` that its request has come to the siwatch with the same sealing key.
+/// Proves to `siwatch doctor --intake` that its request has come to the siwatch with the same sealing key.
 ///
 /// A question is `{"siwatch_test":"NONCE.MAC"}`, and the answer the MAC of another text with the same nonce: HMAC-SHA-256 in hexadecimal,
 /// under a key that HKDF derives from the sealing key. It tells of nobody and changes nothing.

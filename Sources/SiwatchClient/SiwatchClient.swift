@@ -45,7 +45,7 @@ public struct SiwatchClient: Sendable {
         }
         base = address.hasSuffix("/") ? String(address.dropLast()) : address
         self.token = token.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard self.token.isWord else { throw InvalidArgument("The token is none that siwatch http token made.") }
+        guard self.token.isWord else { throw InvalidArgument("The token is none that siwatch secret new token made.") }
         self.timeout = timeout
         self.patience = patience
         absence = Absence(length: away)

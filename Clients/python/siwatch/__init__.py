@@ -154,7 +154,7 @@ def verify_webhook(secrets: Sequence[str], headers: Mapping[str, str], body: byt
     except ValueError:
         keys = []
     if not keys or not all(keys):
-        raise ValueError("A secret is missing, or none that `siwatch delivery secret` made: whsec_ and base64.")
+        raise ValueError("A secret is missing, or none that `siwatch secret new webhook` made: whsec_ and base64.")
     lowered = {name.lower(): value for name, value in headers.items()}
     id, timestamp, signatures = (lowered.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
     if not (id and timestamp.isascii() and timestamp.isdecimal()):

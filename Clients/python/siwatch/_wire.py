@@ -134,7 +134,7 @@ class Door:
         if not _is_address(self._url):
             raise ValueError("The URL has to be http://host:port, https://host:port or unix:/path/to/socket.")
         self._base = "" if self._url.scheme == "unix" else self._url.path.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch http token made.')}"}
+        self._headers = {"Authorization": f"Bearer {_word(token.strip(), 'The token is none that siwatch secret new token made.')}"}
 
     def _get(self, *path: str, patience: float | None = None, **query: Any) -> Request:
         patience = self._patience if patience is None else patience

@@ -42,7 +42,7 @@ package protocol CredentialReader: BreakerReader {
         in app: String?,
         where isNamed: @escaping @Sendable (_ payload: [UInt8]) -> Bool
     ) async throws -> PersonalData
-    /// Of a user's history, the requests to revoke the tokens and their results.
+    /// The same of the requests to revoke a user's tokens alone: all of them, with their results.
     func revocations(of userID: String) async throws -> UserHistory
 
     /// Notifications in quarantine, latest first.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What the tables say, as of one snapshot. `status`, the page, the metrics and `check` read nothing else of them.
+/// What the tables say, as of one snapshot. `status`, the page, the metrics and `doctor` read nothing else of them.
 package struct Overview: Sendable {
     package var at: Timestamp
     /// The last sign of life of any siwatch. Nil if there is none.

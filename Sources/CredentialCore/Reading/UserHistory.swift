@@ -125,18 +125,18 @@ extension UserHistory {
         return history == UserHistory()
     }
 
-    /// The history of one client, with the facts of its whole app.
-    package func limited(toClient clientID: String) -> UserHistory {
+    /// The history of some clients, with the facts of their whole apps.
+    package func limited(toClients clientIDs: Set<String>) -> UserHistory {
         var history = self
-        history.credentials.removeAll { $0.clientID != clientID }
+        history.credentials.removeAll { !clientIDs.contains($0.clientID) }
         let apps = Set(history.credentials.map(\.app))
         history.users.removeAll { !apps.contains($0.app) }
-        history.notifications.removeAll { !apps.contains($0.app) && $0.clientID != clientID }
-        history.grants.removeAll { $0.clientID != clientID }
-        history.revocations.removeAll { $0.clientID != clientID }
-        history.changes.removeAll { $0.clientID != clientID }
-        history.waiting.removeAll { $0.clientID != clientID }
-        history.tokensBeingRevoked.removeAll { $0.clientID != clientID }
+        history.notifications.removeAll { !apps.contains($0.app) && !clientIDs.contains($0.clientID) }
+        history.grants.removeAll { !clientIDs.contains($0.clientID) }
+        history.revocations.removeAll { !clientIDs.contains($0.clientID) }
+        history.changes.removeAll { !clientIDs.contains($0.clientID) }
+        history.waiting.removeAll { !clientIDs.contains($0.clientID) }
+        history.tokensBeingRevoked.removeAll { !clientIDs.contains($0.clientID) }
         return history
     }
 }

@@ -89,7 +89,7 @@ package struct ClientDirectory: Sendable {
                     throw StoreOpenError(
                         """
                         the client \(clientID) belongs to the app "\(known)" in the database and to "\(app.name)" in the configuration; \
-                        if the app was renamed, run: siwatch app rename \(known) \(app.name); \
+                        if the app was renamed, run: siwatch rename app \(known) \(app.name); \
                         else leave the client there, because no client moves to another app
                         """
                     )

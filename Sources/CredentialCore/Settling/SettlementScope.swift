@@ -18,8 +18,8 @@ package struct SettlementScope: Sendable {
     package private(set) var bringing: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `brakedApps`. A store with several
-    /// replicas locks its rows of an app by the breaker.
+    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `brakedApps`. A store with
+    /// several replicas locks its rows of an app by the breaker.
     package private(set) var judgedApps: Set<String> = []
     /// The apps whose brake on revocations the fold needs.
     package private(set) var brakedApps: Set<String> = []

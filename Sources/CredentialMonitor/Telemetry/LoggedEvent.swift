@@ -42,10 +42,10 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case storeRecovered = "notice: The database answers again"
     case settlementFailed = "warning: Work was not settled; siwatch takes it again when its claim ends"
     case settlementRefused = "error: The database refuses a settlement; siwatch tries it alone next time"
-    case sealingFailed = "error: A token could not be sealed; siwatch tries its grant again"
-    case unknownClients = "warning: Grants name clients that no app in the configuration has; they wait"
+    case sealingFailed = "error: A token could not be sealed; siwatch tries its sign-in again"
+    case unknownClients = "warning: Sign-ins name clients that no app in the configuration has; they wait"
     case tokenUndelivered = "error: A token that a backend has sealed does not open and is lost; its sign-in counts"
-    case grantsFromFuture = "warning: Grants are dated ahead of Apple's clock; they wait for their time"
+    case grantsFromFuture = "warning: Sign-ins are dated ahead of Apple's clock; they wait for their time"
     case maintenanceFailed = "warning: Maintenance of the database failed; it is repeated"
     case foreignCheckpoint =
         "warning: Another program checkpointed the database (wrote its WAL into the file); it should set PRAGMA wal_autocheckpoint = 0"
@@ -88,7 +88,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case checksDoNotFit = "warning: A check of all tokens takes longer than refresh.interval at this rate, so checks fall behind"
     case checksFit = "notice: A check of all tokens fits into refresh.interval again"
     case breakerOpened =
-        "error: No rejection of a token is believed for now: check client ids, key, team and Apple's status, then siwatch breaker"
+        "error: No rejection of a token is believed for now: check client ids, key, team and Apple's status, then see siwatch status"
     case breakerClosed = "notice: The breaker has closed; siwatch believes rejections again"
     case canaryUnknown = "warning: A canary has no token that Apple could be asked about"
     case teamChanged =

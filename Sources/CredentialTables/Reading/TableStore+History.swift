@@ -62,7 +62,7 @@ extension TableStore {
                 of: userID,
                 upTo: limit
             )
-            let grants: [UserHistory.Waiting] = try connection.fetchNewest(
+            let signIns: [UserHistory.Waiting] = try connection.fetchNewest(
                 """
                 SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at, g.client_id, g.granted_at AS at,
                        g.authorization_code IS NOT NULL AS brings_code, g.due_at, g.claimed_by IS NOT NULL AS is_claimed, g.waits_since,
@@ -75,14 +75,14 @@ extension TableStore {
                 of: userID,
                 upTo: limit
             )
-            history.waiting = grants + history.waiting
+            history.waiting = signIns + history.waiting
             let counts = [history.grants.count, history.notifications.count, history.changes.count, history.waiting.count]
             history.isCut = counts.contains { $0 >= limit }
             return history
         }
     }
 
-    /// The revocations that `receipt` shows.
+    /// The revocations that `explain --receipts` shows.
     package func revocations(of userID: String) async throws -> UserHistory {
         try await query { try $0.revocations(of: userID) }
     }

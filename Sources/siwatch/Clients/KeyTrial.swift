@@ -31,7 +31,7 @@ struct KeyTrial: Encodable, Equatable {
         return "\(refused) since \(since.text) (\((words ?? "").printable))"
     }
 
-    static let remedy = "sudo -u siwatch siwatch check --online says what to compare at Apple"
+    static let remedy = "sudo -u siwatch siwatch doctor --online says what to compare at Apple"
 }
 
 extension EndpointAnswer<ClientNews> {

@@ -9,17 +9,21 @@ import Foundation
 import NIOConcurrencyHelpers
 import Webhooks
 
-/// `check --online`: what Apple itself says of the configuration, without a user.
+/// `doctor --online`: what Apple itself says of the configuration, without a user.
 struct OnlineCheck {
     private let configuration: Configuration
     private let transport: ObservedTransport
     private let clock = Invocation.current.clock
     private let skew: NIOLockedValueBox<Int64?>
-    private var findings: [Finding] = []
+    private(set) var findings: [Finding] = []
     private var unanswered = 0
 
-    private init(_ configuration: Configuration, _ client: HTTPClient) {
+    /// Finds what is proved and what is wrong.
+    ///
+    /// - Parameter keys: nil if this process cannot read them.
+    init(_ configuration: Configuration, _ keys: Keys?) async {
         let skew = NIOLockedValueBox<Int64?>(nil)
+        let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
         self.configuration = configuration
         self.skew = skew
         transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) {
@@ -29,25 +33,15 @@ struct OnlineCheck {
             let ahead = clock.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
             skew.withLockedValue { $0 = ahead }
         }
-    }
-
-    /// Prints what is proved, what is wrong, and what only a sign-in proves.
-    ///
-    /// - Parameter keys: nil if this process cannot read them.
-    /// - Throws: `CommandFailure`: unusable if Apple refuses a client, else unavailable if Apple gave no usable answer.
-    static func run(_ configuration: Configuration, _ keys: Keys?) async throws {
-        let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
-        var check = OnlineCheck(configuration, client)
-        await check.lookAtApple()
-        if check.unanswered == 0 {
+        await lookAtApple()
+        if unanswered == 0 {
             if let keys {
-                await check.prove(keys)
+                await prove(keys)
             } else {
-                check.findings.append(Finding(.degraded, "systemd hides the keys from this command, so no client was asked about"))
+                findings.append(Finding(.degraded, "systemd hides the keys from this command, so no client was asked about"))
             }
         }
         try? await client.shutdown()
-        try check.conclude()
     }
 
     // MARK: Apple
@@ -79,16 +73,13 @@ struct OnlineCheck {
         guard let failure = error as? TransportFailure else {
             return Finding(.degraded, "Apple publishes no usable signing keys: \(error)")
         }
-        return switch failure {
-        case .tls:
-            Finding(
-                .degraded,
-                "no TLS 1.2 connection to \(host.printable) with a valid certificate: CA certificates are missing, or a proxy answers",
-                remedy: "openssl s_client -connect \(host.shellQuoted):443 -servername \(host.shellQuoted) shows the chain"
-            )
-        case .timeout, .dns, .refused, .reset, .descriptors, .withheld, .other:
-            Finding(.degraded, "no answer came from \(host.printable): \(failure.rawValue)", remedy: "siwatch needs port 443 outwards")
+        guard failure == .tls else {
+            let sentence = "no answer came from \(host.printable): \(failure.rawValue)"
+            return Finding(.degraded, sentence, remedy: "siwatch needs port 443 outwards")
         }
+        let causes = "CA certificates are missing, or a proxy answers"
+        let sentence = "no TLS 1.2 connection to \(host.printable) with a valid certificate: \(causes)"
+        return Finding(.degraded, sentence, remedy: failure.remedy(at: host))
     }
 
     private var ofClock: Finding {
@@ -164,18 +155,18 @@ struct OnlineCheck {
 
     // MARK: The end
 
-    private func conclude() throws(CommandFailure) {
-        try printOutput((["At Apple, without a user:"] + findings.map(\.judged) + Self.leftToSignIns).joined(separator: "\n"))
+    /// Unusable if Apple refuses a client, else unavailable if Apple gave no usable answer; otherwise nil.
+    var failure: CommandFailure? {
         let wrong = findings.filter { $0.severity == .down }.count
-        if wrong > 0 { throw .unusable(["Apple refuses \(wrong.counted("client")) of this configuration"]) }
-        if unanswered > 0 { throw .unavailable("Apple gave no usable answer, so nothing is proved wrong; ask again later") }
+        if wrong > 0 { return .unusable(["Apple refuses \(wrong.counted("client")) of this configuration"]) }
+        return unanswered > 0 ? .unavailable("Apple gave no usable answer, so nothing is proved wrong; ask again later") : nil
     }
 
-    private static let leftToSignIns = [
+    static let leftToSignIns = [
         "Only a sign-in proves that",
         "  each client id is the right one of the two: an app's code belongs to its bundle id, a website's or Android's to the Services ID",
         "  redirect_uri is registered at Apple",
         "  Apple accepts the refresh tokens of the client",
-        "Only a notification proves that Apple's come through; siwatch intake test URL looks at the way.",
+        "Only a notification proves that Apple's come through; siwatch doctor --intake URL looks at the way.",
     ]
 }

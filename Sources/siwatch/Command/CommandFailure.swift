@@ -70,7 +70,7 @@ extension CommandFailure {
         case let error as StoreError:
             switch error {
             case .busy, .retry, .unavailable, .full, .outcomeUnknown: self = .unavailable("\(error)")
-            case .readOnly: self = .unusable(["\(error); siwatch check, as the service's user, says why"])
+            case .readOnly: self = .unusable(["\(error); siwatch doctor, as the service's user, says why"])
             case .damaged, .refused: self = .unusable(["\(error)"])
             }
         case let error as AppRenameError: self = error.failure
@@ -116,7 +116,7 @@ extension CommandFailure {
             self = .failed(
                 """
                 the user is signed in to \(apps.map(\.printable).joined(separator: ", ")), so nothing was erased: let a backend insert a \
-                request into revocation_queue, and forget the user once siwatch receipt says that the tokens are revoked; \
+                request into revocation_queue, and forget the user once siwatch explain says --receipts that the tokens are revoked; \
                 with --even-if-authorized, any token is lost without being revoked
                 """
             )

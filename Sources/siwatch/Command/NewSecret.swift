@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import ArgumentParser
+import CredentialSealing
 import Foundation
 
-/// 32 random bytes as a text, for a file or for the terminal.
-struct NewSecret {
-    let text: String
-
+/// The kinds of secrets that siwatch makes.
+enum NewSecret: String, CaseIterable, ExpressibleByArgument {
     /// For an `[[http.client]]`.
-    static var httpToken: NewSecret { NewSecret(isURLSafe: true) }
+    case token
     /// For a `[[delivery]]`, as Standard Webhooks writes it.
-    static var webhookSecret: NewSecret { NewSecret(prefix: "whsec_", isURLSafe: false) }
+    case webhook
+    case sealingKey = "sealing-key"
 
-    private init(prefix: String = "", isURLSafe: Bool) {
-        var generator = SystemRandomNumberGenerator()
-        let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-        let base64 = Data(bytes).base64EncodedString()
-        text = prefix + (isURLSafe ? base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "") : base64)
+    /// A new one, as a text for a file or for the terminal.
+    func make() -> String {
+        switch self {
+        case .token: Self.random.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        case .webhook: "whsec_\(Self.random)"
+        case .sealingKey: String(KeyRing.generate().text.dropLast())
+        }
     }
 
-    /// Prints it, or writes it to a new file that only this user can read.
-    func hand(out file: String?) throws {
-        guard let file else { return try printOutput(text) }
-        try NewFile.write("\(text)\n", to: file)
+    /// 32 bytes in base64.
+    private static var random: String {
+        var generator = SystemRandomNumberGenerator()
+        return Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }).base64EncodedString()
     }
 }

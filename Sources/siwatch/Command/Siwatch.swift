@@ -10,11 +10,16 @@ struct Siwatch: AsyncParsableCommand {
         commandName: "siwatch",
         abstract: "Keeps the state of Sign in with Apple credentials in a database that backends query.",
         version: Version.current,
-        subcommands: [
-            Init.self, Run.self, Check.self, Migrate.self, Status.self, ShowHealth.self, Doctor.self, Explain.self, Receipt.self,
-            Export.self, Forget.self, Unverified.self, Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self,
-            Quarantine.self, Enqueue.self, Import.self, Backup.self, Move.self, App.self, Key.self, ClientSecretCommand.self,
-            HTTPCommand.self, IntakeCommand.self, DeliveryCommand.self, ShowVersion.self, TryInsert.self,
+        groupedSubcommands: [
+            CommandGroup(name: "Set up", subcommands: [Init.self, Migrate.self, Run.self]),
+            CommandGroup(name: "Look", subcommands: [Status.self, Doctor.self, Rejected.self]),
+            CommandGroup(name: "One user", subcommands: [Explain.self, Recheck.self, Export.self, Forget.self]),
+            CommandGroup(
+                name: "Decide",
+                subcommands: [Pause.self, Resume.self, Breaker.self, Revocations.self, Quarantine.self, DeliveryCommand.self]
+            ),
+            CommandGroup(name: "Data", subcommands: [Enqueue.self, Import.self, Backup.self, Move.self, Rename.self]),
+            CommandGroup(name: "Secrets", subcommands: [SecretCommand.self]),
         ]
     )
 

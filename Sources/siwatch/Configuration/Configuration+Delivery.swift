@@ -72,7 +72,7 @@ extension Configuration {
                     if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespaces))) {
                         own.secrets.append(secret)
                     } else {
-                        mistakes.append(.at(place, "\(path) is no secret of webhooks; siwatch delivery secret makes one"))
+                        mistakes.append(.at(place, "\(path) is no secret of webhooks; siwatch secret new webhook makes one"))
                     }
                 } catch {
                     mistakes.append(.at(place, "\(path) \(error)"))

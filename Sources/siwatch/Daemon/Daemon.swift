@@ -43,8 +43,8 @@ struct Daemon {
         keyTrials = KeyTrials(apps, context)
         deliveries = try await Deliveries(keys, context)
         intakeWatch = configuration.http.notificationsURL.map { url in
-            let transport = IntakeCommand.Test.transport(over: client)
-            return IntakeWatch(clock: context.clock) { await IntakeCommand.Test.proof(context.intakeTest, at: url, transport) }
+            let transport = IntakeTest.transport(over: client)
+            return IntakeWatch(clock: context.clock) { await IntakeTest.proof(context.intakeTest, at: url, transport) }
         }
         (self.context, self.client, self.apple, self.writer, self.shared) = (context, client, apple, writer, shared)
     }

@@ -24,17 +24,24 @@ extension DeliveryPosition {
     /// What to do about a delivery that the configuration no longer has.
     static func abandonedAdvice(_ name: String) -> String {
         let name = name.shellQuoted.printable
-        return "siwatch delivery rename \(name) NEW if it has another name now, else siwatch delivery drop \(name); stop siwatch before"
+        return "siwatch rename delivery \(name) NEW if it has another name now, else siwatch delivery drop \(name); stop siwatch before"
     }
 }
 
 extension CredentialStore {
-    /// The deliveries that the database knows, and neither the configuration nor another siwatch at work, by name.
-    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
+    /// How far each delivery is that the database knows, by name.
+    func deliveryPositions() async throws -> [String: DeliveryPosition] {
         var positions: [String: DeliveryPosition] = [:]
-        for name in Set(try await deliveryNames()).subtracting(configuration.deliveries.map(\.name)) {
-            guard try await fleet?.replicas(for: .delivery(name)).isEmpty ?? true else { continue }
-            positions[name] = try await delivery(name)
+        for name in try await deliveryNames() { positions[name] = try await delivery(name) }
+        return positions
+    }
+
+    /// Those deliveries that neither the configuration has nor another siwatch at work.
+    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
+        var positions = try await deliveryPositions()
+        for name in positions.keys {
+            let isSent = try await fleet?.replicas(for: .delivery(name)).isEmpty == false
+            if isSent || configuration.deliveries.contains(where: { $0.name == name }) { positions[name] = nil }
         }
         return positions
     }

@@ -9,34 +9,12 @@ import Webhooks
 struct DeliveryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delivery",
-        abstract: "Shows and mends the webhooks of each [[delivery]].",
-        subcommands: [List.self, Test.self, Replay.self, Drop.self, Rename.self, MakeSecret.self]
+        abstract: "Tests and mends the webhooks of a [[delivery]].",
+        subcommands: [Test.self, Replay.self, Drop.self]
     )
 }
 
 extension DeliveryCommand {
-    struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Shows how far each delivery is.")
-
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-
-        func run() async throws {
-            let configuration = try options.readConfiguration()
-            let positions = try await configuration.deliveryPositions()
-            let lines = positions.sorted { $0.key < $1.key }.map { name, position in
-                let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
-                let isConfigured = configuration.deliveries.contains { $0.name == name }
-                return "\(name.printable): \(position.unsent)\(stopped)" + (isConfigured ? "" : ", not in the configuration")
-            }
-            let new = configuration.deliveries.map(\.name).filter { positions[$0] == nil }.sorted().map {
-                "\($0.printable): begins with siwatch's next start"
-            }
-            let text = (lines + new).joined(separator: "\n")
-            try output.print(positions, text.isEmpty ? "There is no [[delivery]]." : text)
-        }
-    }
-
     struct Test: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Sends a signed event of the type siwatch.test, which tells of nobody.",
@@ -103,7 +81,7 @@ extension DeliveryCommand {
         func run() async throws {
             let configuration = try options.readConfiguration()
             if !configuration.deliveries.contains(where: { $0.name == name }),
-                let position = try await configuration.deliveryPositions()[name]
+                let position = try await configuration.withStore(appends: true, { try await $0.delivery(name) })
             {
                 try await configuration.alone(with: [name]) { try await $0.forgetDelivery(name) }
                 return try printOutput("\(name.printable) is forgotten: \(position.unsent).")
@@ -112,61 +90,11 @@ extension DeliveryCommand {
             try printOutput("\(dropped.counted("change is", "changes are")) forgotten.")
         }
     }
-
-    struct Rename: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Gives a delivery another name, in the database.",
-            discussion: """
-                siwatch has to be stopped, on a server every siwatch that has one of the two. Give the delivery the same name in the configuration, so that it goes on with what it still has to \
-                send.
-                """
-        )
-
-        @OptionGroup var options: CommonOptions
-        @Argument(help: "The name in the database.") var old: String
-        @Argument(help: "The name in the configuration.") var new: String
-
-        func run() async throws {
-            let configuration = try options.readConfiguration()
-            _ = try configuration.delivery(named: new)
-            guard !configuration.deliveries.contains(where: { $0.name == old }) else {
-                throw CommandFailure.failed("\(old.printable) is in the configuration still")
-            }
-            let isKnown = try await configuration.alone(with: [old, new]) { try await $0.renameDelivery(old, to: new) }
-            guard isKnown else { throw CommandFailure.failed("the database knows no delivery \"\(old.printable)\"") }
-            try printOutput("\(new.printable) goes on where \(old.printable) was.")
-        }
-    }
-
-    struct MakeSecret: ParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "secret",
-            abstract: "Makes a secret for a [[delivery]].",
-            discussion: "32 random bytes, as Standard Webhooks writes them. With a file, it goes there, with mode 0600."
-        )
-
-        @Argument(help: "The new file.", completion: .file())
-        var file: String?
-
-        func run() throws {
-            try NewSecret.webhookSecret.hand(out: file)
-        }
-    }
 }
 
 extension Configuration {
-    /// By the name of the delivery.
-    fileprivate func deliveryPositions() async throws -> [String: DeliveryPosition] {
-        let names = Set(deliveries.map(\.name))
-        return try await withStore(appends: true) { store in
-            var positions: [String: DeliveryPosition] = [:]
-            for name in names.union(try await store.deliveryNames()) { positions[name] = try await store.delivery(name) }
-            return positions
-        }
-    }
-
     /// Works on deliveries that no siwatch is sending.
-    fileprivate func alone<Value>(
+    func alone<Value>(
         with deliveries: [String],
         _ body: (any CredentialStore) async throws -> Value
     ) async throws -> Value {
@@ -184,7 +112,7 @@ extension Configuration {
         }
     }
 
-    fileprivate func delivery(named name: String) throws(CommandFailure) -> Delivery {
+    func delivery(named name: String) throws(CommandFailure) -> Delivery {
         if let delivery = deliveries.first(where: { $0.name == name }) { return delivery }
         let names = deliveries.map(\.name.printable).joined(separator: ", ")
         throw .failed(deliveries.isEmpty ? "there is no [[delivery]]" : "there is no delivery \"\(name.printable)\"; there is \(names)")

@@ -4,16 +4,38 @@
 import ArgumentParser
 import CredentialCore
 import CredentialMonitor
+import SQLiteStore
 
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Looks for why nothing appears, or nothing of one user, and says what mends it. Changes nothing.",
-        discussion:
-            "Each line begins with ok, warning or wrong. The exit code is 0 if all are ok, 1 for a warning, 2 if something is wrong."
+        abstract: "Looks at configuration, keys, database and daemon, or for one user, and says what mends what is wrong. Changes nothing.",
+        discussion: """
+            Each line begins with ok, warning or wrong. The exit code is 0 if all are ok, 1 for a warning, 2 if something is wrong.
+
+            --before-start leaves the daemon out, for a new or changed configuration. The exit code is that of a start: 0 if siwatch would \
+            start, with warnings too, 69 if a server is away, and 78 after one line for each mistake. With --online it is 78 also if Apple \
+            refuses a client, and 69 if Apple gives no usable answer.
+
+            --online looks at the way to Apple and at the clock, and asks Apple about each client: whether its id, the team and the key belong \
+            together. That touches no user.
+
+            --intake looks at nothing else. It posts to the URL as Apple would: it looks at the name, the certificate, redirects and the path, \
+            and whether a forgery is refused, which leaves a sample in the quarantine. Where the configuration and the sealing key can be read, \
+            it also sees whether the request comes to a siwatch with that key. Run it on another host too: Apple comes from outside.
+            """
     )
 
     @OptionGroup var options: CommonOptions
     @Argument(help: "Apple's `sub` of the user who does not appear.") var user: String?
+    @Flag(help: "Only whether siwatch would start: leave the daemon out.") var beforeStart = false
+    @Flag(help: "Ask Apple, too, whether each client id, the team and the key belong together.") var online = false
+    @Option(
+        help: ArgumentHelp(
+            "Only what would keep Apple's notifications away from this URL, such as https://example.com/apple/notifications.",
+            valueName: "url"
+        )
+    )
+    var intake: String?
     @Option(
         name: .customLong("as"),
         help: ArgumentHelp(
@@ -22,11 +44,38 @@ struct Doctor: AsyncParsableCommand {
         )
     )
     var backend: String?
+    @Option(
+        help: ArgumentHelp(
+            "Only insert a row into each queue of this database file, as a backend does, and take it back. It needs no configuration.",
+            valueName: "file"
+        ),
+        completion: .file()
+    )
+    var tryInsert: String?
 
     func run() async throws {
-        let findings = await findings()
-        try printOutput(findings.map(\.judged).joined(separator: "\n"))
+        if let tryInsert {
+            do { return try SQLiteStore.tryInserts(at: tryInsert) } catch { throw CommandFailure(database: error) }
+        }
+        if beforeStart { return try await judgeStart() }
+        let findings = if let intake { try await IntakeTest(options: options).findings(at: intake) } else { await self.findings() }
+        try tell(findings)
         try findings.conclude()
+    }
+
+    /// Exits as a start would.
+    private func judgeStart() async throws {
+        let configuration = try options.readConfiguration(opensDatabase: false)
+        let examination = await Examination(configuration)
+        if let failure = examination.failure { throw failure }
+        guard examination.mistakes.isEmpty else { throw CommandFailure.unusable(examination.mistakes) }
+        let atApple = online ? await OnlineCheck(configuration, examination.keys) : nil
+        try tell(examination.findings + (atApple?.findings ?? []))
+        if let failure = atApple?.failure { throw failure }
+    }
+
+    private func tell(_ findings: [Finding]) throws {
+        try printOutput((findings.map(\.judged) + (online ? OnlineCheck.leftToSignIns : [])).joined(separator: "\n"))
     }
 
     private func findings() async -> [Finding] {
@@ -40,12 +89,10 @@ struct Doctor: AsyncParsableCommand {
         let examination = await Examination(configuration) { (try? options.refuseRoot(on: $0)) != nil }
         let mistakes = examination.mistakes + (examination.failure?.messages ?? [])
         var findings = examination.findings + mistakes.map { Finding(.down, $0) }
-        if mistakes.isEmpty, examination.keys != nil {
-            findings.append(Finding(.note, "\(configuration.source) and the keys that it names are good"))
-        }
         // A daemon's good word may be older than what is wrong, and a bad one names the cause again.
         let said = await ofDaemon().filter { mistakes.isEmpty || $0.severity > .note }
         findings.removeAll { finding in said.contains { $0.sentence.hasSuffix(finding.sentence) } }
+        if online { findings += await OnlineCheck(configuration, examination.keys).findings }
         if let backend { findings += ofBackend(backend, configuration) }
         findings += said
         if let user { findings += await ofUser(user, configuration) }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BackendAPI
 import CredentialCore
 import Foundation
 
-/// What a configuration, its keys and its database show on this host without a daemon, for `check` and `doctor`.
+/// What a configuration, its keys and its database show on this host without a daemon.
 struct Examination {
     /// What keeps siwatch from a start.
     private(set) var mistakes: [String] = []
@@ -13,9 +14,6 @@ struct Examination {
     private(set) var failure: CommandFailure?
     /// Nil if they cannot be read.
     private(set) var keys: Keys?
-    private(set) var database: DatabaseLocation?
-    /// Whether the database is there and siwatch's.
-    private(set) var isThere = false
 
     /// - Parameter opensDatabase: whether to look into the tables too.
     init(_ configuration: Configuration, opensDatabase: (DatabaseLocation) -> Bool = { _ in true }) async {
@@ -36,14 +34,40 @@ struct Examination {
         }
         do {
             let database = try configuration.namedDatabase()
-            self.database = database
-            await examine(database, configuration, opens: opensDatabase(database))
+            let state = await examine(database, configuration, opens: opensDatabase(database))
+            if mistakes.isEmpty, failure == nil { findings += notes(of: configuration, state) }
         } catch {
             mistakes += error.messages
         }
     }
 
-    private mutating func examine(_ database: DatabaseLocation, _ configuration: Configuration, opens: Bool) async {
+    /// What is good.
+    @FindingList private func notes(of configuration: Configuration, _ database: String?) -> [Finding] {
+        Finding(.note, "siwatch \(Version.current), \(DatabaseLocation.libraries)")
+        Finding(.note, "\(configuration.source) \(keys == nil ? "is" : "and the keys that it names are") good")
+        configuration.apps.map { app in
+            let clients = app.clientIDs.joined(separator: ", ")
+            return Finding(.note, "app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
+        }
+        configuration.http.listen.map { listen in
+            let clients = configuration.http.clients.map {
+                "\($0.name.printable) (\(Set($0.may).map(\.rawValue).sorted().joined(separator: ", ")))"
+            }
+            return Finding(.note, "HTTP door \("\(listen)".printable): \(clients.joined(separator: ", "))")
+        }
+        configuration.deliveries.map { delivery in
+            let authority = delivery.caFile.map { "; certified by an authority in \($0.printable)" } ?? ""
+            return Finding(.note, "delivery \(delivery.name.printable): \(delivery.shownURL)\(authority)")
+        }
+        database.map { Finding(.note, $0) }
+        if let keys, keys.ring == nil {
+            Finding(.note, "key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it")
+        }
+    }
+
+    /// - Returns: what is good of the database; nil if nothing can be said.
+    private mutating func examine(_ database: DatabaseLocation, _ configuration: Configuration, opens: Bool) async -> String? {
+        var state: String?
         if let user = database.userInPlaceOfRoot {
             findings.append(Finding(.degraded, "root may read and write what \(user) may not: run it with sudo -u \(user)"))
         }
@@ -55,7 +79,7 @@ struct Examination {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles
             findings += server.warnings.map { Finding(.degraded, $0) }
-            isThere = try server.obstacles.isEmpty && database.exists()
+            let isThere = try server.obstacles.isEmpty && database.exists()
             // Reading beside a daemon needs the right to write too.
             if isThere, obstacles.isEmpty, opens {
                 let report = try await database.openForReading().closing { store in
@@ -64,7 +88,9 @@ struct Examination {
                     return try await StatusReport(of: configuration, in: store)
                 }
                 findings += (report.ofBackends + report.ofConfiguration).filter { $0.severity > .note }
+                state = "database \(database.name): usable" + (database.lockHolder.map { ", and \($0) works on it" } ?? "")
             } else if !isThere {
+                state = "database \(database.name): \(database.absence)"
                 let canaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
                 findings += canaries.map { Finding(.degraded, "\($0)") }
             }
@@ -75,5 +101,6 @@ struct Examination {
             if failure.isTransient { self.failure = failure } else { mistakes += failure.messages }
         }
         mistakes += obstacles
+        return state
     }
 }

@@ -6,7 +6,7 @@ import CredentialCore
 extension RefusedClient {
     /// What to do, as the end of a sentence.
     static let remedy = """
-        put the key or its id right, then sudo -u siwatch siwatch check, then sudo systemctl reload siwatch; team_id or a client id needs a restart
+        put the key or its id right, then sudo -u siwatch siwatch doctor --before-start, then sudo systemctl reload siwatch; team_id or a client id needs a restart
         """
 
     /// Whether nobody waits for the client. It may be right by now: only the next sign-in or check tells.

@@ -84,7 +84,7 @@ extension StatusReport {
         let runbook = "siwatchnotificationslate"
         if let obstacle = daemon?.intakeObstacle {
             let sentence = "what Apple posts does not arrive: \(obstacle)"
-            return [Finding(.degraded, sentence, remedy: "siwatch intake test URL says more", runbook: runbook)]
+            return [Finding(.degraded, sentence, remedy: "siwatch doctor --intake URL says more", runbook: runbook)]
         }
         let times = tables.notifications
         guard let newest = times.first, let oldest = times.last, times.count > 9 else { return [] }
@@ -109,13 +109,15 @@ extension StatusReport {
     }
 
     @FindingList var ofRejections: [Finding] {
-        breakers.filter(\.isOpen).map { Finding(.degraded, "breaker \($0.text)", runbook: "siwatchrejectionspending") }
+        breakers.filter(\.isOpen).map {
+            Finding(.degraded, "breaker \($0.app.printable): \($0.state)", runbook: "siwatchrejectionspending")
+        }
         tables.apps.flatMap(rejections(of:))
     }
 
     @FindingList private func rejections(of app: AppStatus) -> [Finding] {
         let name = app.app.printable
-        let list = "siwatch unverified --app \(app.app.shellQuoted.printable) lists them"
+        let list = "siwatch rejected \(app.app.shellQuoted.printable) lists them"
         if app.pending > 0 {
             let sentence = "\(name): \(app.pending.counted("rejection waits", "rejections wait")) to be believed"
             Finding(.note, sentence, runbook: "siwatchrejectionspending")

@@ -16,7 +16,7 @@ extension StatusReport {
 
     @FindingList private var ofProcess: [Finding] {
         if !isRunning {
-            let remedy = "journalctl -u siwatch says why it ended; sudo systemctl start siwatch, once siwatch check is content"
+            let remedy = "journalctl -u siwatch and siwatch doctor --before-start say why; then sudo systemctl start siwatch"
             Finding(.down, "no siwatch runs on this database", remedy: remedy, runbook: "siwatchdown")
         }
         if isSilent {
@@ -55,7 +55,7 @@ extension StatusReport {
             if !daemon.reload.mistakes.isEmpty {
                 let mistakes = daemon.reload.mistakes.joined(separator: "; ")
                 let sentence = "the configuration of \(daemon.reload.at.text) was not taken over: \(mistakes)"
-                let remedy = "sudo -u siwatch siwatch check, then sudo systemctl reload siwatch"
+                let remedy = "sudo -u siwatch siwatch doctor --before-start, then sudo systemctl reload siwatch"
                 Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchfinding")
             }
             if let trouble = daemon.keyFileTrouble {
@@ -85,7 +85,7 @@ extension StatusReport {
         let sentence = "the program's file was replaced or removed, and version \(version) still runs"
         guard let obstacle else { return Finding(.note, sentence) }
         guard !obstacle.isEmpty else { return Finding(.note, sentence, remedy: "sudo systemctl restart siwatch") }
-        let remedy = "no restart before sudo -u siwatch siwatch check is content"
+        let remedy = "no restart before sudo -u siwatch siwatch doctor --before-start is content"
         return Finding(.degraded, "\(sentence); what stands there would not start: \(obstacle)", remedy: remedy)
     }
 

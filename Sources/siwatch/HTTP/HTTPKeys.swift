@@ -53,11 +53,11 @@ struct HTTPKeys {
 
     private static func token(_ path: String) throws -> Secret {
         guard FileManager.default.fileExists(atPath: path) else {
-            throw Unusable(description: "is not there, or in a folder that this user may not see; siwatch http token makes one")
+            throw Unusable(description: "is not there, or in a folder that this user may not see; siwatch secret new token makes one")
         }
         let text = try TextFile.read(path, limit: longestToken, isSecret: true).trimmingCharacters(in: .whitespaces)
         guard text.utf8.count >= shortestToken, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-            throw Unusable(description: "is no token of at least \(shortestToken) characters; siwatch http token makes one")
+            throw Unusable(description: "is no token of at least \(shortestToken) characters; siwatch secret new token makes one")
         }
         guard !text.hasPrefix("whsec_") else { throw Unusable(description: "is the secret of a [[delivery]], and no token") }
         return Secret(text)

@@ -30,7 +30,7 @@ extension Import {
             }
             if tokens > 0 {
                 effect += """
-                     siwatch asks Apple about their tokens over one refresh.interval; siwatch unverified --app NAME lists those that Apple \
+                     siwatch asks Apple about their tokens over one refresh.interval; siwatch rejected NAME lists those that Apple \
                     rejects.
                     """
             }

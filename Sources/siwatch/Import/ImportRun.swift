@@ -148,7 +148,7 @@ struct ImportRun {
         return .wrongData(
             """
             \(result.text) The other lines were not told. Are the tokens whole, and is this the client that they were issued to? If they are \
-            right and only old, repeat the command with --no-trial. siwatch unverified --app NAME lists the samples that Apple rejects, and \
+            right and only old, repeat the command with --no-trial. siwatch rejected NAME lists the samples that Apple rejects, and \
             siwatch import --undo takes them back
             """
         )

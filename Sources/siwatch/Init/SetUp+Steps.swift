@@ -38,12 +38,12 @@ extension SetUp {
     }
 
     func check() throws(CommandFailure) -> String {
-        let local = try siwatch("check").run()
+        let local = try siwatch("doctor", "--before-start").run()
         if local.status == 78 { throw takenBack([local.output]) }
         // It is the next step.
         func said(_ output: String) -> String { output.replacing("siwatch migrate creates it", with: "it comes next") }
         guard !options.offline else { return said(local.output) }
-        let online = try siwatch("check", "--online").run()
+        let online = try siwatch("doctor", "--before-start", "--online").run()
         let (status, output) = (online.status, said(online.output))
         switch status {
         case 0: return output
@@ -89,7 +89,7 @@ extension SetUp {
             _ = try HostCommand(words: ["usermod", "-aG", name, user]).succeed()
             detail = "\(user) is now in the group \(name). Restart its backend, because a process keeps the groups of its start."
         }
-        _ = try HostCommand.siwatch(["try-insert", answers.database], as: user).succeed()
+        _ = try HostCommand.siwatch(["doctor", "--try-insert", answers.database], as: user).succeed()
         return detail
     }
 
@@ -126,7 +126,7 @@ extension SetUp {
 
     /// That siwatch works, or what is wrong once it has had the time for Apple's first answers.
     private var verdict: String {
-        let health = siwatch("health")
+        let health = siwatch("status", "--line")
         var said = try? health.run()
         for _ in 1...10 where said?.status != 0 {
             sleep(1)

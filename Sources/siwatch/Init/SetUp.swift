@@ -42,8 +42,8 @@ struct SetUp {
         let keyFile = "AuthKey_\(answers.key.id).p8"
         var files = [(path: "\(folder)/\(keyFile)", text: try answers.key.read())]
         let configuration = answers.configuration(keyFile: keyFile)
-        if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.httpToken.text + "\n")) }
-        if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhookSecret.text + "\n")) }
+        if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.token.make() + "\n")) }
+        if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhook.make() + "\n")) }
         if let path = answers.passwordFile {
             do {
                 files.append(("\(folder)/\(InitAnswers.passwordCopy)", try TextFile.read(path, limit: 4096)))

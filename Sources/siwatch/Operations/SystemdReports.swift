@@ -34,7 +34,7 @@ struct SystemdReports: Service {
         }
     }
 
-    /// For example `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue`.
+    /// For example `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 sign-in, 0 revocation; 0 checks overdue`.
     private func sentence() async throws -> String {
         if let obstacle = readiness.obstacle() { return obstacle }
         let tables = try await status().tables
@@ -42,7 +42,7 @@ struct SystemdReports: Service {
             let count = tables.credentials.filter { $0.state == state.rawValue }.reduce(0) { $0 + $1.count }
             return "\(count) \(state.rawValue)"
         }
-        let queues = tables.queues.map { "\($0.depth) \($0.queue)" }
+        let queues = tables.queues.map { "\($0.depth) \($0.name)" }
         return """
             \(states.joined(separator: ", ")); waiting: \(queues.joined(separator: ", ")); \
             \(tables.overdue.values.reduce(0, +)) checks overdue

@@ -6,55 +6,17 @@ import CredentialCore
 
 struct Breaker: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows whether Apple's rejections of tokens are believed, and says that they are real or not.",
+        abstract: "Says that Apple's rejections of tokens are real, or not.",
         discussion: """
             The breaker of an app opens when Apple rejects too many tokens, rejects a canary, or blames the configuration. While it is open \
-            no rejection changes anybody's state, and Apple is asked slowly. It closes by itself when the answers are normal again.
+            no rejection changes anybody's state, and Apple is asked slowly. It closes by itself when the answers are normal again. \
+            siwatch status shows it, and siwatch rejected lists the users.
             """,
-        subcommands: [Show.self, Rejected.self, Confirm.self, Reset.self],
-        defaultSubcommand: Show.self
+        subcommands: [Confirm.self, Reset.self]
     )
 }
 
 extension Breaker {
-    struct Show: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Shows the breaker of every app."
-        )
-
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-
-        func run() async throws {
-            let reports = try await options.readConfiguration().withStore { store in
-                BreakerReport.all(try await store.breakers(), of: try await store.apps())
-            }
-            try output.print(["breakers": reports], reports.map(\.text).joined(separator: "\n"))
-        }
-    }
-
-    struct Rejected: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Lists the users whom Apple rejects and siwatch does not believe to have left, so that you can ask one."
-        )
-
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-        @Argument(help: "The app's name in the configuration.") var app: String
-
-        func run() async throws {
-            let tokens = try await options.readConfiguration().withStore { store in
-                try await store.demand(app)
-                return try await Unverified.pages {
-                    try await store.doubtedTokens(of: app, after: $0?.credential, upTo: Unverified.pageLength)
-                }
-            }
-            let table = Unverified.table("rejected", tokens)
-            let text = tokens.isEmpty ? "siwatch doubts no rejection of \(app.printable)." : table
-            try output.print(["app": app, "tokens": tokens] as Members, text)
-        }
-    }
-
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "The rejections are real: closes the breaker and believes them.",

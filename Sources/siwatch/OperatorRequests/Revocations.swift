@@ -6,32 +6,17 @@ import CredentialCore
 
 struct Revocations: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows which requests to revoke wait because too many came, and decides about them.",
+        abstract: "Decides about the requests to revoke that wait because too many came.",
         discussion: """
-            More requests to revoke in an hour than [revocations] allows set the brake of their app: siwatch holds the others until you \
-            decide. Ask the backends first whether they meant it, because only the user can undo a revocation.
+            More requests to revoke in an hour than [revocations] allows set the brake of their app: siwatch holds the others \
+            until you decide. siwatch status says how many. Ask the backends first whether they meant it, because only the user can undo a \
+            revocation.
             """,
-        subcommands: [Show.self, Confirm.self, Drop.self],
-        defaultSubcommand: Show.self
+        subcommands: [Confirm.self, Drop.self]
     )
 }
 
 extension Revocations {
-    struct Show: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Shows the brake of every app."
-        )
-
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-
-        func run() async throws {
-            let apps = try await options.readConfiguration().withStore { try await $0.apps() }
-            let report = apps.map { ["app": $0.app, "setAt": $0.revocationsBrakedAt, "held": $0.revocationsHeld] as Members }
-            try output.print(["brakes": report], apps.map(\.brake).joined(separator: "\n"))
-        }
-    }
-
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "The requests are meant: carries them out.",
@@ -88,5 +73,16 @@ extension Revocations {
             ? "The brake of \(app.printable) is released, unless more has come."
             : "The brake of \(app.printable) stays set and holds \(left) more."
         try output.print(["app": app, "count": count, "left": left] as Members, "\(words(count)) \(end)")
+    }
+}
+
+extension AppStatus {
+    /// That the brake holds requests to revoke, and what to do; nil if it is not set.
+    var brake: String? {
+        guard let revocationsBrakedAt else { return nil }
+        let requests = "\(revocationsBrakedAt.text) and holds \(revocationsHeld.counted("request"))"
+        let argument = app.shellQuoted.printable
+        return "\(app.printable): the brake on revocations is set since \(requests); "
+            + "siwatch revocations confirm \(argument) \(revocationsHeld) carries out so many, siwatch revocations drop \(argument) rejects all"
     }
 }

@@ -60,8 +60,8 @@ extension PageSections {
     }
 
     private func text(of breaker: BreakerReport) -> HTML {
-        guard !breaker.isOpen else { return "\(HTML.mark(.degraded))\(breaker.text)" }
-        let noun = breaker.rejections == 1 ? "rejection" : "rejections"
-        return "Closed: siwatch believes rejections of tokens. \(breaker.rejections) \(noun) in the last \(breaker.answers) answers."
+        guard !breaker.isOpen else { return "\(HTML.mark(.degraded))\(breaker.app): \(breaker.state)" }
+        let (answers, rejections) = breaker.judged
+        return "Closed: siwatch believes rejections of tokens. \(rejections.counted("rejection")) in the last \(answers) answers."
     }
 }

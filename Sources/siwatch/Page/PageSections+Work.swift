@@ -7,7 +7,7 @@ import CredentialCore
 extension PageSections {
     var queues: HTML {
         let rows = report.tables.queues.map { queue -> [HTML] in
-            ["\(queue.queue)", "\(queue.depth.grouped)", "\(report.age(of: queue))"]
+            ["\(queue.name)", "\(queue.depth.grouped)", "\(report.age(of: queue))"]
         }
         let ending = report.tables.backlog.waitingGrants.codesEnding
         let codes: HTML =

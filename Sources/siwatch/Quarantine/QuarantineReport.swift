@@ -7,10 +7,10 @@ import Foundation
 /// A quarantined notification as programs read it. Characters that a terminal might obey are spelled out.
 struct QuarantineReport: Encodable {
     private let row: QuarantinedNotification
-    private(set) var payload: String?
+    private var payload: String?
     /// The header of the token inside, decoded but not verified.
-    private(set) var header: String?
-    private(set) var claims: String?
+    private var header: String?
+    private var claims: String?
 
     init(_ row: QuarantinedNotification, showsPayload: Bool = false) {
         self.row = row
@@ -25,6 +25,14 @@ struct QuarantineReport: Encodable {
             "id": row.id, "receivedAt": row.receivedAt, "rejectedAt": row.rejectedAt, "reason": row.reason, "detail": row.detail,
             "bytes": row.payload.count, "payload": payload, "header": header, "claims": claims,
         ])
+    }
+
+    var text: String {
+        let lines: [(String, String?)] = [
+            ("id", "\(row.id)"), ("received", row.receivedAt.text), ("rejected", row.rejectedAt.text), ("reason", row.reason.printable),
+            ("detail", row.detail.printable), ("header", header), ("claims", claims), ("payload", payload),
+        ]
+        return lines.compactMap { name, value in value.map { "\(name.padded(to: 10))\($0)" } }.joined(separator: "\n")
     }
 
     /// The first text in a body that looks like a signed token.

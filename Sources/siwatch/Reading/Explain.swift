@@ -13,41 +13,63 @@ struct Explain: AsyncParsableCommand {
             Oldest first, by the time at which each became true at Apple, and of each log but that of revocations the newest 1000 rows. It \
             reads the logs from end to end, which takes a while where they are long. It shows the `sub` and the e-mail address; the log of the daemon has neither, \
             only the name that stands here beside the `sub`.
+
+            Each revoked token has the three answers by which its end was proved (a good refresh, the revocation, a rejected refresh), when \
+            each was asked for and how Apple dated it, and the key that signed. No token is shown. What is older than \
+            retention.revocation_log is gone.
             """
     )
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
     @Argument(help: "Apple's `sub` of the user.") var user: String
+    @Option(help: ArgumentHelp("Only what concerns this app.", valueName: "name")) var app: String?
     @Option(help: ArgumentHelp("Only what concerns this client.", valueName: "id")) var client: String?
+    @Flag(help: "Only the requests to revoke. Of a forgotten user too, if the sealing key can be read.") var receipts = false
     @Flag(help: "Show each notification as Apple signed it.") var jws = false
 
     func run() async throws {
-        let configuration = try options.readConfiguration()
-        guard let explanation = try await Self.explanation(of: user, at: client, withMessages: jws, in: configuration) else {
-            throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))
+        let scope = Scope(app: app, clientID: client, isOfReceipts: receipts, showsMessages: jws)
+        guard let explanation = try await Self.explanation(of: user, scope, in: try options.readConfiguration()) else {
+            let place = (app.map { " in \($0.printable)" } ?? "") + (client.map { " at \($0.printable)" } ?? "")
+            let subject = receipts ? "no request to revoke" : "nothing"
+            throw CommandFailure.failed("\(subject) is known of the user \(user.printable)\(place)")
         }
         try output.print(explanation, explanation.text)
     }
 
+    /// What is shown of a user.
+    struct Scope {
+        var app: String?
+        var clientID: String?
+        var isOfReceipts = false
+        var showsMessages = false
+    }
+
     /// - Returns: nil if nothing is known of the user.
-    static func explanation(
-        of user: String,
-        at client: String? = nil,
-        withMessages: Bool = false,
-        in configuration: Configuration
-    ) async throws -> Explanation? {
-        var (history, quarantined, now) = try await configuration.withStore {
-            (
-                try await $0.history(of: user, upTo: Explanation.mostRows), try await $0.quarantinedNews(of: user),
-                try await FleetMembership.clock(of: $0).now
-            )
+    static func explanation(of user: String, _ scope: Scope = Scope(), in configuration: Configuration) async throws -> Explanation? {
+        var (history, now) = try await configuration.withStore { store in
+            var history =
+                try await scope.isOfReceipts
+                ? store.revocations(of: user) : store.history(of: user, upTo: Explanation.mostRows)
+            if !scope.isOfReceipts {
+                history.quarantined = try await store.quarantinedNews(of: user)
+            } else if let pseudonym = try? configuration.sealer(of: store).pseudonym(of: user) {
+                // The receipts of a forgotten user stand under it.
+                history.revocations = try await store.revocations(of: pseudonym).revocations + history.revocations
+            }
+            if let app = scope.app {
+                try await store.demand(app)
+                history = history.limited(toClients: Set(try await store.clients().filter { $0.app == app }.map(\.clientID)))
+            }
+            return (history, try await FleetMembership.clock(of: store).now)
         }
-        history.quarantined = quarantined
-        if let client { history = history.limited(toClient: client) }
+        if let clientID = scope.clientID { history = history.limited(toClients: [clientID]) }
         guard !history.isEmpty else { return nil }
-        if !withMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
-        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), watching: configuration.clientIDs, at: now)
+        if !scope.showsMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
+        let circumstances = Circumstances(watched: configuration.clientIDs, refusals: history.refusals, now: now)
+        let name = pseudonym(of: user, configuration)
+        return Explanation(of: user, history, pseudonym: name, circumstances, concludes: !scope.isOfReceipts)
     }
 
     /// The user's name in logs. Nil if the sealing key cannot be read.

@@ -11,24 +11,18 @@ struct Explanation: Encodable {
     /// One sentence for each app.
     var conclusions: [String]
     private var history: UserHistory
-    private var waiting: [WaitingRow]
-    private var tokens: [TokenAtWork]
-    private var now: Timestamp
-    /// The clients of the configuration.
-    private let watched: Set<String>
+    private let circumstances: Circumstances
 
     /// The newest rows of each log and queue that are shown; of revocations all are. A backend can insert millions for one user.
     static let mostRows = 1_000
 
-    init(of userID: String, _ history: UserHistory, pseudonym: String?, watching clients: Set<String>, at now: Timestamp) {
+    /// - Parameter concludes: whether the history is whole, so that the state follows from it.
+    init(of userID: String, _ history: UserHistory, pseudonym: String?, _ circumstances: Circumstances, concludes: Bool) {
         self.userID = userID
         self.history = history
-        self.now = now
+        self.circumstances = circumstances
         user = pseudonym
-        watched = clients
-        waiting = history.waiting.map { WaitingRow($0, watching: clients, history.refusals, at: now) }
-        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, watching: clients, history.refusals, at: now) }
-        conclusions = history.conclusions(watching: clients, at: now)
+        conclusions = concludes ? history.conclusions(circumstances) : []
         if let unbelieved { conclusions.append("\(unbelieved.sentence): \(unbelieved.remedy)") }
     }
 
@@ -44,46 +38,42 @@ struct Explanation: Encodable {
     }
 
     func encode(to encoder: any Encoder) throws {
-        let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.token.clientID))
+        let (waiting, tokens) = (history.waiting, history.tokensBeingRevoked)
+        let clients = Set(history.credentials.map(\.clientID) + waiting.map(\.clientID) + tokens.map(\.clientID))
         let refusals = history.refusals.filter { clients.contains($0.key) }
         let quarantined = history.quarantined.map { QuarantineReport($0) }
         // Without a name in the log, `user` is null.
         try encoder.encode(["userID": userID, "user": user as any Encodable, "conclusions": conclusions, "isCut": history.isCut])
         try encoder.encode([
             "users": history.users, "credentials": history.credentials, "grants": history.grants, "notifications": history.notifications,
-            "revocations": history.revocations, "changes": history.changes, "waiting": waiting, "tokensBeingRevoked": tokens,
-            "quarantined": quarantined, "refusals": refusals,
+            "revocations": history.revocations, "changes": history.changes, "waiting": waiting.map { $0.members(circumstances) },
+            "tokensBeingRevoked": tokens.map { $0.members(circumstances) }, "quarantined": quarantined, "refusals": refusals,
         ])
     }
 
     var text: String {
-        var lines = ["user \(userID.printable)" + (user.map { ", \($0) in the log" } ?? "")]
-        for user in history.users {
-            guard let email = user.email else { continue }
+        let head = "user \(userID.printable)" + (user.map { ", \($0) in the log" } ?? "")
+        let addresses = history.users.compactMap { user -> String? in
+            guard let email = user.email else { return nil }
             let privacy = user.emailIsPrivate.map { $0 ? ", Apple's relay" : ", the user's own" } ?? ""
             let forwarding = user.emailForwarding.map { ", forwarding \($0)" } ?? ""
-            lines.append("e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))")
+            return "e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))"
         }
-        lines.append("")
-        if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue; of revocations all") }
-        lines += history.lines(waiting)
-        lines.append("")
-        lines += history.credentials.map { $0.text(history.refusals[$0.clientID], isWatched: watched.contains($0.clientID), at: now) }
-        lines += tokens.map {
-            "the token of \($0.token.tokenGrantedAt.text) at \($0.token.clientID.printable) is being revoked: \($0.words)"
+        let cut = history.isCut ? ["only the newest \(Self.mostRows) rows of each log and queue; of revocations all"] : []
+        let credentials = history.credentials.map { $0.text(circumstances) }
+        let revoking = history.tokensBeingRevoked.map {
+            "the token of \($0.tokenGrantedAt.text) at \($0.clientID.printable) is being revoked: \($0.words(circumstances))"
         }
-        for user in history.users {
-            guard let pausedAt = user.pausedAt else { continue }
-            lines.append("the checks and revocations of \(user.app.printable) are paused since \(pausedAt.text)")
+        let pauses = history.users.compactMap { user in
+            user.pausedAt.map { "the checks and revocations of \(user.app.printable) are paused since \($0.text)" }
         }
-        if !history.credentials.isEmpty || !tokens.isEmpty { lines.append("") }
-        lines += conclusions
-        return lines.joined(separator: "\n")
+        let parts = [[head] + addresses, cut + history.lines(circumstances), credentials + revoking + pauses, conclusions]
+        return parts.filter { !$0.isEmpty }.map { $0.joined(separator: "\n") }.joined(separator: "\n\n")
     }
 }
 
 extension UserHistory {
-    fileprivate func conclusions(watching clients: Set<String>, at now: Timestamp) -> [String] {
+    fileprivate func conclusions(_ circumstances: Circumstances) -> [String] {
         if users.isEmpty {
             return waiting.isEmpty
                 ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: what was told still waits in its queue."]
@@ -95,18 +85,18 @@ extension UserHistory {
             let (state, reason, since) = (alone?.state ?? user.state, alone?.reason ?? user.reason, alone?.changedAt ?? user.changedAt)
             let when = since.map { " since \($0.text)" } ?? ""
             return "In \(user.app.printable): \(state.printable)\(when), because \(cause(reason, since, in: user))."
-                + (state == "authorized" ? nextCheck(of: user, at: now, among: clients) : "")
+                + (state == "authorized" ? nextCheck(of: user, circumstances) : "")
         }
     }
 
     /// When siwatch finds a revocation that no notification told of; empty if it cannot say.
-    private func nextCheck(of user: User, at now: Timestamp, among clients: Set<String>) -> String {
+    private func nextCheck(of user: User, _ circumstances: Circumstances) -> String {
         let due = credentials.filter {
             $0.app == user.app && $0.holdsToken && $0.verifiedAt != nil && $0.tokenGrantedAt == $0.grantedAt && !$0.isBeingAsked
-                && refusals[$0.clientID] == nil && clients.contains($0.clientID)
+                && refusals[$0.clientID] == nil && circumstances.watched.contains($0.clientID)
         }
         .compactMap(\.nextCheckAt).min()
-        guard user.pausedAt == nil, let due, due > now else { return "" }
+        guard user.pausedAt == nil, let due, due > circumstances.now else { return "" }
         return " If siwatch has missed that the user withdrew consent, the check at \(due.text) notices."
     }
 
@@ -131,7 +121,6 @@ extension UserHistory {
             let proofs = [RevocationOutcome.proved, .alreadyInvalid].map(\.rawValue)
             let receipt = revocations.last { $0.app == user.app && proofs.contains($0.outcome) }
             return "the app asked for it then" + (receipt.map { ", and \($0.words)" } ?? ", and it was proved")
-                + "; siwatch receipt shows it"
         case .neverGranted: return "a notification named the user, and no sign-in is known"
         case nil: return reason.printable
         }
@@ -159,8 +148,7 @@ extension UserHistory.HeldCredential {
         }
     }
 
-    /// - Parameter refusal: set if Apple refuses the client.
-    fileprivate func text(_ refusal: ClientRefusal?, isWatched: Bool, at now: Timestamp) -> String {
+    fileprivate func text(_ circumstances: Circumstances) -> String {
         var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
         if let tokenGrantedAt {
             parts.append(
@@ -172,12 +160,13 @@ extension UserHistory.HeldCredential {
         if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
         if let meaning { parts.append(meaning) }
         if failures > 0 { parts.append("\(failures.counted("check")) since then brought no answer") }
-        if !isWatched {
+        if !circumstances.watched.contains(clientID) {
             parts.append("the client is not in the configuration, so nobody asks Apple about it")
         } else if isBeingAsked {
             parts.append("Apple is being asked")
         } else if let nextCheckAt {
-            let isHeldUp = refusal != nil && nextCheckAt <= now
+            let refusal = circumstances.refusals[clientID]
+            let isHeldUp = refusal != nil && nextCheckAt <= circumstances.now
             parts.append(isHeldUp ? "the check of \(nextCheckAt.text) waits" : "next check at \(nextCheckAt.text)")
             if let refusal { parts.append(refusal.words) }
         } else {

@@ -6,9 +6,10 @@ import CredentialCore
 
 extension UserHistory {
     /// All that happened and all that waits, oldest first.
-    func lines(_ waiting: [WaitingRow]) -> [String] {
+    func lines(_ circumstances: Circumstances) -> [String] {
         let entries =
-            grants.map(\.entry) + waiting.map(\.entry) + notifications.map(\.entry) + revocations.map(\.entry) + changes.map(\.entry)
+            grants.map(\.entry) + waiting.map { $0.entry(circumstances) } + notifications.map(\.entry) + revocations.map(\.entry)
+            + changes.map(\.entry)
             + credentials.flatMap(\.answers)
         return entries.sorted { ($0.at, $0.rank) < ($1.at, $1.rank) }.map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
     }
@@ -34,9 +35,12 @@ extension UserHistory.LoggedGrant {
     }
 }
 
-extension WaitingRow {
-    fileprivate var entry: Entry {
-        Entry(at: row.at, rank: 0, kind: row.queue == "grant" ? "sign-in" : "revocation", text: "\(row.clientID.printable): \(text)")
+extension UserHistory.Waiting {
+    fileprivate func entry(_ circumstances: Circumstances) -> Entry {
+        let isSignIn = queue == "grant"
+        let place = clientID.printable + (isSignIn ? "" : ", request \(id)")
+        let text = "\(place): \(wait(circumstances).words)"
+        return Entry(at: at, rank: 0, kind: isSignIn ? "sign-in" : "revocation", text: text)
     }
 }
 
@@ -53,7 +57,7 @@ extension RevocationReceipt {
     fileprivate var entry: Entry {
         let why = reason.map { " (\($0.printable))" } ?? ""
         let text = "\(clientID.printable): \(outcome.printable)\(why), \(words), settled \(settledAt.text)"
-        return Entry(at: requestedAt, rank: 1, kind: "revocation", text: text)
+        return Entry(at: requestedAt, rank: 1, kind: "revocation", text: ([text] + proofLines).joined(separator: "\n    "))
     }
 }
 

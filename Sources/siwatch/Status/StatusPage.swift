@@ -21,7 +21,7 @@ struct StatusPage {
         lines += ["health: \(findings.worst.health)"] + findings.flatMap(\.lines) + [""] + process
         lines += report.sqlite.map { ["SQLite \($0)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
-        return lines + replicas + [""] + queues + [""] + apps + [""] + apple + quarantine
+        return lines + replicas + [""] + queues + deliveries + [""] + apps + [""] + apple + quarantine
     }
 
     /// What the daemon says of itself.
@@ -58,9 +58,20 @@ struct StatusPage {
         let head = "queue           waiting  the oldest for" + (rates == nil ? "" : "   settled/s")
         return [head]
             + report.tables.queues.map { queue in
-                let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
+                let line = "\(queue.name.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(report.age(of: queue).padded(to: 14))"
                 return rates.map { line + $0.column(queue.queue) } ?? line
             }
+    }
+
+    private var deliveries: [String] {
+        guard let positions = report.deliveries else { return [] }
+        let configured = Set(report.configuration.deliveries.map(\.name))
+        return configured.union(positions.keys).sorted().map { name in
+            guard let position = positions[name] else { return "delivery \(name.printable): begins with siwatch's next start" }
+            let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
+            let absence = configured.contains(name) ? "" : ", not in the configuration"
+            return "delivery \(name.printable): \(position.unsent)\(stopped)\(absence)"
+        }
     }
 
     private var apps: [String] {
@@ -75,6 +86,7 @@ struct StatusPage {
                 lines.append("  \(count.state.padded(to: 12))\(String(count.count).padded(to: -9))  \(Self.bar(share))")
             }
             if counts.isEmpty { lines.append("  no credentials yet") }
+            lines += report.breakers.filter { $0.app == app.app }.map { "  breaker \($0.isOpen ? "open" : $0.state)" }
         }
         return lines.isEmpty ? ["no app yet"] : lines
     }
@@ -112,4 +124,9 @@ struct StatusPage {
         let rest = eighths % 8 == 0 ? "" : String(Array("▏▎▍▌▋▊▉")[eighths % 8 - 1])
         return String(repeating: "█", count: eighths / 8) + rest
     }
+}
+
+extension QueueStatus {
+    /// For people, who call a row of `grant_queue` a sign-in.
+    var name: String { queue == "grant" ? "sign-in" : queue }
 }

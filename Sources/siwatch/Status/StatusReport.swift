@@ -28,6 +28,8 @@ struct StatusReport {
     var replicas: [ReplicaStatus]?
     var tables: Overview
     var breakers: [BreakerReport] = []
+    /// How far each delivery is that the database knows, by name. Nil before the tables were read.
+    private(set) var deliveries: [String: DeliveryPosition]?
     /// How long a check of every token takes.
     var rounds: [AppRound] = []
     /// Since when a transaction keeps the database from clearing away what was erased. Nil if none does.
@@ -74,17 +76,18 @@ extension StatusReport {
         let now = try await FleetMembership.clock(of: store).now
         let tables = try await store.overview(of: configuration, at: now, knowing: known?.tables.backlog)
         self.init(configuration: configuration, at: now, database: database.name, tables: tables)
-        breakers = BreakerReport.all(tables.breakers, of: tables.apps)
+        breakers = tables.apps.map { BreakerReport(tables.breakers[$0.app] ?? RejectionBreaker(), of: $0) }
         logPinnedSince = try await store.logPinnedSince
         try await look(at: database, store)
         if let known {
             (insertObstacle, rounds) = (known.insertObstacle, known.rounds)
-            (abandonedDeliveries, foreignIDs) = (known.abandonedDeliveries, known.foreignIDs)
+            (deliveries, abandonedDeliveries, foreignIDs) = (known.deliveries, known.abandonedDeliveries, known.foreignIDs)
             return
         }
         // The daemon tries it all the time.
         if counted == nil { insertObstacle = try await database.insertObstacle(in: store) }
         rounds = try await (counted ?? CheckRounds(store)).rounds(configuration, tables.credentials)
+        deliveries = try await store.deliveryPositions()
         abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
         foreignIDs = try await ForeignIDs(store)
     }
@@ -149,7 +152,8 @@ extension StatusReport: Encodable {
         ])
         try encoder.encode([
             "queues": tables.queues, "apps": tables.apps, "credentials": tables.credentials, "overdue": tables.overdue,
-            "checks": tables.checks, "breakers": breakers, "unprovenClients": unprovenClients, "refusedClients": tables.refusedClients,
+            "checks": tables.checks, "breakers": breakers, "deliveries": deliveries, "unprovenClients": unprovenClients,
+            "refusedClients": tables.refusedClients,
             "rounds": rounds, "unknownCanaries": tables.unknownCanaries, "otherTeams": tables.otherTeams,
             "waitingGrants": backlog.waitingGrants.naming(configuration.clientIDs), "rejectedSignIns": tables.rejectedSignIns,
             "waitingRevocations": backlog.waitingRevocations, "quarantined": backlog.quarantined, "signingKeys": tables.signingKeys,

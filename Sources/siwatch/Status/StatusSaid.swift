@@ -3,12 +3,18 @@
 
 import CredentialCore
 
-/// What `status` and `health` say: the daemon's own words, else the tables'.
+/// What `status` says: the daemon's own words, else the tables'.
 struct StatusSaid {
     /// The worst first.
     var findings: [Finding]
     var text: String
     var json: String
+
+    /// For probes: the worst finding.
+    var line: String {
+        let sentence = findings.first { $0.severity > .note }?.sentence
+        return [findings.worst.health, sentence].compactMap(\.self).joined(separator: ": ")
+    }
 
     /// - Throws: `CommandFailure` if nobody can be asked.
     init(_ options: CommonOptions) async throws {
@@ -70,7 +76,7 @@ struct StatusSaid {
         (text, json) = (answer.text, answer.json)
         while text.hasSuffix("\n") { text.removeLast() }
         guard answer.head.version != Version.current else { return }
-        text += "\ninstalled is version \(Version.current); siwatch check says whether a restart would start it"
+        text += "\ninstalled is version \(Version.current); siwatch doctor --before-start says whether a restart would start it"
     }
 
     /// Neither the daemon nor the database answers.

@@ -11,7 +11,10 @@ enum NewFile {
     /// - Throws: `CommandFailure` if something has the name already. It stays as it is, and no link is followed.
     static func write(_ text: String, to path: String, owner: (user: uid_t, group: gid_t)? = nil) throws(CommandFailure) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("\(path.printable) cannot be made: \(systemError())") }
+        guard descriptor >= 0 else {
+            let reason = errno == EEXIST ? "exists already and is left as it is" : "cannot be made: \(systemError())"
+            throw .failed("\(path.printable) \(reason)")
+        }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         do {
             try file.write(contentsOf: Data(text.utf8))

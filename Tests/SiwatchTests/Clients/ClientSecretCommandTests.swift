@@ -8,11 +8,11 @@ import NIOCore
 import NIOHTTP1
 import Testing
 
-/// `siwatch client-secret`, for a service that wants a client secret pasted.
+/// `siwatch secret client`, for a service that wants a client secret pasted.
 struct ClientSecretCommandTests {
     @Test func itIsSignedForTheClientAndAppleAcceptsIt() async throws {
         try await Site.with { site in
-            let (status, output) = try await site.folder.siwatch("client-secret", "com.example.web", "--days", "30")
+            let (status, output) = try await site.folder.siwatch("secret", "client", "com.example.web", "--days", "30")
             #expect(status == 0 && output.count == 2, "\(output)")
             let secret = try #require(output.first { $0.hasPrefix("ey") })
             let parts = secret.split(separator: ".").compactMap { Data(base64URL: String($0)) }
@@ -32,17 +32,17 @@ struct ClientSecretCommandTests {
     /// 182 days are the longest that Apple accepts, in whole days.
     @Test func theLongestOneIsAccepted() async throws {
         try await Site.with { site in
-            let (_, output) = try await site.folder.siwatch("client-secret", "com.example.app", "--days", "182")
+            let (_, output) = try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "182")
             let secret = try #require(output.first { $0.hasPrefix("ey") })
             #expect(try await answer(to: secret, of: "com.example.app", at: site.apple.url) == .ok)
-            #expect(try await site.folder.siwatch("client-secret", "com.example.app", "--days", "183").status == 64)
-            #expect(try await site.folder.siwatch("client-secret", "com.example.app", "--days", "0").status == 64)
+            #expect(try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "183").status == 64)
+            #expect(try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "0").status == 64)
         }
     }
 
     @Test func aClientThatNoAppHasIsRefusedWithThoseThatThereAre() async throws {
         try await Site.with { site in
-            let (status, output) = try await site.folder.siwatch("client-secret", "com.example.other")
+            let (status, output) = try await site.folder.siwatch("secret", "client", "com.example.other")
             #expect(status == 64)
             #expect(
                 output == [

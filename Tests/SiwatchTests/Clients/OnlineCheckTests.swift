@@ -6,11 +6,11 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// `siwatch check --online` against a simulated Apple, over HTTP.
+/// `siwatch doctor --online` against a simulated Apple, over HTTP.
 @Suite(.timeLimit(.minutes(10))) struct OnlineCheckTests {
     @Test func aGoodConfigurationIsProvedAndNoUserIsTouched() async throws {
         try await Site.with { site in
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 0, "\(output)")
             for clientID in SimulatedApple.clientIDs {
                 #expect(output.contains("ok       Apple accepts \(clientID) with the key ABC123DEFG of the team A1B2C3D4E5"), "\(output)")
@@ -27,7 +27,7 @@ import Testing
 
     @Test func withoutTheFlagAppleIsNotAsked() async throws {
         try await Site.with { site in
-            #expect(try await site.folder.siwatch("check").status == 0)
+            #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
             let counters = try await site.apple.send(ReadCounters())
             #expect(counters.clientCredentials.isEmpty && counters.requests.isEmpty)
         }
@@ -42,7 +42,7 @@ import Testing
     func aMistakeIsNamedAndExitsWith78(right: String, wrong: String, words: String) async throws {
         try await Site.with { site in
             try site.folder.edit(right, wrong)
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 78, "\(output)")
             #expect(
                 output.contains { $0.hasPrefix("wrong    Apple refuses ") && $0.contains("(invalid_client)") && $0.contains(words) },
@@ -54,8 +54,12 @@ import Testing
     @Test func aRevokedKeyExitsWith78() async throws {
         try await Site.with { site in
             try await site.apple.send(RevokeKey(id: SimulatedApple.keyID))
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 78 && output.contains("siwatch: Apple refuses 2 clients of this configuration"), "\(output)")
+            // Beside what the daemon says, the exit code is that of the worst finding.
+            let beside = try await site.folder.siwatch("doctor", "--online")
+            #expect(beside.status == 2 && beside.output.contains("wrong    no siwatch runs on this database"), "\(beside)")
+            #expect(beside.output.count { $0.hasPrefix("wrong    Apple refuses ") } == 2, "\(beside)")
         }
     }
 
@@ -66,7 +70,7 @@ import Testing
     func anAppleWithoutAUsableAnswerExitsWith69(_ fault: Fault) async throws {
         try await Site.with { site in
             try await site.apple.script(fault.ofClientCredentials)
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 69, "\(output)")
             #expect(output.contains { $0.hasPrefix("warning  Apple gave no usable answer about com.example.app: ") }, "\(output)")
         }
@@ -75,7 +79,7 @@ import Testing
     @Test func anAppleThatIsAwayExitsWith69() async throws {
         try await Site.with { site in
             await site.apple.stop()
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 69 && output.contains { $0.hasPrefix("warning  no answer came from 127.0.0.1: refused") }, "\(output)")
         }
     }
@@ -99,7 +103,7 @@ import Testing
         }
     }
 
-    /// Runs `check --online` over two apps of two teams.
+    /// Runs `doctor --online` over two apps of two teams.
     ///
     /// - Parameter keys: the key ids that the configuration gives to the apps.
     private func withTwoTeams(
@@ -148,7 +152,7 @@ import Testing
 
                     """
             try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-            let (status, output) = try await folder.siwatch("check", "--online")
+            let (status, output) = try await folder.siwatch("doctor", "--before-start", "--online")
             try body(status, output)
         }
     }

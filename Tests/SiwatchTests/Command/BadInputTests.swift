@@ -25,8 +25,8 @@ struct BadInputTests {
         [apple]
         token_endpoint = "http://example.com/"
         """.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-        for command in ["check", "migrate", "run", "status"] {
-            let (status, output) = try await folder.siwatch(command)
+        for command in ["doctor --before-start", "migrate", "run", "status"] {
+            let (status, output) = try await folder.siwatch(line: command)
             #expect(status == 78, "\(command)")
             let text = output.joined(separator: "\n")
             for key in ["app[0].team_id", "app[0].client_ids", "refresh.interval", "refresh.colour", "apple.token_endpoint"] {
@@ -36,14 +36,14 @@ struct BadInputTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["siwatch.toml"])
     }
 
-    /// `check` also finds mistakes in files in one go.
+    /// `doctor` also finds mistakes in files in one go.
     @Test func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
         try await Site.with { site in
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(status == 78)
-            #expect(output.joined().contains("siwatch app rename example renamed"))
+            #expect(output.joined().contains("siwatch rename app example renamed"))
             #expect(output.joined().contains("missing.p8"))
         }
     }
@@ -57,8 +57,8 @@ struct BadInputTests {
                 let queue = try DatabaseQueue(path: path)
                 try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
                 try queue.close()
-                for command in ["check", "run"] {
-                    let (status, output) = try await site.folder.siwatch(command)
+                for command in ["doctor --before-start", "run"] {
+                    let (status, output) = try await site.folder.siwatch(line: command)
                     #expect(status == 78)
                     let text = output.joined()
                     #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
@@ -70,7 +70,7 @@ struct BadInputTests {
     @Test func checkSaysThatADatabaseCannotBeMade() async throws {
         try await Site.with { site in
             try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
         }
     }
@@ -96,8 +96,8 @@ struct BadInputTests {
                 try await folder.succeed("migrate")
                 try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
             }
-            for command in ["check", "run"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78)
                 #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
             }
@@ -138,7 +138,7 @@ struct BadInputTests {
         try await Site.with { site in
             try await site.daemon { _ in
                 for command in ["run", "migrate"] {
-                    let (status, output) = try await site.folder.siwatch(command)
+                    let (status, output) = try await site.folder.siwatch(line: command)
                     #expect(status == 69, "\(command): \(output)")
                 }
                 let (status, output) = try await site.folder.siwatch("status")
@@ -189,8 +189,8 @@ struct BadInputTests {
         try await Site.with { site in
             let key = site.folder.url.appending(path: "siwatch.key")
             try FileManager.default.removeItem(at: key)
-            for command in ["check", "migrate", "run"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "migrate", "run"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78, "\(command): \(output)")
             }
             #expect(!FileManager.default.fileExists(atPath: key.path))
@@ -202,7 +202,7 @@ struct BadInputTests {
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             let (status, output) = try await site.folder.run("run")
             #expect(status == 78)
-            #expect(output.joined().contains("siwatch app rename example renamed"))
+            #expect(output.joined().contains("siwatch rename app example renamed"))
         }
     }
 
@@ -213,8 +213,8 @@ struct BadInputTests {
         let other = site.folder.url.appending(path: "other.toml").path
         try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)
         let before = try Data(contentsOf: path)
-        for command in ["check", "migrate", "run"] {
-            let process = try await CommandCall.siwatch([command, "--config", other])
+        for command in ["doctor --before-start", "migrate", "run"] {
+            let process = try await CommandCall.siwatch(command.split(separator: " ").map(String.init) + ["--config", other])
             #expect(process.status == 78, "\(command) \(name): \(process.output)")
             #expect(process.output.joined().contains(words), "\(process.output)")
         }

@@ -76,18 +76,19 @@ import Testing
                 try await site.settle(users)
                 try await site.backend.execute("UPDATE credential SET due_at = 1")
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 30)
-                let none = try await site.folder.siwatch("breaker", "rejected", "example").output
-                #expect(none == ["siwatch doubts no rejection of example."])
-                #expect(try await site.folder.siwatch("breaker", "rejected", "another").status == 1)
+                let none = try await site.folder.siwatch("rejected", "example").output
+                #expect(none == ["There is no such token of example."])
+                #expect(try await site.folder.siwatch("rejected", "another").status == 1)
 
                 site.note(try await site.apple.notify(RevokeConsent(), users: users[0..<26].map(\.userID)))
                 try await site.backend.execute("UPDATE credential SET due_at = 1, answered_at = answered_at - 7200000")
-                try await eventually { try await site.folder.siwatch("breaker").output.joined().contains("example: open since") }
+                try await eventually { try await site.folder.siwatch("status").output.joined().contains("breaker example: open since") }
                 try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 7200000")
-                let list = try await site.folder.siwatch("breaker", "rejected", "example").output
-                let rejected = list.dropFirst().count
+                let list = try await site.folder.siwatch("rejected", "example").output
+                let rejected = list.dropFirst(3).count
+                #expect(list[0] == "Apple rejects \(rejected) tokens of example, which siwatch does not believe:", "\(list)")
                 #expect((23...26).contains(rejected), "\(list)")
-                for line in list.dropFirst() { #expect(users[0..<26].contains { line.hasPrefix($0.userID) }, "\(line)") }
+                for line in list.dropFirst(3) { #expect(users[0..<26].contains { line.hasPrefix($0.userID) }, "\(line)") }
                 let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
                 // A probe may have found another one since.
                 let words = (rejected...26).map { number in
@@ -112,9 +113,8 @@ import Testing
     func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool, on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func look() async throws {
-                #expect(
-                    try await site.folder.siwatch("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"]
-                )
+                let closed = try await site.folder.siwatch("status").output
+                #expect(closed.contains("  breaker closed, 0 of the last 0 answers are rejections"), "\(closed)")
                 #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
                 #expect(try await site.folder.siwatch("breaker", "confirm", "another").status == 1)
                 let reset = try await site.folder.siwatch("breaker", "reset", "example")
@@ -124,11 +124,13 @@ import Testing
                     #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
                 try await site.backend.execute("DELETE FROM breaker")
                 try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
+                let open = try await site.folder.siwatch("status").output
                 #expect(
-                    try await site.folder.siwatch("breaker", "show").output == [
-                        "example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
+                    open.contains(
+                        "breaker example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
                             + "Apple blames the configuration of com.example.web"
-                    ]
+                    ) && open.contains("  breaker open"),
+                    "\(open)"
                 )
                 #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
                 #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
@@ -144,14 +146,13 @@ import Testing
             try await site.backend.execute("DELETE FROM breaker")
             try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
             let words = "example: open, because its state cannot be read: no rejection is believed"
-            #expect(try await site.folder.siwatch("breaker").output == [words])
             #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
-            let json = try await site.folder.siwatch("breaker", "--json").output.joined()
-            #expect(json.contains("\"schema\" : 1") && json.contains("\"example\"") && !json.contains("opened_at"), "\(json)")
+            let json = try await site.folder.siwatch("status", "--json").output.joined()
+            #expect(json.contains("\"breakers\"") && json.contains("\"is_open\" : true") && !json.contains("\"opened_at\" : 1"), "\(json)")
             try await site.daemon { _ in
                 // The daemon has found it unreadable at its start.
-                let page = try await site.folder.siwatch("breaker").output.joined()
-                #expect(page.contains("example: open since 20"), "\(page)")
+                let page = try await site.folder.siwatch("status").output.joined()
+                #expect(page.contains("breaker example: open since 20"), "\(page)")
             }
         }
     }
@@ -177,8 +178,8 @@ import Testing
                 "a check of all 3 tokens takes 3 s at 1 a second, and each is to be checked every 1 s; max_requests_per_second = 4 would do"
             func warnings() async throws -> [String] {
                 var lines: [String] = []
-                for command in ["check", "status"] {
-                    lines += try await site.folder.siwatch(command).output.filter { $0.hasSuffix("example: \(words)") }
+                for command in ["doctor --before-start", "status"] {
+                    lines += try await site.folder.siwatch(line: command).output.filter { $0.hasSuffix("example: \(words)") }
                 }
                 return lines
             }
@@ -204,18 +205,18 @@ import Testing
             try site.folder.edit("client_ids", "canaries = [\"\(user.userID)\", \"nobody\"]\nclient_ids")
             let words = "has no token that Apple could be asked about"
             func warnings(_ command: String) async throws -> [String] {
-                let (status, output) = try await site.folder.siwatch(command)
+                let (status, output) = try await site.folder.siwatch(line: command)
                 // No siwatch runs.
                 #expect(status == (command == "status" ? 2 : 0), "\(output)")
                 return output.filter { $0.contains(words) }
             }
-            for command in ["check", "status"] { #expect(try await warnings(command).count == 2) }
+            for command in ["doctor --before-start", "status"] { #expect(try await warnings(command).count == 2) }
             try await site.daemon { _ in
                 try await site.backend.insert([user])
                 // siwatch asks about a canary long before its daily check.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
             }
-            for command in ["check", "status"] {
+            for command in ["doctor --before-start", "status"] {
                 let left = try await warnings(command)
                 #expect(left.count == 1 && left[0].contains("nobody"), "\(left)")
             }
@@ -230,7 +231,7 @@ import Testing
         try await Site.with(on: database) { site in
             let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
             func said(by command: String) async throws -> Bool {
-                let (status, output) = try await site.folder.siwatch(command)
+                let (status, output) = try await site.folder.siwatch(line: command)
                 // Mostly no siwatch runs.
                 #expect(status == 0 || command == "status" && [1, 2].contains(status), "\(output)")
                 return output.joined(separator: " ").contains(words)
@@ -244,12 +245,12 @@ import Testing
                 daemon.signal(SIGHUP)
                 #expect(await daemon.line(containing: #""event":"team_changed""#) != nil)
             }
-            for command in ["check", "status"] { #expect(try await said(by: command), "\(command)") }
+            for command in ["doctor --before-start", "status"] { #expect(try await said(by: command), "\(command)") }
             let daemon = try await site.daemon { _ in }
             let line = daemon.output.first { $0.contains("team_changed") }
             #expect(line?.contains("from \(SimulatedApple.teamID), and not from NEWTEAM001") == true, "\(daemon.output)")
             try site.folder.edit("NEWTEAM001", SimulatedApple.teamID)
-            for command in ["check", "status"] { #expect(try await !said(by: command), "\(command)") }
+            for command in ["doctor --before-start", "status"] { #expect(try await !said(by: command), "\(command)") }
         }
     }
 
@@ -286,16 +287,16 @@ import Testing
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-            let (status, output) = try await site.folder.siwatch("unverified", "--app", "example")
+            let (status, output) = try await site.folder.siwatch("rejected", "example")
             #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
             for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
-            let json = try await site.folder.siwatch("unverified", "--app", "example", "--json").output.joined()
+            let json = try await site.folder.siwatch("rejected", "example", "--json").output.joined()
             #expect(json.contains(users[5].userID) && json.contains("token_granted_at") && !json.contains("r-old"), "\(json)")
             let page = try await site.folder.siwatch("status").output
             #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
             let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
             #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
-            #expect(try await site.folder.siwatch("unverified", "--app", "exmaple").status == 1)
+            #expect(try await site.folder.siwatch("rejected", "exmaple").status == 1)
         }
     }
 
@@ -422,7 +423,7 @@ import Testing
             try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
             let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
             try await site.backend.execute(ask)
-            #expect(try await explanation("leaving").contains("com.example.app: waits for its turn"))
+            #expect(try await explanation("leaving").contains("com.example.app, request 1: waits for its turn"))
             let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
             try await site.daemon { _ in
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
@@ -532,7 +533,7 @@ import Testing
             #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
             let deletion = try await explanation(leaving)
             #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
-            let receipt = try await site.folder.siwatch("receipt", leaving).output.joined(separator: "\n")
+            let receipt = try await site.folder.siwatch("explain", leaving, "--receipts").output.joined(separator: "\n")
             #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
             for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
                 let command = try await site.folder.siwatch(arguments)
@@ -586,13 +587,14 @@ import Testing
                 )
                 // Two hands settle the two requests, in either order.
                 let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
-                let receipt = try await site.folder.siwatch("receipt", user).output.joined(separator: "\n")
-                #expect(receipt.contains("so it waits for an operator: see siwatch revocations"), "\(receipt)")
+                let receipt = try await site.folder.siwatch("explain", user, "--receipts").output.joined(separator: "\n")
+                #expect(receipt.contains("so it waits for an operator: see siwatch status"), "\(receipt)")
                 let (status, output) = try await site.folder.siwatch("revocations", "confirm", "example", "1")
                 #expect(
                     status == 0
                         && output.contains {
-                            $0 == "1 request is carried out from now on. The brake of example is released, unless more has come."
+                            $0 == "1 request is carried out from now on. "
+                                + "The brake of example is released, unless more has come."
                         },
                     "\(output)"
                 )
@@ -621,12 +623,12 @@ import Testing
                 }
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
             }
-            #expect(try await site.folder.siwatch("revocations").output.contains { $0.contains("and holds 2 requests") })
+            #expect(try await site.folder.siwatch("status").output.contains { $0.contains("and holds 2 requests") })
             let (status, output) = try await site.folder.siwatch("revocations", "drop", "example")
             #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
             try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
             try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
-            let receipt = try await site.folder.siwatch("receipt", signIns[2].userID).output.joined(separator: "\n")
+            let receipt = try await site.folder.siwatch("explain", signIns[2].userID, "--receipts").output.joined(separator: "\n")
             #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
         }
     }
@@ -637,7 +639,7 @@ import Testing
     @Test(arguments: SiteDatabase.allCases) func aReceiptShowsWhatAppleAnswered(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
-                return try await site.folder.siwatch(["receipt"] + arguments)
+                return try await site.folder.siwatch(["explain", "--receipts"] + arguments)
             }
             let signIns = try await site.apple.signIn(2)
             let (user, other) = (signIns[0].userID, signIns[1].userID)
@@ -658,10 +660,11 @@ import Testing
             let text = output.joined(separator: "\n")
             #expect(status == 0)
             let order = [
-                "request 1, made at 2", ", in example", "com.example.app, the token of the sign-in of 2",
-                "proved: Apple accepted the token, was asked to revoke it, and accepts it no more", "signed for with the key ABC123DEFG",
+                "revocation    com.example.app: proved, Apple accepted the token, was asked to revoke it, and accepts it no more, settled 2",
+                "request 1, the token of the sign-in of 2", "signed for with the key ABC123DEFG",
                 "is it accepted?        200, accepted, dated 2", "revoke it              200, dated 2",
-                "is it accepted still?  invalid_grant, dated 2", "settled", "request 2, made at 2", "no_token: no token was held",
+                "is it accepted still?  invalid_grant, dated 2", "no_token, no token was held that could be revoked, settled 2",
+                "request 2",
             ]
             let places = order.map { text.range(of: $0)?.lowerBound }
             #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
@@ -671,14 +674,14 @@ import Testing
 
             let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
             let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            let receipts = try #require(report["receipts"] as? [[String: Any]])
+            let receipts = try #require(report["revocations"] as? [[String: Any]])
             #expect(report["schema"] as? Int == 1 && receipts.map { $0["outcome"] as? String } == ["proved", "no_token"])
             #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
             #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
 
             // A waiting receipt, with its reason.
             let waiting = try await receipt(other).output.joined(separator: "\n")
-            #expect(waiting.contains("com.example.app: its tokens wait for siwatch resume example"), "\(waiting)")
+            #expect(waiting.contains("com.example.app, request 3: its tokens wait for siwatch resume example"), "\(waiting)")
             #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
             #expect(
                 try await site.folder.siwatch("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") }
@@ -705,12 +708,12 @@ import Testing
                 try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
                 #expect(
                     try await site.folder.siwatch("status").output.contains(
-                        "example: Apple accepts 2 tokens as those of other users; siwatch unverified --app example lists them"
+                        "example: Apple accepts 2 tokens as those of other users; siwatch rejected example lists them"
                     )
                 )
                 let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined(separator: "\n")
                 #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
-                let (_, listed) = try await site.folder.siwatch("unverified", "--app", "example")
+                let (_, listed) = try await site.folder.siwatch("rejected", "example")
                 #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
                 for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
                 // The right token, with a sign-in a moment later.
@@ -759,7 +762,7 @@ import Testing
                     #expect(try await site.folder.siwatch("enqueue", hostile).status == 0)
                     try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
                 }
-                for arguments in [["list"], ["show", "1"], ["show", "1", "--json"], ["list", "--json"]] {
+                for arguments in [["list"], ["list", "1"], ["list", "1", "--json"], ["list", "--json"]] {
                     let command = try await site.folder.siwatch(["quarantine"] + arguments)
                     #expect(command.status == 0)
                     let scalars = command.output.joined().unicodeScalars
@@ -783,7 +786,7 @@ import Testing
             #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
             #expect(try await site.folder.siwatch("quarantine", "drop", "--all").output == ["1 notification is gone."])
             #expect(try await site.folder.siwatch("quarantine", "list").output == ["The quarantine is empty."])
-            #expect(try await site.folder.siwatch("quarantine", "show", "4").status == 1)
+            #expect(try await site.folder.siwatch("quarantine", "list", "4").status == 1)
         }
     }
 
@@ -883,16 +886,16 @@ import Testing
         try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(1))
-                #expect(try await site.folder.siwatch("app", "rename", "example", "renamed").status == 69)
+                #expect(try await site.folder.siwatch("rename", "app", "example", "renamed").status == 69)
             }
-            let (status, output) = try await site.folder.siwatch("app", "rename", "example", "renamed")
+            let (status, output) = try await site.folder.siwatch("rename", "app", "example", "renamed")
             #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
             #expect(try await site.folder.run("run").status == 78)
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            #expect(try await site.folder.siwatch("app", "rename", "example", "other").status == 1)
-            #expect(try await site.folder.siwatch("app", "rename", "renamed", "").status == 64)
+            #expect(try await site.folder.siwatch("rename", "app", "example", "other").status == 1)
+            #expect(try await site.folder.siwatch("rename", "app", "renamed", "").status == 64)
         }
     }
 
@@ -922,8 +925,9 @@ import Testing
         ["explain"], ["recheck"], ["recheck", "user", "--app", "example"], ["pause"], ["quarantine", "retry"], ["quarantine", "drop"],
         ["quarantine", "drop", "1", "--all"], ["quarantine", "list", "--limit", "0"], ["quarantine", "list", "--reason", "boredom"],
         ["quarantine", "retry", "1", "--received-at", "yesterday"], ["quarantine", "retry", "1", "--received-at", "1767225600"],
-        ["quarantine", "show", "one"], ["breaker", "confirm"], ["breaker", "reset"],
-        ["enqueue"], ["backup"], ["app", "rename", "one"], ["status", "--watch", "--json"],
+        ["quarantine", "list", "one"], ["breaker", "confirm"], ["breaker", "reset"],
+        ["enqueue"], ["backup"], ["rename", "app", "one"], ["status", "--watch", "--json"], ["status", "--line", "--json"],
+        ["secret", "new", "password"], ["rename", "client", "one", "two"],
     ])
     func wrongUsageIs64(arguments: [String]) async throws {
         let command = try await CommandCall.siwatch(arguments)
@@ -937,7 +941,7 @@ import Testing
             try text.replacing("siwatch.sqlite", with: "none.sqlite").write(toFile: other, atomically: true, encoding: .utf8)
             for arguments in [
                 ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
-                ["enqueue", other], ["backup", other + ".copy"], ["app", "rename", "example", "new"], ["status"],
+                ["enqueue", other], ["backup", other + ".copy"], ["rename", "app", "example", "new"], ["status"],
             ] {
                 let command = try await CommandCall.siwatch(arguments + ["--config", other])
                 #expect(command.status == 78, "\(arguments): \(command.output)")

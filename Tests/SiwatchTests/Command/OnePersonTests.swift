@@ -101,7 +101,7 @@ import Testing
             #expect(try await site.folder.siwatch("export", user).status == 1)
             #expect(try await site.folder.siwatch("explain", user).status == 1)
             #expect(try await site.folder.siwatch("forget", user).status == 1)
-            let receipt = try await site.folder.siwatch("receipt", user)
+            let receipt = try await site.folder.siwatch("explain", user, "--receipts")
             #expect(receipt.status == 0 && receipt.output.joined().contains("accepts it no more"), "\(receipt.output)")
             if database == .file { #expect(try site.folder.files(with: names).values.allSatisfy(\.isEmpty)) }
         }

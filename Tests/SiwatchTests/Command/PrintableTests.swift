@@ -23,8 +23,8 @@ struct PrintableTests {
     @Test func noCommandPrintsItRaw() async throws {
         try await Site.with { site in
             try site.folder.edit("siwatch.sqlite\"", "si\u{9b}31mwatch.sqlite\"")
-            for command in ["check", "status", "migrate"] {
-                let (_, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "status", "migrate"] {
+                let (_, output) = try await site.folder.siwatch(line: command)
                 #expect(!output.joined().unicodeScalars.contains("\u{9b}"), "\(command): \(output)")
             }
         }

@@ -12,24 +12,27 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ProgramTests {
     /// A call of each command, and its exit code.
     private static let calls: [([String], Int32)] = [
-        (["check"], 0), (["migrate"], 0), (["status"], 2), (["health"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
-        (["receipt", "nobody"], 1), (["export", "nobody"], 1), (["forget", "nobody"], 1), (["unverified", "--app", "example"], 0),
-        (["recheck", "nobody"], 1),
-        (["resume", "example"], 0), (["pause", "example"], 0), (["breaker", "show"], 0), (["breaker", "rejected", "example"], 0),
-        (["breaker", "confirm", "example"], 64), (["breaker", "reset", "example"], 0), (["revocations", "show"], 0),
-        (["revocations", "confirm", "example", "1"], 64),
-        (["revocations", "drop", "example"], 64), (["quarantine", "list"], 0), (["quarantine", "show", "1"], 1),
-        (["quarantine", "retry", "--all"], 0),
-        (["quarantine", "drop", "--all"], 0), (["enqueue", "FOLDER/siwatch.toml"], 0), (["import", "nothing"], 1),
-        (["backup", "FOLDER/copy-NUMBER"], 0), (["move"], 64),
-        (["app", "rename", "example", "example"], 1), (["key", "new"], 0), (["key", "public"], 0),
-        (["client-secret", "com.example.app"], 0),
-        (["http", "token"], 0), (["intake", "test"], 64), (["delivery", "list"], 0), (["delivery", "test", "hook"], 1),
-        (["delivery", "replay", "hook"], 1), (["delivery", "drop", "hook"], 1), (["delivery", "rename", "hook", "hook"], 1),
-        (["delivery", "secret"], 0), (["version"], 0), (["try-insert"], 64), (["init", "--yes", "--service-user", "no-such-user"], 78),
-        (["run", "--once"], 0),
+        (["doctor", "--before-start"], 0), (["migrate"], 0), (["status"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
+        (["export", "nobody"], 1), (["forget", "nobody"], 1), (["rejected", "example"], 0), (["recheck", "nobody"], 1),
+        (["resume", "example"], 0), (["pause", "example"], 0), (["breaker", "confirm", "example"], 64),
+        (["breaker", "reset", "example"], 0), (["revocations", "confirm", "example", "1"], 64), (["revocations", "drop", "example"], 64),
+        (["quarantine", "list"], 0), (["quarantine", "retry", "--all"], 0), (["quarantine", "drop", "--all"], 0),
+        (["enqueue", "FOLDER/siwatch.toml"], 0), (["import", "nothing"], 1), (["backup", "FOLDER/copy-NUMBER"], 0), (["move"], 64),
+        (["rename", "app", "example", "example"], 1), (["secret", "new", "token"], 0), (["secret", "public-key"], 0),
+        (["secret", "client", "com.example.app"], 0), (["delivery", "test", "hook"], 1), (["delivery", "replay", "hook"], 1),
+        (["delivery", "drop", "hook"], 1), (["init", "--yes", "--service-user", "no-such-user"], 78), (["run", "--once"], 0),
     ]
-    private static let withoutConfiguration: Set = ["key new", "http", "delivery secret", "version", "try-insert", "move"]
+    private static let withoutConfiguration: Set = ["secret new", "move"]
+
+    @Test func thereAreThirtyCommandsInGroups() async throws {
+        #expect(Self.paths(below: Siwatch.self, []).count == 30)
+        #expect(Siwatch.configuration.groupedSubcommands.map(\.name) == ["Set up", "Look", "One user", "Decide", "Data", "Secrets"])
+        #expect(Siwatch.configuration.ungroupedSubcommands.isEmpty)
+        let help = try await CommandCall.siwatch(["--help"]).output
+        for group in Siwatch.configuration.groupedSubcommands {
+            #expect(help.contains("\(group.name.uppercased()) SUBCOMMANDS:"), "\(help)")
+        }
+    }
 
     @Test func itsCommandsAreThoseOfTheTests() async throws {
         #expect(Set(Self.calls.map { Self.path(of: $0.0) }) == Self.paths(below: Siwatch.self, []))

@@ -22,7 +22,7 @@ struct UnknownCommandTests {
     }
 
     @Test(
-        arguments: [[], ["status"], ["explain", "anybody"], ["--help"], ["help", "statsu"], ["breaker"], ["breaker", "show"]] as [[String]]
+        arguments: [[], ["status"], ["explain", "anybody"], ["--help"], ["help", "statsu"], ["breaker"], ["breaker", "reset"]] as [[String]]
     )
     func knownCommandsAreNoMistakes(_ words: [String]) {
         #expect(CommandFailure(unknownCommandIn: words) == nil)

@@ -64,7 +64,7 @@ struct MountTests {
         }
     }
 
-    /// Runs `check` as a member of both groups, after commands that mount what `$0`, a key, is to be.
+    /// Runs `doctor --before-start` as a member of both groups, after commands that mount what `$0`, a key, is to be.
     private func check(
         _ folder: WatchedFolder,
         _ key: String,
@@ -79,7 +79,7 @@ struct MountTests {
                 \(commands)
                 exec setpriv --reuid=\(Servant.user) --regid=\(group) --groups=\(Servant.user),\(Self.backends) "$@"
                 """,
-                key, try ChildProcess.program("siwatch").path, "check", "--config", folder.configurationPath,
+                key, try ChildProcess.program("siwatch").path, "doctor", "--before-start", "--config", folder.configurationPath,
             ]
         )
         let status = await shell.exit()

@@ -25,10 +25,10 @@ struct SimulatorConfigurationTests {
         let text = apple.output.map { "\($0)\n" }.joined()
         try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
 
-        let checked = try await folder.siwatch("check")
+        let checked = try await folder.siwatch("doctor", "--before-start")
         #expect(checked.status == 0, "\(checked.output) of \(text)")
         #expect(try await folder.siwatch("migrate").status == 0)
-        #expect(try await folder.siwatch("check").output.contains { $0.contains("siwatch.sqlite: usable") })
+        #expect(try await folder.siwatch("doctor", "--before-start").output.contains { $0.contains("siwatch.sqlite: usable") })
         let database = elsewhere.appending(path: "siwatch.sqlite").path
         #expect(FileManager.default.fileExists(atPath: database))
     }

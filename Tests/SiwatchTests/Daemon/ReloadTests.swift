@@ -67,7 +67,7 @@ struct ReloadTests {
             try await site.daemon { daemon in
                 let sound = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
                 try Self.endless.write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
-                let (status, output) = try await site.folder.run("check")
+                let (status, output) = try await site.folder.run("doctor", "--before-start")
                 #expect(status == 78)
                 #expect(output.count == 1 && output.first?.contains("was not done after 5 s") == true, "\(output)")
                 daemon.signal(SIGHUP)
@@ -88,7 +88,7 @@ struct ReloadTests {
         let folder = try WatchedFolder()
         defer { folder.remove() }
         try Self.endless.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-        let command = try folder.start("check")
+        let command = try folder.start("doctor", "--before-start")
         // Siwatch handles SIGXCPU while it parses, and at no other time.
         try await eventually {
             let status = try String(contentsOfFile: "/proc/\(command.identifier)/status", encoding: .utf8)

@@ -26,7 +26,7 @@ struct SealedTokenTests {
         try await Site.with { site in
             let signIn = try await site.apple.signIn(1)[0]
             let token = try #require(signIn.refreshToken)
-            let (status, output) = try await site.folder.siwatch("key", "public")
+            let (status, output) = try await site.folder.siwatch("secret", "public-key")
             #expect(status == 0 && output.count == 1, "\(output)")
             let sealed = try await seal([output[0], token, signIn.clientID, signIn.userID])
             try await site.backend.execute(

@@ -53,8 +53,9 @@ import Testing
             }
             // An operator who asks for a user gets the user, and no token.
             for command in [
-                ["check"], ["unverified", "--app", "example"], ["explain", people[0].userID], ["receipt", people[12].userID],
-                ["export", people[0].userID], ["quarantine", "list"], ["quarantine", "show", "1"],
+                ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
+                ["explain", people[12].userID, "--receipts"],
+                ["export", people[0].userID], ["quarantine", "list"], ["quarantine", "list", "1"],
             ] {
                 let text = try await Self.run(command, in: site)
                 #expect(!text.isEmpty && !Data(text.utf8).holdsSimulatedToken && !secrets.hasKey(text), "\(command): \(text)")
@@ -84,7 +85,7 @@ import Testing
     /// By a token, by a sealed token and by a code; some are good.
     private static func signIn(_ people: [SignIn], to site: Site) async throws {
         try await site.settle(people)
-        let key = try #require(try await site.folder.siwatch("key", "public").output.first)
+        let key = try #require(try await site.folder.siwatch("secret", "public-key").output.first)
         for (index, signIn) in try await site.apple.signIn(2).enumerated() {
             var sealed = try seal(signIn, to: key)
             if index == 1 { sealed[sealed.count - 1] ^= 1 }
@@ -195,7 +196,7 @@ import Testing
         return Fault.answer(400, body: body).at(.token).of(signIn.userID)
     }
 
-    /// - Parameter key: as `siwatch key public` prints it.
+    /// - Parameter key: as `siwatch secret public-key` prints it.
     private static func seal(_ signIn: SignIn, to key: String) throws -> Data {
         let raw = try #require(key.split(separator: ":").last.flatMap { Data(base64Encoded: String($0)) })
         var sender = try HPKE.Sender(

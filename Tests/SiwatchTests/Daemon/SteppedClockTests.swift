@@ -65,7 +65,7 @@ struct SteppedClockTests {
                 #expect(!daemon.output.contains { $0.contains("app_paused") }, "\(daemon.output)")
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome <> 'applied'") == 0)
-            let (status, output) = try await site.folder.siwatch("check", "--online")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
             #expect(status == 0 && output.contains { $0.hasPrefix("ok       Apple accepts ") }, "\(output)")
             #expect(output.contains { $0.hasPrefix("warning  the clock that siwatch goes by is ") }, "\(output)")
         }

@@ -132,12 +132,12 @@ struct TroubleTests {
             let folder = try site.folder.copy()
             defer { folder.remove() }
             let memory = folder.databasePath + "-shm"
-            #expect(try await !folder.siwatch("check").output.joined().contains("SIGBUS"), "a kill is no such thing")
+            #expect(try await !folder.siwatch("doctor", "--before-start").output.joined().contains("SIGBUS"), "a kill is no such thing")
             for size in [0, 100] as [off_t] {
                 try Data(count: Int(size)).write(to: URL(filePath: memory))
-                let (status, output) = try await folder.siwatch("check")
+                let (status, output) = try await folder.siwatch("doctor", "--before-start")
                 let words = "\(memory) was cut off, to \(size) bytes, by a user who may write it: a siwatch at work ends by SIGBUS"
-                #expect(status == 0 && output.contains { $0.contains("warning: database.path: \(words)") }, "\(output)")
+                #expect(status == 0 && output.contains { $0.contains("warning  database.path: \(words)") }, "\(output)")
                 try Data(count: Int(size)).write(to: URL(filePath: memory))
                 let daemon = try await folder.startDaemon()
                 #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
@@ -171,8 +171,8 @@ struct TroubleTests {
     @Test func aFolderWhereBackendsCannotMakeFilesIsTold() async throws {
         try await Site.with { site in
             try #require(chmod(site.folder.url.path, 0o750) == 0)
-            for command in ["check", "status"] {
-                let (_, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "status"] {
+                let (_, output) = try await site.folder.siwatch(line: command)
                 let text = output.joined(separator: "\n")
                 #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
             }
@@ -197,8 +197,8 @@ struct TroubleTests {
                 #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
                 #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
                 #expect(await daemon.line(containing: "inserts_blocked") != nil)
-                for command in ["check", "status"] {
-                    let (status, output) = try await site.folder.siwatch(command)
+                for command in ["doctor --before-start", "status"] {
+                    let (status, output) = try await site.folder.siwatch(line: command)
                     #expect(
                         status == (command == "status" ? 2 : 0) && output.joined(separator: "\n").contains(body.dropLast()),
                         "\(command): \(output)"

@@ -53,7 +53,8 @@ import Testing
             let tables = try await site.backend.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
             #expect(tables.count > 20)
             let commands = [
-                ["status"], ["check"], ["unverified", "--app", "example"], ["explain", people[0].userID], ["receipt", people[1].userID],
+                ["status"], ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
+                ["explain", people[1].userID, "--receipts"],
                 ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
             ]
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -37,10 +37,11 @@ import Testing
             try site.folder.edit("schema = \"", "schema = \"new_")
             let (status, script) = try await site.folder.siwatch("migrate", "--dry-run")
             #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
-            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
+            let output = try await site.folder.siwatch("doctor", "--before-start").output
+            #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
 
             try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
-            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": usable") })
+            #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
             let again = try await site.folder.siwatch("migrate", "--dry-run").output
             #expect(again.last?.hasSuffix(" is up to date, with schema version 1.") == true, "\(again)")
             #expect(try await site.folder.siwatch("migrate").status == 0)

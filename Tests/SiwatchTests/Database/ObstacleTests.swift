@@ -7,29 +7,29 @@ import Testing
 
 @testable import siwatch
 
-/// `check` reports every obstacle between `run` and its database, with the command that removes it.
+/// `doctor --before-start` reports every obstacle between `run` and its database, with the command that removes it.
 struct ObstacleTests {
     @Test(.enabled(if: Servant.canBeRun), arguments: ["siwatch.sqlite", "siwatch.sqlite.lock", ""])
     func whatCannotBeWrittenIsSaidWithTheCommandThatMendsIt(name: String) async throws {
         try await Site.with { site in
             let path = name.isEmpty ? site.folder.url.path : site.folder.url.appending(path: name).path
             try Servant.take(over: site.folder)
-            #expect(try await Servant.run("check", in: site.folder).status == 0)
+            #expect(try await Servant.run("doctor", "--before-start", in: site.folder).status == 0)
             try Servant.lose(path)
-            for command in ["check", "run", "migrate"] {
-                let (status, output) = try await Servant.run(command, in: site.folder)
+            for command in ["doctor --before-start", "run", "migrate"] {
+                let (status, output) = try await Servant.run(line: command, in: site.folder)
                 let text = output.joined(separator: "\n")
                 #expect(status == 78 && output.count == 1, "\(command): \(text)")
                 #expect(text.contains("siwatch: database.path: \(path) cannot be written by the user "), "\(command): \(text)")
             }
-            let sentence = try await Servant.run("check", in: site.folder).output.joined()
+            let sentence = try await Servant.run("doctor", "--before-start", in: site.folder).output.joined()
             let command = try #require(sentence.firstMatch(of: /; (sudo .*) mends it$/)?.1)
             #expect(!command.contains("*") && (name.isEmpty || command.contains("chown -h") || !Servant.isRoot), "\(command)")
             let asRoot = String(command).replacing(/sudo (-u \S+ )?/, with: "")
             let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", asRoot])
             #expect(await shell.exit() == 0, "\(command): \(shell.output)")
-            for command in ["check", "migrate"] {
-                let (status, output) = try await Servant.run(command, in: site.folder)
+            for command in ["doctor --before-start", "migrate"] {
+                let (status, output) = try await Servant.run(line: command, in: site.folder)
                 #expect(status == 0, "\(command): \(output)")
             }
         }
@@ -53,8 +53,8 @@ struct ObstacleTests {
                 default: mkfifo(path, 0o660) == 0 && chown(path, 65_534, 65_534) == 0
                 }
             try #require(made)
-            for command in ["check", "run", "migrate", "status"] where suffix.isEmpty || command != "status" {
-                let (status, output) = try await Servant.run(command, in: site.folder)
+            for command in ["doctor --before-start", "run", "migrate", "status"] where suffix.isEmpty || command != "status" {
+                let (status, output) = try await Servant.run(line: command, in: site.folder)
                 let text = output.joined(separator: "\n")
                 #expect(status != 0 && text.contains(path), "\(command): \(text)")
                 #expect(!text.contains("chown") && !text.contains("chmod"), "\(command): \(text)")
@@ -73,7 +73,7 @@ struct ObstacleTests {
             try Servant.take(over: site.folder)
             try #require(symlink(target, site.folder.databasePath) == 0 && lchown(site.folder.databasePath, 65_533, 65_533) == 0)
             for command in ["migrate", "run"] {
-                let (status, output) = try await Servant.run(command, in: site.folder)
+                let (status, output) = try await Servant.run(line: command, in: site.folder)
                 #expect(status == 78 && output.joined().contains("is a symbolic link, made by"), "\(command): \(output)")
             }
             #expect(!FileManager.default.fileExists(atPath: target))
@@ -87,7 +87,7 @@ struct ObstacleTests {
     @Test func aDeviceIsNoFileAndNobodyIsToRemoveIt() async throws {
         try await Site.with { site in
             try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"/dev/null\"")
-            let check = try await site.folder.siwatch("check").output.joined()
+            let check = try await site.folder.siwatch("doctor", "--before-start").output.joined()
             #expect(check.contains("/dev/null is a device, and no file that siwatch may write") && !check.contains("rm "), "\(check)")
         }
     }
@@ -95,13 +95,13 @@ struct ObstacleTests {
     @Test(.enabled(if: Servant.canMount)) func aFileSystemThatIsMountedReadOnlyIsSaid() async throws {
         try await Site.with { site in
             let program = try ChildProcess.program("siwatch").path
-            for command in ["check", "run"] {
+            for command in [["doctor", "--before-start"], ["run"]] {
                 let shell = try ChildProcess(
                     URL(filePath: "/usr/bin/unshare"),
                     [
                         "--mount", "/bin/sh", "-c", "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"",
-                        site.folder.url.path, program, command, "--config", site.folder.configurationPath,
-                    ]
+                        site.folder.url.path, program,
+                    ] + command + ["--config", site.folder.configurationPath]
                 )
                 #expect(await shell.exit() == 78, "\(shell.output)")
                 #expect(shell.output.count == 1 && shell.output[0].contains("mounted read-only"), "\(shell.output)")
@@ -111,11 +111,11 @@ struct ObstacleTests {
 
     @Test(.enabled(if: geteuid() == 0)) func rootIsToldWhoseTheDatabaseIs() async throws {
         try await Site.with { site in
-            #expect(try await !site.folder.siwatch("check").output.joined().contains("sudo -u"))
+            #expect(try await !site.folder.siwatch("doctor", "--before-start").output.joined().contains("sudo -u"))
             try Servant.take(over: site.folder)
-            #expect(try await site.folder.siwatch("check").output.joined().contains("run it with sudo -u "))
+            #expect(try await site.folder.siwatch("doctor", "--before-start").output.joined().contains("run it with sudo -u "))
             try #require(chown(site.folder.databasePath, 0, 0) == 0)
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             let path = site.folder.databasePath
             #expect(status == 78 && output.joined().contains("\(path) belongs to root, and the user "), "\(output)")
             #expect(output.joined().contains("sudo chown -h ") && !output.joined().contains("chown -h root"), "\(output)")
@@ -130,13 +130,13 @@ struct ObstacleTests {
             for file in [path, Self.key(of: site)] { try FileManager.default.removeItem(atPath: file) }
             try Servant.take(over: site.folder)
             #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644]))
-            let (status, output) = try await Servant.run("check", in: site.folder)
+            let (status, output) = try await Servant.run("doctor", "--before-start", in: site.folder)
             #expect(status == 0 && output.joined().contains("\(path): an empty file"), "\(output)")
             let taken = try await Servant.run(command, in: site.folder)
             #expect(taken.status == 0, "\(taken.output)")
             let attributes = try FileManager.default.attributesOfItem(atPath: path)
             #expect(attributes[.posixPermissions] as? Int == 0o660 && attributes[.ownerAccountID] as? UInt32 == Servant.user)
-            #expect(try await Servant.run("check", in: site.folder).output.joined().contains("\(path): usable"))
+            #expect(try await Servant.run("doctor", "--before-start", in: site.folder).output.joined().contains("\(path): usable"))
         }
     }
 
@@ -149,8 +149,8 @@ struct ObstacleTests {
             let sentence = """
                 database.path: \(path) is empty, and the sealing key is there: restore a backup, or remove the file if there never was a database
                 """
-            for command in ["check", "migrate", "run", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "migrate", "run", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == (command == "status" ? 2 : 78) && output.joined().contains(sentence), "\(command): \(output)")
             }
             #expect(try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int == 0)
@@ -166,14 +166,14 @@ struct ObstacleTests {
         try await Site.with { site in
             try #require(chmod(site.folder.databasePath, mode) == 0)
             try #require(chmod(site.folder.url.path, 0o751) == 0)
-            for command in ["check", "run"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains("can be \(verb) by everybody on this host"), "\(command): \(output)")
                 #expect(output.joined().contains(/; sudo -u \S+ chmod o= \S+ closes it/), "\(command): \(output)")
             }
             // Nobody reaches a file in a closed folder.
             try #require(chmod(site.folder.url.path, 0o750) == 0)
-            #expect(try await site.folder.siwatch("check").status == 0)
+            #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
         }
     }
 
@@ -181,13 +181,13 @@ struct ObstacleTests {
         try await Site.with { site in
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chmod(key, 0o644) == 0)
-            for command in ["check", "run", "migrate"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.count == 1, "\(command): \(output)")
                 #expect(output[0].contains(/; sudo -u \S+ chmod 600 \S+ closes it$/), "\(command): \(output)")
             }
             try #require(chmod(key, 0o600) == 0)
-            #expect(try await site.folder.siwatch("check").status == 0)
+            #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
         }
     }
 
@@ -209,14 +209,14 @@ struct ObstacleTests {
                 try #require(stat(path, &status) == 0 && chown(path, status.st_uid, backends) == 0)
                 let former = status.st_mode & 0o7777
                 try #require(chmod(path, mode) == 0)
-                for command in ["check", "run"] {
-                    let (status, output) = try await folder.siwatch(command)
+                for command in ["doctor --before-start", "run"] {
+                    let (status, output) = try await folder.siwatch(line: command)
                     #expect(status == 78 && output.count == 1, "\(command): \(output)")
                     #expect(output[0].contains("\(sentence)") && output[0].contains("closes it"), "\(command): \(output)")
                 }
                 try #require(chmod(path, former) == 0)
             }
-            #expect(try await folder.siwatch("check").status == 0)
+            #expect(try await folder.siwatch("doctor", "--before-start").status == 0)
         }
     }
 
@@ -226,7 +226,7 @@ struct ObstacleTests {
         try await Site.with { site in
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o640) == 0)
-            #expect(try await site.folder.siwatch("check").status == 0)
+            #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
         }
     }
 
@@ -237,7 +237,7 @@ struct ObstacleTests {
             try Servant.take(over: site.folder)
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
             try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o640) == 0)
-            let (status, output) = try await Servant.run("check", in: site.folder)
+            let (status, output) = try await Servant.run("doctor", "--before-start", in: site.folder)
             #expect(
                 status == 78
                     && output.joined().contains(
@@ -272,9 +272,9 @@ struct ObstacleTests {
         try await Site.with { site in
             try Servant.take(over: site.folder)
             try #require(chown(site.folder.configurationPath, Servant.user + 1, Servant.user) == 0)
-            let (status, output) = try await Servant.run("check", in: site.folder)
+            let (status, output) = try await Servant.run("doctor", "--before-start", in: site.folder)
             #expect(
-                status == 0 && output.contains { $0.hasPrefix("warning: ") && $0.contains(" belongs to \(Servant.user + 1), ") },
+                status == 0 && output.contains { $0.hasPrefix("warning  ") && $0.contains(" belongs to \(Servant.user + 1), ") },
                 "\(output)"
             )
         }
@@ -296,11 +296,11 @@ struct ObstacleTests {
                     mount --bind "$0" /etc/group
                     exec setpriv --reuid=\(Servant.user) --regid=\(Servant.user) --clear-groups "$@"
                     """,
-                    groups, try ChildProcess.program("siwatch").path, "check", "--config", site.folder.configurationPath,
+                    groups, try ChildProcess.program("siwatch").path, "doctor", "--before-start", "--config", site.folder.configurationPath,
                 ]
             )
             let status = await shell.exit()
-            let warnings = shell.output.filter { $0.hasPrefix("warning: ") && $0.contains("gpasswd") }
+            let warnings = shell.output.filter { $0.hasPrefix("warning  ") && $0.contains("gpasswd") }
             #expect(status == 0 && warnings.count == 1, "\(shell.output)")
             #expect(warnings.first?.contains("; sudo gpasswd -d www-data siwatch ") ?? false, "\(shell.output)")
         }
@@ -310,7 +310,7 @@ struct ObstacleTests {
         try await Site.with { site in
             try await site.withNeighbour { folder in
                 try folder.edit("name = \"example\"", "name = \"ex\u{202e}ample\"")
-                let (status, output) = try await folder.siwatch("check")
+                let (status, output) = try await folder.siwatch("doctor", "--before-start")
                 #expect(status == 0 && output.contains { $0.contains("  app ex\\u{202e}ample: ") }, "\(output)")
             }
         }

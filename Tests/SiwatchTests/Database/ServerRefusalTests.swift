@@ -8,11 +8,11 @@ import Testing
 /// A server that refuses siwatch. A sentence gives the reason, and systemd retries.
 @Suite(.timeLimit(.minutes(10))) struct ServerRefusalTests {
     /// Commands that open the database in different ways.
-    private static let commands = ["check", "run", "migrate", "status"]
+    private static let commands = ["doctor --before-start", "run", "migrate", "status"]
 
     private func expect(_ sentence: String, from folder: WatchedFolder, _ commands: [String] = Self.commands) async throws {
         for command in commands {
-            let (status, output) = try await folder.siwatch(command)
+            let (status, output) = try await folder.siwatch(line: command)
             #expect(status == (command == "status" ? 2 : 69) && output.joined().contains(sentence), "\(command): \(status) \(output)")
         }
     }
@@ -34,7 +34,7 @@ import Testing
                 try Data("\(password)\n".utf8).write(to: URL(filePath: file))
                 try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
                 if isRight {
-                    try await site.folder.succeed("check")
+                    try await site.folder.succeed("doctor", "--before-start")
                 } else {
                     try await expect("password authentication failed for user \"clerk\"", from: site.folder)
                 }
@@ -104,8 +104,8 @@ import Testing
             try take("other")
             try await expect("certificate verify failed", from: site.folder)
             try take("server")
-            let (status, output) = try await site.folder.siwatch("check")
-            #expect(status == 0 && !output.joined().contains("warning: database.url: sslmode"), "\(output)")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+            #expect(status == 0 && !output.joined().contains("database.url: sslmode"), "\(output)")
             try site.folder.edit(url("localhost"), url("elsewhere"))
             try await expect("does not match host name \"elsewhere\"", from: site.folder)
         }
@@ -121,7 +121,7 @@ import Testing
                 try await site.settle(Array(signIns[..<10]))
                 try server.demote()
                 #expect(await daemon.line(containing: "session is read-only") != nil)
-                try await expect("session is read-only", from: site.folder, ["check", "run", "migrate"])
+                try await expect("session is read-only", from: site.folder, ["doctor --before-start", "run", "migrate"])
                 // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
                 let (status, page) = try await site.folder.siwatch("status")
                 #expect([0, 2].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
@@ -155,7 +155,7 @@ import Testing
             let page = try await pages.get("readyz", within: .seconds(60)) { $0.contains("too many clients already") }
             #expect(page.hasPrefix("starting: ") && page.contains("too many clients already"), "\(page)")
             // A command finds no connection, either.
-            let (status, output) = try await site.folder.siwatch("health")
+            let (status, output) = try await site.folder.siwatch("status", "--line")
             #expect(status == 2 && output.joined().contains("too many clients already"), "\(output)")
             for backend in others { try backend.close() }
             #expect(await daemon.line(containing: "siwatch is ready") != nil)

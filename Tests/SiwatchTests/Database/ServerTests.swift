@@ -11,30 +11,30 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
     @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
         try await Site.with(on: .server) { site in
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(status == 0, "\(output)")
             #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
             // siwatch writes no database file beside the server.
             #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
             try site.folder.edit("schema = \"", "schema = \"new_")
-            let before = try await site.folder.siwatch("check")
+            let before = try await site.folder.siwatch("doctor", "--before-start")
             #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
             #expect(try await site.folder.siwatch("status").status == 78)
             #expect(try await site.folder.siwatch("migrate").status == 0)
-            #expect(try await site.folder.siwatch("check").output.contains { $0.hasSuffix(": usable") })
+            #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
         }
     }
 
     @Test func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
         try await Site.with(on: .server) { site in
             try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
-            for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
             }
             try await site.backend.execute("DROP TABLE schema_version")
-            for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
             }
         }
@@ -47,8 +47,8 @@ import Testing
         try await Site.with(on: .server(server)) { site in
             try await site.backend.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
             try site.folder.edit(server.url(), server.url(database: "old"))
-            for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains("has the encoding LATIN1, and UTF8 is needed"), "\(command): \(output)")
             }
         }
@@ -57,8 +57,8 @@ import Testing
     @Test func aServerThatIsAwayIsUnavailable() async throws {
         try await Site.with(on: .server) { site in
             try site.folder.edit("?host=/", "?host=/nowhere/")
-            for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 let expected: Int32 = command == "status" ? 2 : 69
                 #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
             }
@@ -69,12 +69,12 @@ import Testing
         try await Site.with(on: .server) { site in
             try await site.backend.execute("CREATE ROLE stranger LOGIN")
             try site.folder.edit("siwatch@/", "stranger@/")
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
             #expect(try await site.folder.run("run").status == 78)
             // A user who cannot create the schema, either.
             try site.folder.edit("schema = \"", "schema = \"other_")
-            let (other, words) = try await site.folder.siwatch("check")
+            let (other, words) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
         }
     }
@@ -98,10 +98,10 @@ import Testing
             try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
             try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
             try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-            let (status, output) = try await site.folder.siwatch("check")
+            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
             #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
-            let again = try await site.folder.siwatch("check")
+            let again = try await site.folder.siwatch("doctor", "--before-start")
             #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
             let advice = try await site.folder.siwatch("backup", "copy.dump").output
             #expect(advice.contains { $0.hasPrefix("  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")

@@ -81,8 +81,8 @@ import Testing
     @Test func aTableThatIsGoneIsNamed() async throws {
         try await Site.with(on: .server) { site in
             try await site.backend.execute("DROP TABLE grant_log CASCADE")
-            for command in ["check", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["doctor --before-start", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")
             }
         }

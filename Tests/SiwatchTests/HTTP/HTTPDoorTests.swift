@@ -254,20 +254,21 @@ import Testing
         }
     }
 
-    /// A mistyped address shows in `check`, and a secret in the place of a token, too.
+    /// A mistyped address shows in `doctor`, and a secret in the place of a token, too.
     @Test func checkNamesTheDoorAndEachDelivery() async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }
         let tables = try Door.table(in: folder).merging(Hook.table(in: folder, port: 9)) { $1 }
         try await Site.with(folder, tables) { _ in
-            let (status, output) = try await folder.siwatch("check")
-            #expect(status == 0 && output.contains("  HTTP door 127.0.0.1:0: backend (delete, notify, read, sign_in)"), "\(output)")
-            #expect(output.contains("  delivery hook: http://127.0.0.1:9/hook"), "\(output)")
+            let (status, output) = try await folder.siwatch("doctor", "--before-start")
+            #expect(status == 0 && output.contains("ok       HTTP door 127.0.0.1:0: backend (delete, notify, read, sign_in)"), "\(output)")
+            #expect(output.contains("ok       delivery hook: http://127.0.0.1:9/hook"), "\(output)")
             let token = folder.url.appending(path: Door.tokenFile)
             try FileManager.default.removeItem(at: token)
-            #expect(try await folder.siwatch("check").output.joined().contains("siwatch http token makes one"))
+            #expect(try await folder.siwatch("doctor", "--before-start").output.joined().contains("siwatch secret new token makes one"))
             try FileManager.default.copyItem(at: folder.url.appending(path: "hook.whsec"), to: token)
-            #expect(try await folder.siwatch("check").output.joined().contains("is the secret of a [[delivery]], and no token"))
+            let swapped = try await folder.siwatch("doctor", "--before-start").output.joined()
+            #expect(swapped.contains("is the secret of a [[delivery]], and no token"), "\(swapped)")
         }
     }
 
@@ -276,8 +277,8 @@ import Testing
         defer { folder.remove() }
         let none = folder.url.appending(path: "none").path
         try await Site.with(folder, try Door.table(in: folder, listen: "\(none)/http.sock")) { _ in
-            for (command, expected) in [("check", Int32(0)), ("run", 69)] {
-                let (status, output) = try await folder.siwatch(command)
+            for (command, expected) in [("doctor --before-start", Int32(0)), ("run", 69)] {
+                let (status, output) = try await folder.siwatch(line: command)
                 #expect(status == expected && output.joined().contains("the folder \(none) is not there"), "\(output)")
                 #expect(!output.joined().contains("Server shutdown error"), "\(output)")
             }
@@ -287,7 +288,7 @@ import Testing
     @Test func theIntakeIsTestedAsAppleWouldAskIt() async throws {
         try await withDoor(on: .file) { site, _, door in
             @Sendable func test(_ url: String) async throws -> (status: Int32, text: String) {
-                let (status, output) = try await site.folder.siwatch("intake", "test", url)
+                let (status, output) = try await site.folder.siwatch("doctor", "--intake", url)
                 return (status, output.joined(separator: "\n"))
             }
             // Loopback without TLS is all that is wrong with it.
@@ -498,7 +499,7 @@ import Testing
 
             // A second token comes while the first one still counts, and then the first one goes.
             let old = try #require(door.token)
-            let made = try await CommandCall.siwatch(["http", "token", site.folder.url.appending(path: "new.token").path])
+            let made = try await CommandCall.siwatch(["secret", "new", "token", site.folder.url.appending(path: "new.token").path])
             #expect(made.status == 0)
             try site.folder.edit("token_files = [\"backend.token\"]", "token_files = [\"backend.token\", \"new.token\"]")
             var new = door

@@ -291,11 +291,11 @@ import Testing
             let certificate = folder.url.appending(path: "tls.pem")
             let pem = try Data(contentsOf: certificate)
             try Data("-----BEGIN CERTIFICATE-----\nsecret\n-----END CERTIFICATE-----\n".utf8).write(to: certificate)
-            let unusable = try await folder.siwatch("check")
+            let unusable = try await folder.siwatch("doctor", "--before-start")
             #expect(unusable.status == 78 && !unusable.output.joined().contains("secret"), "\(unusable.output)")
             try pem.write(to: certificate)
             try folder.edit("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"")
-            let refused = try await folder.siwatch("check")
+            let refused = try await folder.siwatch("doctor", "--before-start")
             #expect(refused.status == 78 && refused.output.joined().contains("http.listen"), "\(refused.output)")
             try folder.edit("listen = \"0.0.0.0:0\"", "listen = \"127.0.0.1:0\"")
             try await site.daemon { daemon in

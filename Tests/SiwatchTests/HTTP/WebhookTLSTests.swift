@@ -123,7 +123,7 @@ import Testing
         let table = try Hook.table(in: folder, scheme: "https", port: 9, "ca_file = \"authority.pem\"")
         try await Site.with(folder, table) { _ in
             func check(_ expected: Int32, _ words: String) async throws {
-                let (status, output) = try await folder.siwatch("check")
+                let (status, output) = try await folder.siwatch("doctor", "--before-start")
                 #expect(status == expected && output.joined(separator: "\n").contains(words), "\(output)")
                 #expect(!output.joined().contains("not to be quoted"))
             }

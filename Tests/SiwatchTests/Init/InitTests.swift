@@ -166,7 +166,7 @@ struct InitTests {
         let folder = newcomer.folder.url.appending(path: "etc")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let token = folder.appending(path: "backend.token")
-        try #require(FileManager.default.createFile(atPath: token.path, contents: Data("\(NewSecret.httpToken.text)\n".utf8)))
+        try #require(FileManager.default.createFile(atPath: token.path, contents: Data("\(NewSecret.token.make())\n".utf8)))
         try #require(chmod(token.path, 0o600) == 0)
         let before = try Data(contentsOf: token)
         let (status, output) = try await newcomer.run(newcomer.answers)

@@ -35,8 +35,8 @@ import Testing
             #expect(there.output.contains { $0.contains("27 of 27 tables and views are equal") })
             #expect(there.output.contains { $0.contains("5 of 5 states were derived again") })
 
-            for command in ["run", "check", "migrate", "status", "breaker"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["run", "doctor --before-start", "migrate", "status", "rejected example"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78, "\(command): \(output)")
                 #expect(output.joined().contains("siwatch.sqlite was moved to postgresql://siwatch@"), "\(command)")
                 #expect(!output.joined().contains(Self.password))
@@ -79,8 +79,8 @@ import Testing
             let (file, url) = (site.folder.databasePath, address(server))
             #expect(try await move("--from", file, "--to", url).status == 0)
             try await site.backend.execute("UPDATE departure SET is_complete = 0")
-            for command in ["run", "check", "status"] {
-                let (status, output) = try await site.folder.siwatch(command)
+            for command in ["run", "doctor --before-start", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78 && output.joined().contains("is on the way to postgresql://siwatch@"), "\(command): \(output)")
             }
             let elsewhere = try await move("--from", file, "--to", url, "--schema", "elsewhere")
@@ -176,7 +176,7 @@ import Testing
             let full = try await move("--from", file, "--to", url)
             #expect(full.status == 69 && full.output.joined().contains("the disk of the database server is full: 53100 "), "\(full)")
             server.isFull = false
-            #expect(try await site.folder.siwatch("check").status == 0)
+            #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
             #expect(try await move("--from", file, "--to", url).status == 0)
         }
     }

@@ -28,7 +28,7 @@ struct SystemdTests {
                 #expect(
                     await listener.receive(
                         """
-                        STATUS=5 authorized, 0 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue
+                        STATUS=5 authorized, 0 revoked, 0 notFound; waiting: 0 notification, 0 sign-in, 0 revocation; 0 checks overdue
                         """
                     ),
                     "\(Set(listener.passed))"

@@ -17,7 +17,7 @@ struct DaemonWordsTests {
     func statusIsTheDaemonsOwnWord(_ database: SiteDatabase) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
             let folder = site.folder
-            #expect(try await folder.siwatch("health").output == ["down: no siwatch runs on this database"])
+            #expect(try await folder.siwatch("status", "--line").output == ["down: no siwatch runs on this database"])
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(3))
                 try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
@@ -26,7 +26,7 @@ struct DaemonWordsTests {
                 #expect(page.output.contains { $0.hasPrefix("process \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
                 let checks = /\ +example +checks +200 .* ago/
                 #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
-                let (code, line) = try await folder.siwatch("health")
+                let (code, line) = try await folder.siwatch("status", "--line")
                 #expect(code == 0 && line == ["healthy"])
 
                 let said = try await folder.siwatch("status", "--json").output.joined(separator: "\n")
@@ -144,7 +144,7 @@ struct DaemonWordsTests {
                 #expect(!scrape.contains("\nsiwatch_queue_depth{"), "an old figure would pass for today's")
                 let doctor = try await site.folder.siwatch("doctor").output.joined(separator: "\n")
                 #expect(doctor.components(separatedBy: reason).count == 2 && !doctor.contains("directory Is"), "\(doctor)")
-                let (status, said) = try await site.folder.siwatch("health")
+                let (status, said) = try await site.folder.siwatch("status", "--line")
                 #expect(status == 2 && said.joined().hasPrefix("down: backends cannot insert: \(reason)"), "\(said)")
                 try server.bringUp()
             }
@@ -164,7 +164,7 @@ struct DaemonWordsTests {
                 let output = try await site.folder.siwatch("status").output
                 #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
                 #expect(output.contains("from the tables alone: no daemon has answered"))
-                let (status, line) = try await site.folder.siwatch("health")
+                let (status, line) = try await site.folder.siwatch("status", "--line")
                 #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
             }
         }
@@ -177,7 +177,7 @@ struct DaemonWordsTests {
             try #require(chmod(folder.url.path, 0o770) == 0)
             try await site.daemon { daemon in
                 #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
-                let (status, line) = try await folder.siwatch("health")
+                let (status, line) = try await folder.siwatch("status", "--line")
                 let words = "degraded: siwatch runs and cannot be asked, so the tables alone speak; "
                 #expect(status == 1 && line.joined().hasPrefix(words), "\(line)")
                 #expect(line.joined().contains("siwatch.sock: other users may write its folder"), "\(line)")
@@ -194,7 +194,7 @@ struct DaemonWordsTests {
                 _ = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
                 for _ in 1...2 {
                     try #require(unlink(socket) == 0)
-                    let silent = try await folder.siwatch("health")
+                    let silent = try await folder.siwatch("status", "--line")
                     #expect(silent.output == ["healthy"] || silent.status == 1, "\(silent)")
                     try await eventually { FileManager.default.fileExists(atPath: socket) }
                     #expect(
@@ -209,13 +209,13 @@ struct DaemonWordsTests {
                 let line = try #require(await daemon.line(containing: "Metrics and health are served"))
                 let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
                 try folder.edit("siwatch.sock", "other.sock")
-                let unasked = try await folder.siwatch("health")
+                let unasked = try await folder.siwatch("status", "--line")
                 #expect(unasked.status == 1 && unasked.output.joined().contains("other.sock: nobody listens there"), "\(unasked)")
                 try folder.edit("127.0.0.1:0", String(address))
-                #expect(try await folder.siwatch("health").output == ["healthy"])
+                #expect(try await folder.siwatch("status", "--line").output == ["healthy"])
                 #expect(try await folder.siwatch("status").output.contains { $0.hasPrefix("process \(daemon.identifier) on ") })
             }
-            let (status, output) = try await folder.siwatch("health")
+            let (status, output) = try await folder.siwatch("status", "--line")
             #expect(status == 2 && output == ["down: no siwatch runs on this database"])
         }
     }
@@ -237,7 +237,7 @@ struct DaemonWordsTests {
                 try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
                 try #require(chmod(program.path, 0o755) == 0)
             }
-            try put("echo 'warning: x' >&2; echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
+            try put("echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
             let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
             let refused = try await pages.get("", within: .seconds(60)) { $0.contains(obstacle) }
             #expect(refused.contains(obstacle) && !refused.contains(restart) && refused.contains("health: degraded"), "\(refused)")

@@ -56,6 +56,11 @@ extension WatchedFolder {
         try await CommandCall.siwatch(arguments + ["--config", configurationPath], environment: environment)
     }
 
+    /// Calls a command in one line, as `doctor --before-start`.
+    func siwatch(line: String) async throws -> (status: Int32, output: [String]) {
+        try await siwatch(line.split(separator: " ").map(String.init))
+    }
+
     /// Calls a command on this folder.
     ///
     /// - Throws: an error if the exit code is not 0.

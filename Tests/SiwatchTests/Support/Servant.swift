@@ -41,6 +41,10 @@ enum Servant {
         try await run(arguments, in: folder)
     }
 
+    static func run(line: String, in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
+        try await run(line.split(separator: " ").map(String.init), in: folder)
+    }
+
     static func run(_ arguments: [String], in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
         let process = try start(arguments, in: folder)
         let status = await process.exit()

@@ -41,7 +41,7 @@ import Testing
         let newest = try await store.ports.history(of: "user", upTo: 1)
         #expect(newest.isCut && newest.notifications.map(\.jti) == ["two"] && newest.changes.map(\.toState) == ["revoked"])
         #expect(try await store.ports.history(of: "nobody", upTo: 100).isEmpty)
-        let limited = history.limited(toClient: "web")
+        let limited = history.limited(toClients: ["web"])
         #expect(limited.credentials.isEmpty && limited.grants.isEmpty && limited.waiting.map(\.clientID) == ["web"])
     }
 

@@ -149,7 +149,7 @@ import Testing
         #expect(try await ending(.minutes(5)) == 0, "it has ended")
     }
 
-    /// `status`, the metrics and `check` read the same figures. A backlog of a moment ago is not counted again.
+    /// `status`, the metrics and `doctor` read the same figures. A backlog of a moment ago is not counted again.
     @Test(arguments: StoreKind.allCases)
     func anOverviewTellsOfEveryTable(_ kind: StoreKind) async throws {
         let store = try kind.make()

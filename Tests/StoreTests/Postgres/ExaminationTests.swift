@@ -7,7 +7,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// The findings of `siwatch check` about a server, and siwatch's view of other sessions on it.
+/// The findings of `siwatch doctor --before-start` about a server, and siwatch's view of other sessions on it.
 @Suite(.timeLimit(.minutes(10))) struct ExaminationTests {
     private let store: StoreUnderTest
     private let postgres: PostgresStore

@@ -133,7 +133,8 @@ import Testing
         #expect(try await store.count("revocation_queue") == 0)
     }
 
-    /// The account was deleted before the operator imported the users. The brake judges such requests too, because it has not seen them.
+    /// The account was deleted before the operator imported the users. The brake judges such requests
+    /// too, because it has not seen them.
     @Test(arguments: StoreKind.allCases)
     func anImportLineMeetsTheRequestOfBefore(_ kind: StoreKind) async throws {
         let store = try kind.make()

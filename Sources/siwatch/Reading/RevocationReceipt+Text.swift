@@ -3,61 +3,6 @@
 
 import CredentialCore
 
-/// The report of `siwatch receipt` on a user. It holds no token.
-struct RevocationReport: Encodable {
-    var userID: String
-    var receipts: [RevocationReceipt]
-    /// Requests that are still in their queue.
-    var waiting: [Request]
-
-    init(of userID: String, _ history: UserHistory, watching clients: Set<String>, at now: Timestamp) {
-        self.userID = userID
-        receipts = history.revocations
-        waiting = history.waiting.map { row in
-            let tokens = history.tokensBeingRevoked.filter { $0.request == row.id }
-            return Request(
-                waiting: WaitingRow(row, watching: clients, history.refusals, at: now),
-                tokens: tokens.map { TokenAtWork($0, watching: clients, history.refusals, at: now) }
-            )
-        }
-    }
-
-    struct Request: Encodable {
-        var waiting: WaitingRow
-        var tokens: [TokenAtWork]
-
-        func encode(to encoder: any Encoder) throws {
-            let row = waiting.row
-            try encoder.encode([
-                "request": row.id, "app": row.app, "clientID": row.clientID, "requestedAt": row.at, "openedAt": row.openedAt,
-                "reason": waiting.reason, "words": waiting.text, "tokens": tokens,
-            ])
-        }
-    }
-
-    var text: String {
-        func head(_ request: Int64, _ requestedAt: Timestamp, _ app: String?) -> [String] {
-            ["", "request \(request), made at \(requestedAt.text)" + (app.map { ", in \($0.printable)" } ?? "")]
-        }
-        var lines = ["user \(userID.printable)"]
-        for (number, receipt) in receipts.enumerated() {
-            if number == 0 || receipts[number - 1].request != receipt.request {
-                lines += head(receipt.request, receipt.requestedAt, receipt.app)
-            }
-            lines += receipt.lines
-        }
-        for request in waiting {
-            let row = request.waiting.row
-            if !receipts.contains(where: { $0.request == row.id }) { lines += head(row.id, row.at, row.app) }
-            lines.append("  \(row.clientID.printable): \(request.waiting.text)")
-            lines += request.tokens.map { work in
-                "  \(work.token.clientID.printable): the token of the sign-in of \(work.token.tokenGrantedAt.text): \(work.words)"
-            }
-        }
-        return lines.joined(separator: "\n")
-    }
-}
-
 extension RevocationReceipt: Encodable {
     package func encode(to encoder: any Encoder) throws {
         try proof.encode(to: encoder)
@@ -67,16 +12,17 @@ extension RevocationReceipt: Encodable {
         ])
     }
 
-    fileprivate var lines: [String] {
+    /// What proves the outcome, one line each.
+    var proofLines: [String] {
         let token = tokenGrantedAt.map { ", the token of the sign-in of \($0.text)" } ?? ""
-        var lines = ["  \(clientID.printable)\(token)", "    \(outcome.printable): \(words)"]
-        if let keyID = proof.keyID { lines.append("    signed for with the key \(keyID.printable)") }
+        let key = proof.keyID.map { ", signed for with the key \($0.printable)" } ?? ""
         let answers = [("is it accepted?", proof.before), ("revoke it", proof.revocation), ("is it accepted still?", proof.after)]
-        for case (let question, let answer?) in answers {
-            let date = answer.date.map { ", dated \($0.text) by Apple" } ?? ""
-            lines.append("    \(answer.askedAt.text)  \(question.padded(to: 22)) \(answer.words)\(date)")
-        }
-        return lines + ["    \(settledAt.text)  settled"]
+        return ["request \(request)\(token)\(key)"]
+            + answers.compactMap { question, answer in
+                guard let answer else { return nil }
+                let date = answer.date.map { ", dated \($0.text) by Apple" } ?? ""
+                return "\(answer.askedAt.text)  \(question.padded(to: 22)) \(answer.words)\(date)"
+            }
     }
 
     /// The outcome, for people.
