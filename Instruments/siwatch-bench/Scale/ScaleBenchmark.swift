@@ -105,7 +105,8 @@ struct ScaleBenchmark: Sendable {
                 firstChecks: Self.claimed,
                 at: later,
                 policy: RefreshPolicy(),
-                preferring: []
+                preferring: [],
+                quotas: [:]
             )
             times.append(ContinuousClock.now - start)
             // The smallest table soon runs out of due credentials.

@@ -130,7 +130,8 @@ struct SnapshotBenchmark: Sendable {
                     firstChecks: Self.claimed,
                     at: .current,
                     policy: RefreshPolicy(),
-                    preferring: []
+                    preferring: [],
+                    quotas: [:]
                 )
                 let picked = ContinuousClock.now
                 guard found.count == Self.claimed, none.isEmpty, due.count == Self.claimed else {

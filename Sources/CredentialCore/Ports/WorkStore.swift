@@ -118,50 +118,6 @@ package protocol WorkStore: Sendable {
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
 }
 
-extension WorkStore {
-    /// Claims codes while Apple blames no client.
-    package func claimCodes(
-        upTo limit: Int,
-        permits: [String: Int],
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedCode] {
-        try await claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: [:])
-    }
-
-    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
-        try await dueRevocations(upTo: limit, at: now, trusted: now, quotas: [:])
-    }
-
-    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
-        try await claimRevocations(permits: permits, at: now, trusted: now, policy: policy, quotas: [:])
-    }
-
-    package func claimDueCredentials(
-        of app: String,
-        upTo limit: Int,
-        firstChecks: Int,
-        at now: Timestamp,
-        policy: RefreshPolicy,
-        preferring preferred: Set<String>
-    ) async throws -> [DueCredential] {
-        try await claimDueCredentials(
-            of: app,
-            upTo: limit,
-            firstChecks: firstChecks,
-            at: now,
-            policy: policy,
-            preferring: preferred,
-            quotas: [:]
-        )
-    }
-
-    package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
-        try await takeCanaries(userIDs, of: app, excluding: [], upTo: limit, at: now)
-    }
-}
-
 /// Reports commits of any process.
 package protocol CommitWatch: Sendable {
     /// Yields soon after each commit; several commits may share an element. A hint, not a proof.

@@ -9,10 +9,9 @@ enum BrakeRow {
         try connection.fetchOne(
             """
             SELECT revocation_hour_at, revocations_opened, revocations_braked_at, revocations_held,
-                   COALESCE((SELECT count FROM credential_count WHERE app = $1 AND state = 'authorized'), 0)
-              FROM app WHERE id = $1
-            """,
-            app
+                   COALESCE((SELECT count FROM credential_count WHERE app = \(app) AND state = 'authorized'), 0)
+              FROM app WHERE id = \(app)
+            """
         ).map { row in
             RevocationBrake(
                 hourBeganAt: row.time(at: 0),
@@ -27,13 +26,9 @@ enum BrakeRow {
     static func save(_ brake: RevocationBrake, of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             """
-            UPDATE app SET revocation_hour_at = $2, revocations_opened = $3, revocations_braked_at = $4, revocations_held = $5 WHERE id = $1
-            """,
-            app,
-            brake.hourBeganAt,
-            brake.opened,
-            brake.setAt,
-            brake.held
+            UPDATE app SET revocation_hour_at = \(brake.hourBeganAt.columnValue), revocations_opened = \(brake.opened),
+                           revocations_braked_at = \(brake.setAt.columnValue), revocations_held = \(brake.held) WHERE id = \(app)
+            """
         )
     }
 }
