@@ -55,8 +55,7 @@ import siwatch_simulate
 
     /// The seeds above pass because their failures were fixed one by one. These seeds are new. A failure prints the line that repeats it.
     /// CI skips the test, because it would block unrelated changes there.
-    @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI))
-    func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
+    @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI)) func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
         let result = await SimulationCampaign.run(first...first + 299)
         print("Fresh seeds from \(first): \(result.summary)")

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Testing
-
 @testable import AppleIdentity
 
 struct UserMentionTests {

@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialTables
 import Testing
-
 @testable import PostgresStore
 
 /// Rows that a failover has lost, a restore has taken back, or a copy of the database has left behind.

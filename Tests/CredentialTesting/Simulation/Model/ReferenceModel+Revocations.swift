@@ -111,7 +111,6 @@ extension ReferenceModel {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
     }
 
-    /// The waiting rows that may turn out to be such a sign-in.
     private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
         grantRows.values.filter { row in
             // A row that waits for its time may be newer than the request, too.
@@ -245,7 +244,6 @@ extension ReferenceModel {
 
     // MARK: The brake
 
-    /// An app's brake on requests to revoke.
     struct Brake {
         var hour: Range<Timestamp>?
         var opened = 0
@@ -266,9 +264,7 @@ extension ReferenceModel {
     }
 
     /// How many requests wait for an operator; nil if the brake is not set.
-    func brakedRequests(of app: String) -> Int? {
-        brakes[app]?.isSet ?? false ? braked(app).count : nil
-    }
+    func brakedRequests(of app: String) -> Int? { brakes[app]?.isSet ?? false ? braked(app).count : nil }
 
     private func braked(_ app: String) -> [Int64] {
         requestRows.filter { $0.value.isBraked && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
@@ -319,9 +315,7 @@ extension ReferenceModel {
             userFacts[credential.userID, default: UserFacts()].requests.insert(at)
         }
         requestRows[request] = nil
-        receipts.append(
-            Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? "")
-        )
+        receipts.append(Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? ""))
         return .revocation(outcome)
     }
 
@@ -457,9 +451,7 @@ extension ReferenceModel.OpenRevocation {
 }
 
 extension ReferenceModel.RevocationKey {
-    init(_ work: DueRevocation) {
-        self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint)
-    }
+    init(_ work: DueRevocation) { self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint) }
 }
 
 extension AnsweredQuestion.Word {
