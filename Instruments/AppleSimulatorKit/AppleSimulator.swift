@@ -26,8 +26,7 @@ package final class AppleSimulator: Service {
         logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
         onListening: @escaping @Sendable (_ baseURL: String) -> Void = { _ in }
     ) throws {
-        self.configuration = configuration
-        self.logger = logger
+        (self.configuration, self.logger) = (configuration, logger)
         self.world = NIOLockedValueBox(try AppleWorld(configuration))
         self.delivery = configuration.delivery.map { NotificationDelivery(target: $0, logger: logger) }
         self.onListening = onListening
@@ -50,9 +49,7 @@ package final class AppleSimulator: Service {
 
     /// Reads or changes the world, alone. `body` must be short, because all requests wait for it.
     @discardableResult
-    package func withWorld<Result>(_ body: (inout AppleWorld) throws -> Result) rethrows -> Result {
-        try world.withLockedValue(body)
-    }
+    package func withWorld<Result>(_ body: (inout AppleWorld) throws -> Result) rethrows -> Result { try world.withLockedValue(body) }
 
     /// Signs drafts on all cores, keeps the results for ``Redeliver`` and posts them to the configured endpoint, if any.
     func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
@@ -102,4 +99,23 @@ package func withAppleSimulator<Result>(
     let (simulator, baseURL, running) = try await AppleSimulator.start(configuration)
     defer { running.cancel() }
     return try await body(simulator, baseURL)
+}
+
+extension Array where Element: Sendable {
+    /// The results of `transform` in the order of the elements, computed on all cores.
+    func concurrentMap<Result: Sendable>(_ transform: @escaping @Sendable (Element) throws -> Result) async throws -> [Result] {
+        // A signature takes about half a millisecond. A chunk is some 15 ms of work, beside which the cost of a task is nothing.
+        let chunkSize = 32
+        guard count > chunkSize else { return try map(transform) }
+        return try await withThrowingTaskGroup(of: (start: Int, results: [Result]).self) { group in
+            for start in stride(from: 0, to: count, by: chunkSize) {
+                group.addTask {
+                    (start, try self[start..<Swift.min(start + chunkSize, count)].map(transform))
+                }
+            }
+            var chunks: [(start: Int, results: [Result])] = []
+            for try await chunk in group { chunks.append(chunk) }
+            return chunks.sorted { $0.start < $1.start }.flatMap(\.results)
+        }
+    }
 }

@@ -14,12 +14,10 @@ package struct Counters: Sendable, Codable, Equatable {
     package internal(set) var codes = CodeCounters()
     package internal(set) var revocations = RevocationCounters()
     package internal(set) var traffic = Traffic()
-    /// Requests that a fault met.
     package internal(set) var faults = 0
     /// Requests without the `User-Agent` that Apple is said to require.
     package internal(set) var anonymousRequests = 0
     package internal(set) var inFlight = 0
-    /// The most requests in flight at one time.
     package internal(set) var peakInFlight = 0
     package internal(set) var notifications = NotificationCounters()
     /// ``AppleWorld/shortestRefreshGap`` in milliseconds, in the answer of ``ReadCounters`` only.
@@ -72,7 +70,6 @@ package struct NotificationCounters: Sendable, Codable, Equatable {
     package internal(set) var emitted = 0
     /// Posted and answered with 200.
     package internal(set) var delivered = 0
-    /// Given up.
     package internal(set) var undelivered = 0
 }
 
@@ -110,9 +107,7 @@ extension Counters {
         if let refusal { codes.refused[refusal, default: 0] += 1 }
     }
 
-    mutating func count(_ flaw: ClientSecretFlaw) {
-        clientSecretFlaws[flaw, default: 0] += 1
-    }
+    mutating func count(_ flaw: ClientSecretFlaw) { clientSecretFlaws[flaw, default: 0] += 1 }
 
     /// Resets all counters except the number of requests in flight.
     mutating func reset() {

@@ -7,14 +7,10 @@ import Foundation
 package struct Moment: Hashable, Sendable {
     package var milliseconds: Int64
 
-    package init(milliseconds: Int64) {
-        self.milliseconds = milliseconds
-    }
+    package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
     /// Whole seconds, rounded down: the unit of `iat` and `exp`.
-    package var seconds: Int64 {
-        Int64((Double(milliseconds) / 1000).rounded(.down))
-    }
+    package var seconds: Int64 { Int64((Double(milliseconds) / 1000).rounded(.down)) }
 
     /// The machine's time plus the lead of Apple's clock.
     package static func now(aheadBy offset: Duration = .zero) -> Moment {
@@ -33,16 +29,12 @@ package struct Moment: Hashable, Sendable {
 }
 
 extension Moment: Comparable {
-    package static func < (left: Moment, right: Moment) -> Bool {
-        left.milliseconds < right.milliseconds
-    }
+    package static func < (left: Moment, right: Moment) -> Bool { left.milliseconds < right.milliseconds }
 }
 
 /// A control route writes a moment as its bare number of milliseconds.
 extension Moment: Codable {
-    package init(from decoder: any Decoder) throws {
-        try self.init(milliseconds: decoder.singleValueContainer().decode(Int64.self))
-    }
+    package init(from decoder: any Decoder) throws { try self.init(milliseconds: decoder.singleValueContainer().decode(Int64.self)) }
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
@@ -52,7 +44,5 @@ extension Moment: Codable {
 
 extension Duration {
     /// Whole milliseconds, rounded towards zero.
-    var wholeMilliseconds: Int64 {
-        components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
-    }
+    var wholeMilliseconds: Int64 { components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000 }
 }

@@ -24,9 +24,7 @@ package struct SimulatorConfiguration: Sendable {
     /// The endpoint to post each emitted notification to, if any.
     package var delivery: DeliveryTarget?
 
-    package init(groups: [AppGroup]) {
-        self.groups = groups
-    }
+    package init(groups: [AppGroup]) { self.groups = groups }
 }
 
 /// An endpoint that takes notifications, and Apple's patience with it.
@@ -37,9 +35,7 @@ package struct DeliveryTarget: Sendable {
     package var pause: Duration = .seconds(5)
     package var timeout: Duration = .seconds(5)
 
-    package init(url: String) {
-        self.url = url
-    }
+    package init(url: String) { self.url = url }
 }
 
 /// The apps that share one consent: a primary App ID, the Services IDs grouped with it, and the keys enabled for them.
@@ -52,9 +48,7 @@ package struct AppGroup: Sendable {
 
     package init(teamID: String = "A1B2C3D4E5", clientIDs: [String] = ["com.example.app", "com.example.web"], keys: [RegisteredKey]) {
         precondition(!clientIDs.isEmpty, "An app group has a primary App ID")
-        self.teamID = teamID
-        self.clientIDs = clientIDs
-        self.keys = keys
+        (self.teamID, self.clientIDs, self.keys) = (teamID, clientIDs, keys)
     }
 
     package var primaryAppID: String { clientIDs[0] }

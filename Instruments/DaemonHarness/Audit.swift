@@ -24,7 +24,6 @@ package struct Audit {
         package var description: String { "\(name.drop { $0 == " " }): \(expected) expected, \(found) found" }
     }
 
-    /// A user at a client.
     private struct Name: Hashable {
         var userID: String
         var clientID: String
@@ -45,8 +44,7 @@ package struct Audit {
 
     init(of backend: Backend, against truth: [UserTruth], _ ledger: Ledger) async throws {
         func name(_ row: Row) -> Name { Name(userID: row["user_id"], clientID: row["client_id"]) }
-        self.truth = truth
-        self.ledger = ledger
+        (self.truth, self.ledger) = (truth, ledger)
         tally = try await Tally(of: backend)
         credentials = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM credential_state").map { (name($0), $0) })
         users = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM user_state").map { ($0["user_id"], $0) })
@@ -60,16 +58,12 @@ package struct Audit {
     }
 
     package var wrong: [Figure] { figures.filter { !$0.isRight } }
-
-    /// How many users must be authorized.
     package var expectedAuthorized: Int { truth.count { ledger.expectedReason($0) == "granted" } }
 
     package var figures: [Figure] {
         let reasons = truth.map(ledger.expectedReason)
         let forwarding = truth.map(ledger.expectedForwarding)
-        func state(_ name: String, _ reason: String) -> Figure {
-            Figure(name, reasons.count { $0 == reason }, tally[.state, reason])
-        }
+        func state(_ name: String, _ reason: String) -> Figure { Figure(name, reasons.count { $0 == reason }, tally[.state, reason]) }
         func mail(_ name: String, _ status: String) -> Figure {
             Figure(name, forwarding.count { $0 == status }, tally[.forwarding, status])
         }
@@ -105,13 +99,9 @@ package struct Audit {
     }
 
     /// A token revoked more than once may have been dead by the second time.
-    private var expectedProofs: Int {
-        truth.filter { ledger.leaving.contains($0.userID) }.reduce(0) { $0 + $1.credentials.count }
-    }
-
+    private var expectedProofs: Int { truth.filter { ledger.leaving.contains($0.userID) }.reduce(0) { $0 + $1.credentials.count } }
     private var expectedCredentials: Int { truth.reduce(0) { $0 + $1.credentials.count } }
 
-    /// A sentence on each credential that differs from the truth.
     package var disagreements: [String] {
         truth.flatMap { user in
             user.credentials.compactMap { credential in
@@ -193,4 +183,55 @@ package struct Audit {
         }
         .sorted()
     }
+}
+
+/// The numbers of rows by table and value, from one consistent read of the database.
+package struct Tally: Sendable {
+    package enum Subject: String {
+        /// Users, by reason.
+        case state
+        /// Users, by the relay's forwarding.
+        case forwarding
+        /// Rows of each log, by outcome or reason.
+        case grantLog = "grant_log", revocationLog = "revocation_log", notificationLog = "notification_log", quarantine =
+            "notification_quarantine"
+        case queue
+    }
+
+    private var counts: [Subject: [String: Int]] = [:]
+
+    package init(of backend: Backend) async throws {
+        let rows = try await backend.rows(
+            """
+            SELECT 'state'      AS subject, reason AS name,   COUNT(*) AS count FROM user_state GROUP BY reason
+            UNION ALL
+            SELECT 'forwarding',            email_forwarding, COUNT(*) FROM user_state
+             WHERE email_forwarding IS NOT NULL GROUP BY email_forwarding
+            UNION ALL
+            SELECT 'grant_log',             outcome,          COUNT(*) FROM grant_log               GROUP BY outcome
+            UNION ALL
+            SELECT 'notification_log',      outcome,          COUNT(*) FROM notification_log        GROUP BY outcome
+            UNION ALL
+            SELECT 'notification_quarantine', reason,         COUNT(*) FROM notification_quarantine GROUP BY reason
+            UNION ALL
+            SELECT 'queue',                 'grants',         COUNT(*) FROM grant_queue
+            UNION ALL
+            SELECT 'revocation_log',        outcome,          COUNT(*) FROM revocation_log          GROUP BY outcome
+            UNION ALL
+            SELECT 'queue',                 'revocations',    COUNT(*) FROM revocation_queue
+            UNION ALL
+            SELECT 'queue',                 'notifications',  COUNT(*) FROM notification_queue
+            """
+        )
+        for row in rows {
+            guard let subject = Subject(rawValue: row["subject"]) else { continue }
+            counts[subject, default: [:]][row["name"]] = row["count"]
+        }
+    }
+
+    package subscript(subject: Subject, name: String) -> Int { counts[subject]?[name] ?? 0 }
+
+    subscript(subject: Subject) -> [String: Int] { counts[subject] ?? [:] }
+
+    package func total(_ subject: Subject) -> Int { self[subject].values.reduce(0, +) }
 }

@@ -8,19 +8,13 @@ package import GRDB
 package struct Backend: Sendable {
     private let database: any BackendDatabase
 
-    package init(databasePath: String) throws {
-        database = try BackendFile(path: databasePath)
-    }
-
-    package init(_ schema: ServerSchema) throws {
-        database = try BackendServer(schema.address, schema: schema.name, keepsNotes: true)
-    }
+    package init(databasePath: String) throws { database = try BackendFile(path: databasePath) }
+    package init(_ schema: ServerSchema) throws { database = try BackendServer(schema.address, schema: schema.name, keepsNotes: true) }
 
     package init(on server: PostgresServer, as user: String, schema: String = "public") throws {
         database = try BackendServer(server.address(user: user), schema: schema, keepsNotes: false)
     }
 
-    /// Reports sign-ins, in one transaction.
     package func insert(_ signIns: [SignIn]) async throws {
         try await database.transaction(
             """
@@ -37,7 +31,6 @@ package struct Backend: Sendable {
         )
     }
 
-    /// Reports sign-ins by their codes, in one transaction.
     package func insert(codes: [CodeRow]) async throws {
         try await database.transaction(
             codes.map { row in
@@ -79,12 +72,8 @@ package struct Backend: Sendable {
         return ("INSERT INTO \(table) (\(columns)) VALUES (\(marks))", given.map { $0.value?.databaseValue ?? .null })
     }
 
-    /// Stores notifications unchanged, in one transaction.
     package func insert(notifications: [String]) async throws {
-        try await database.transaction(
-            "INSERT INTO notification_queue (payload) VALUES (?)",
-            notifications.map { [database.payload($0)] }
-        )
+        try await database.transaction("INSERT INTO notification_queue (payload) VALUES (?)", notifications.map { [database.payload($0)] })
     }
 
     package func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) async throws {
@@ -124,9 +113,7 @@ package struct Backend: Sendable {
         }
     }
 
-    package func close() throws {
-        try database.close()
-    }
+    package func close() throws { try database.close() }
 }
 
 /// The database of a backend. Statements use SQLite's syntax.
@@ -137,9 +124,91 @@ protocol BackendDatabase: Sendable {
     /// Runs one statement, or several without arguments, in one transaction.
     func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws
     func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row]
-    /// A body as the value of its column in `notification_queue`.
     func payload(_ body: String) -> DatabaseValue
     /// Changes when other connections commit; nil if the database cannot tell.
     func version() async throws -> Int?
     func close() throws
+}
+
+/// An SQLite file, with the pragmas that docs/backend-sqlite.md asks for.
+struct BackendFile: BackendDatabase {
+    private let queue: DatabaseQueue
+
+    init(path: String) throws {
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
+        }
+        queue = try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws {
+        try await queue.write { db in
+            let statement = try db.cachedStatement(sql: sql)
+            for row in rows { try statement.execute(arguments: StatementArguments(row)) }
+        }
+    }
+
+    func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {
+        try await queue.write { db in
+            for (sql, arguments) in statements { try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments)) }
+        }
+    }
+
+    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
+        try await queue.write { db in try db.execute(sql: sql, arguments: StatementArguments(arguments)) }
+    }
+
+    func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {
+        try queue.read { db in try Row.fetchAll(db, sql: sql, arguments: StatementArguments(arguments)) }
+    }
+
+    func payload(_ body: String) -> DatabaseValue { body.databaseValue }
+
+    func version() async throws -> Int? {
+        try await queue.unsafeRead { db in try Int.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) }
+    }
+
+    func close() throws { try queue.close() }
+}
+
+/// A row of `grant_queue` with a code for siwatch to exchange.
+package struct CodeRow: Sendable {
+    package var clientID: String
+    package var code: String
+    package var userID: String?
+    package var redirectURI: String?
+    package var nonce: String?
+    /// The sign-in's time; the time of the insert, if absent.
+    package var grantedAt: Moment?
+
+    package init(
+        clientID: String,
+        code: String,
+        userID: String? = nil,
+        redirectURI: String? = nil,
+        nonce: String? = nil,
+        grantedAt: Moment? = nil
+    ) {
+        self.clientID = clientID
+        self.code = code
+        self.userID = userID
+        self.redirectURI = redirectURI
+        self.nonce = nonce
+        self.grantedAt = grantedAt
+    }
+
+    /// The app's knowledge after a sign-in by code, or `nil` for a sign-in without a code.
+    package init?(_ signIn: SignIn) {
+        guard let code = signIn.code else { return nil }
+        self.init(
+            clientID: signIn.clientID,
+            code: code,
+            userID: signIn.userID,
+            redirectURI: signIn.redirectURI,
+            nonce: signIn.nonce,
+            grantedAt: signIn.grantedAt
+        )
+    }
 }

@@ -20,7 +20,6 @@ package final class BackendServer: BackendDatabase {
     /// Used by one thread at a time, under the lock.
     fileprivate struct Handle: @unchecked Sendable {
         var connection: OpaquePointer?
-        /// Names of statements, by their SQL.
         var prepared: [String: String] = [:]
     }
 
@@ -46,13 +45,8 @@ package final class BackendServer: BackendDatabase {
         PQclear(PQexec(connection, "SET search_path TO \(schema)"))
     }
 
-    deinit {
-        try? close()
-    }
-
-    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws {
-        try await transaction(rows.map { (sql, $0) })
-    }
+    deinit { try? close() }
+    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws { try await transaction(rows.map { (sql, $0) }) }
 
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {
         let note = [UUID().uuidString.databaseValue]
@@ -88,16 +82,13 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
-    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
-        _ = try turn.withLock { try run(sql, arguments) }
-    }
+    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws { _ = try turn.withLock { try run(sql, arguments) } }
 
     func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {
         try await insist { try run(sql, arguments, isOne: true) }
     }
 
     func payload(_ body: String) -> DatabaseValue { Data(body.utf8).databaseValue }
-
     func version() async throws -> Int? { nil }
 
     package func close() throws {
@@ -115,9 +106,7 @@ package final class BackendServer: BackendDatabase {
         let values = arguments.map(Self.text)
         return try connection.withLockedValue { handle in
             let connection = handle.connection
-            func execute() -> OpaquePointer? {
-                isOne || !values.isEmpty ? handle.execute(sql, values) : PQexec(connection, sql)
-            }
+            func execute() -> OpaquePointer? { isOne || !values.isEmpty ? handle.execute(sql, values) : PQexec(connection, sql) }
             let isAlone = PQtransactionStatus(connection) != PQTRANS_INTRANS
             var result = execute()
             defer { PQclear(result) }
@@ -197,7 +186,6 @@ package final class BackendServer: BackendDatabase {
         return bytes
     }
 
-    /// Turns values into rows.
     private static let scratch = try! DatabaseQueue()
 }
 

@@ -7,9 +7,7 @@ import NIOCore
 import NIOFoundationCompat
 package import NIOHTTP1
 
-/// The HTTP door of a daemon, as a backend uses it.
 package struct Door: Sendable {
-    /// `http://127.0.0.1:PORT`
     package let url: String
     package var token: String?
 
@@ -39,7 +37,6 @@ package struct Door: Sendable {
         return ["http": table]
     }
 
-    /// Waits until a daemon serves backends.
     package init(of daemon: ChildProcess, in folder: WatchedFolder) async throws {
         guard let line = await daemon.line(containing: "Backends are served over HTTP"),
             let address = line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)
@@ -55,7 +52,6 @@ package struct Door: Sendable {
 
         package var text: String { String(decoding: body, as: UTF8.self) }
 
-        /// A member of the JSON object, by a path such as `user.state`.
         package subscript(path: String) -> String? {
             var value: Any? = try? JSONSerialization.jsonObject(with: body)
             for name in path.split(separator: ".") {
@@ -125,5 +121,36 @@ package enum Hook {
             \(more)
             """
         return ["[delivery]": table]
+    }
+}
+
+package struct OperationsPages: Sendable {
+    private let url: String
+
+    package init(of daemon: ChildProcess) async throws {
+        guard let line = await daemon.line(containing: "Metrics and health are served"),
+            let address = line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)
+        else { throw HarnessError("siwatch serves nothing: \(daemon.output)") }
+        url = "http://\(address.output)"
+    }
+
+    /// The body of a page, whatever its status.
+    ///
+    /// - Parameter accept: the header of that name, by which siwatch knows a browser.
+    package func get(_ page: String, accept: String? = nil) async throws -> String {
+        var request = HTTPClientRequest(url: "\(url)/\(page)")
+        if let accept { request.headers.add(name: "accept", value: accept) }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        return String(buffer: try await response.body.collect(upTo: 4 << 20))
+    }
+
+    /// Repeats the request until a page's body meets a condition.
+    package func get(_ page: String, accept: String? = nil, within limit: Duration, until isMet: (String) -> Bool) async throws -> String {
+        let end = ContinuousClock.now + limit
+        while true {
+            let body = try await get(page, accept: accept)
+            if isMet(body) || .now > end { return body }
+            try await Task.sleep(for: .milliseconds(50))
+        }
     }
 }

@@ -73,7 +73,6 @@ struct FullDisk: Sendable {
     /// The shell commands that build the library in the folder. Every Swift toolchain has a C compiler.
     let building = "cc=$(command -v clang || command -v cc) && $cc -shared -fPIC -O1 -o full-disk.so full-disk.c -ldl"
 
-    /// The prefix of the server's command line.
     var environment: String { "env LD_PRELOAD='\(folder.path)/full-disk.so' SIWATCH_FULL_DISK='\(mark.path)'" }
 
     var isFull: Bool {

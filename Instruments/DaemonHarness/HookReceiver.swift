@@ -33,7 +33,6 @@ package final class HookReceiver: Sendable {
     private let arrivals = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     package init() {}
-
     package var hooks: [Hook] { state.withLockedValue(\.hooks) }
 
     /// Waits until it was told so many different things.
@@ -57,10 +56,7 @@ package final class HookReceiver: Sendable {
         }
     }
 
-    /// Waits before each answer from now on.
     package func delay(_ delay: @escaping @Sendable () async -> Void) { state.withLockedValue { $0.delay = delay } }
-
-    /// Shows another certificate to each connection from now on.
     package func show(_ tls: NIOSSLContext) { state.withLockedValue { $0.tls = tls } }
 
     /// Serves on a free port of loopback while `body` runs.
@@ -148,7 +144,5 @@ private struct HookChannel: ServerChildChannel {
         .flatMap { http.setup(channel: channel, logger: logger) }
     }
 
-    func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        await http.handle(value: value, logger: logger)
-    }
+    func handle(value: HTTP1Channel.Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
 }

@@ -19,7 +19,6 @@ package struct Ledger: Sendable {
     private(set) var rejections: [String: Int] = [:]
     package private(set) var refreshTokens: [String] = []
     package private(set) var codes: [String] = []
-    /// The users that siwatch was asked to revoke.
     private(set) var leaving: Set<String> = []
     /// When each user's consent ended, reported to siwatch or not, oldest first.
     private(set) var endings: [String: [Moment]] = [:]
@@ -32,14 +31,12 @@ package struct Ledger: Sendable {
     private var newestEvent: [Event: Moment] = [:]
     private var usersWithMailEvents: Set<String> = []
 
-    /// Notes events at Apple.
     mutating func note(_ notifications: some Collection<SignedNotification>) {
         for event in notifications where event.isEnding && endings[event.userID]?.contains(event.eventTime) != true {
             endings[event.userID, default: []].append(event.eventTime)
         }
     }
 
-    /// Notes rows of grant_queue, in the order of the table.
     package mutating func tell(_ signIns: [SignIn]) {
         for signIn in signIns {
             let isNew = signInTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt).inserted
@@ -58,21 +55,17 @@ package struct Ledger: Sendable {
         }
     }
 
-    /// Notes rows of revocation_queue.
     package mutating func tell(leaving users: [String], at moment: Moment) {
         leaving.formUnion(users)
         for user in users { endings[user, default: []].append(moment) }
     }
 
-    /// Notes rows of notification_queue, in the order of the table.
     package mutating func tell(_ notifications: some Collection<SignedNotification>) {
         note(notifications)
         for event in notifications { self.notifications[outcome(of: event), default: 0] += 1 }
     }
 
-    package mutating func tell(rejected count: Int, as reason: String) {
-        rejections[reason, default: 0] += count
-    }
+    package mutating func tell(rejected count: Int, as reason: String) { rejections[reason, default: 0] += count }
 
     private mutating func outcome(of event: SignedNotification) -> String {
         guard events.insert(Event(type: event.type, userID: event.userID, time: event.eventTime)).inserted else { return "duplicate" }
@@ -124,9 +117,7 @@ package struct Ledger: Sendable {
 
     /// Whether the user's consent ended at that time, whether or not siwatch was told.
     package func isEnding(_ moment: Moment, of userID: String) -> Bool { endings[userID]?.contains(moment) ?? false }
-
     func isByCode(_ userID: String, at clientID: String) -> Bool { codeTimes[userID]?[clientID] != nil }
-
     func signIns(of userID: String, at clientID: String) -> Int { signInTimes[userID]?[clientID]?.count ?? 0 }
 }
 

@@ -14,7 +14,6 @@ package final class PostgresServer: Sendable {
     package let folder: URL
     /// The superuser of the server, by default.
     package static let user = "siwatch"
-    /// The database that initdb creates.
     package static let database = "postgres"
     /// The server that all tests of the process share.
     package static let shared = Result<PostgresServer, any Error> {
@@ -94,11 +93,8 @@ package final class PostgresServer: Sendable {
         guard isReady() else { throw HarnessError("PostgreSQL does not start: \(log)") }
     }
 
-    deinit {
-        stop()
-    }
+    deinit { stop() }
 
-    /// Ends it and waits for the end.
     package func stop() {
         // The system soon gives the descriptor's number to another file.
         guard !isStopped.exchange(true, ordering: .relaxed), close(pipeEnd) == 0 else { return }
@@ -106,7 +102,6 @@ package final class PostgresServer: Sendable {
         while waitpid(keeper, &status, 0) < 0, errno == EINTR {}
     }
 
-    /// Ends it as a crash would, and does not restart it.
     package func takeDown() {
         command("down")
         while FileManager.default.fileExists(atPath: identity.path) { usleep(20_000) }
@@ -165,15 +160,12 @@ package final class PostgresServer: Sendable {
         write(pipeEnd, line, line.count)
     }
 
-    /// The file that holds the server's process number and status.
     private var identity: URL { folder.appending(path: "data/postmaster.pid") }
 
-    /// A connection string of libpq.
     package func address(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
         "host=\(folder.path) user=\(user) dbname=\(database)"
     }
 
-    /// The address as a URL, for a configuration.
     package func url(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
         "postgresql://\(user)@/\(database)?host=\(folder.path)"
     }

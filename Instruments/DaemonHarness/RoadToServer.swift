@@ -16,11 +16,9 @@ package final class RoadToServer: Sendable {
 
     package enum Condition: Sendable, Equatable {
         case open
-        /// Delays all bytes by this time.
         case slow(Duration)
         /// Holds all bytes back until the road is open again, and tells neither end.
         case dark
-        /// Cuts off all connections and accepts no new one.
         case closed
     }
 
@@ -33,7 +31,6 @@ package final class RoadToServer: Sendable {
         var visits = 0
     }
 
-    /// The folder of the socket for clients.
     package let folder: URL
     private let server: URL
     private let listener: Int32
@@ -63,7 +60,6 @@ package final class RoadToServer: Sendable {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// A connection string of libpq.
     package var address: String { "host=\(folder.path) user=\(PostgresServer.user) dbname=postgres" }
 
     /// Cuts all connections once, when these bytes pass.
@@ -76,7 +72,6 @@ package final class RoadToServer: Sendable {
         }
     }
 
-    /// Cuts all present connections.
     package func cut() {
         // Hold the lock. A thread closes each descriptor that it takes out, and the system soon reuses the number.
         state.withLockedValue { state in
@@ -84,7 +79,6 @@ package final class RoadToServer: Sendable {
         }
     }
 
-    /// How many connections came.
     package var visits: Int { state.withLockedValue(\.visits) }
 
     package var condition: Condition {
@@ -164,9 +158,7 @@ package final class RoadToServer: Sendable {
     }
 
     /// Makes a socket that no child of this process inherits, because it would stay open there.
-    private static func makeSocket() -> Int32 {
-        socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    }
+    private static func makeSocket() -> Int32 { socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0) }
 
     /// - Parameter folder: the folder of a server's socket.
     private static func withAddress(in folder: URL, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {

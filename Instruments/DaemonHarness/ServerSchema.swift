@@ -3,7 +3,6 @@
 
 import Synchronization
 
-/// A schema of its own on a PostgreSQL server.
 package struct ServerSchema: Sendable {
     package let server: PostgresServer
     package let database: String
@@ -24,17 +23,12 @@ package struct ServerSchema: Sendable {
         (self.server, self.database, self.name) = (server, database, name)
     }
 
-    /// A URL for a configuration.
     package var url: String { server.url(database: database) }
-    /// A connection string of libpq.
     package var address: String { server.address(database: database) }
 }
 
-/// The kind of database of a site.
 package enum SiteDatabase: Sendable, CaseIterable, Equatable {
-    /// SQLite, in the site's folder.
     case file
-    /// A schema of PostgreSQL, on the shared server by default.
     case server(PostgresServer? = nil)
 
     package static let server = SiteDatabase.server()

@@ -10,17 +10,13 @@ import NIOHTTP1
 
 /// A simulated Apple, and a client of its control routes.
 package struct SimulatedApple: Sendable {
-    /// Where it runs.
     package enum Place: Sendable {
         /// In this process, with a signing key that is made once for all.
         case here
-        /// As the program `apple-simulator`.
         case process
     }
 
-    /// `http://127.0.0.1:PORT`
     package let url: String
-    /// The program, if it is one.
     package let process: ChildProcess?
     private let service: Task<Void, any Error>?
 
@@ -120,12 +116,10 @@ package struct SimulatedApple: Sendable {
 
     // MARK: The commonest messages
 
-    /// Lets new users sign in.
     package func signIn(_ count: Int, clientID: String = clientIDs[0]) async throws -> [SignIn] {
         try await send(SignUp(count, SignInOptions(clientID: clientID))).signIns
     }
 
-    /// Lets known users sign in.
     package func signIn(_ users: [String], clientID: String) async throws -> [SignIn] {
         try await send(SignInAgain(.these(users), SignInOptions(clientID: clientID))).signIns
     }
@@ -141,7 +135,6 @@ package struct SimulatedApple: Sendable {
         return try await send(SignUp(count, options)).signIns
     }
 
-    /// Lets known users sign in with codes.
     package func signInByCode(_ users: [String], clientID: String) async throws -> [SignIn] {
         try await send(SignInAgain(.these(users), SignInOptions(clientID: clientID, credential: .code))).signIns
     }
@@ -155,7 +148,5 @@ package struct SimulatedApple: Sendable {
         try await send(EventMessage(event, of: .these(users), emission)).notifications
     }
 
-    package func script(_ fault: Fault) async throws {
-        try await send(fault)
-    }
+    package func script(_ fault: Fault) async throws { try await send(fault) }
 }

@@ -10,9 +10,11 @@ package struct Site: Sendable {
     package let apple: SimulatedApple
     package let folder: WatchedFolder
     package let backend: Backend
-    /// The schema, if the database is on a server.
     package let schema: ServerSchema?
     private let told = NIOLockedValueBox(Ledger())
+
+    /// Makes the tables of a site. Tests that hold siwatch's commands need no process of their own for it.
+    @TaskLocal package static var migrate: @Sendable (WatchedFolder) async throws -> Void = { try await $0.complete("migrate") }
 
     /// Sets a site up, migrated and without a daemon, runs `body` and always takes the site down again.
     ///
@@ -48,7 +50,7 @@ package struct Site: Sendable {
             if schema == nil, tables["database"] == nil, tables["encryption"] == nil {
                 try await MigratedFiles.shared.copy(to: folder)
             } else {
-                try await folder.complete("migrate")
+                try await migrate(folder)
             }
             let backend = try backend(of: folder, schema)
             defer { try? backend.close() }
@@ -60,7 +62,6 @@ package struct Site: Sendable {
         try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
     }
 
-    /// Another backend, over a connection of its own.
     package func anotherBackend() throws -> Backend { try Self.backend(of: folder, schema) }
 
     /// Configures another folder for the same simulator while `body` runs.
@@ -73,7 +74,6 @@ package struct Site: Sendable {
         try await body(neighbour)
     }
 
-    /// Runs a daemon while `body` runs.
     @discardableResult
     package func daemon(environment: [String: String] = [:], _ body: (ChildProcess) async throws -> Void) async throws -> ChildProcess {
         try await folder.withDaemon(environment: environment) { daemon in
@@ -84,7 +84,6 @@ package struct Site: Sendable {
 
     // MARK: Rows that the backend writes and the ledger notes
 
-    /// The events that this site knows of.
     package var ledger: Ledger { told.withLockedValue { $0 } }
 
     /// Notes what siwatch was told in another way than by rows of the backend.
@@ -95,7 +94,6 @@ package struct Site: Sendable {
         told.withLockedValue { $0.tell(signIns) }
     }
 
-    /// Reports sign-ins by their codes.
     package func tell(codesOf signIns: [SignIn]) async throws {
         try await backend.insert(
             codes: signIns.compactMap(CodeRow.init).map { row in
@@ -125,19 +123,13 @@ package struct Site: Sendable {
     }
 
     /// Notes events at Apple without telling siwatch.
-    package func note(_ notifications: [SignedNotification]) {
-        told.withLockedValue { $0.note(notifications) }
-    }
+    package func note(_ notifications: [SignedNotification]) { told.withLockedValue { $0.note(notifications) } }
 
-    /// Reports sign-ins and waits until siwatch has settled them.
     package func settle(_ signIns: [SignIn]) async throws {
         let before = try await backend.int("SELECT COUNT(*) FROM grant_log")
         try await tell(signIns)
         try await backend.until("SELECT COUNT(*) FROM grant_log", is: before + signIns.count)
     }
 
-    /// Compares siwatch's tables with the truth now.
-    package func audit() async throws -> Audit {
-        try await Audit(of: backend, against: apple.send(ListUsers()).users, ledger)
-    }
+    package func audit() async throws -> Audit { try await Audit(of: backend, against: apple.send(ListUsers()).users, ledger) }
 }

@@ -10,7 +10,6 @@ package struct WatchedFolder: Sendable {
     package var databasePath: String { url.appending(path: "siwatch.sqlite").path }
     package var configurationPath: String { url.appending(path: "siwatch.toml").path }
 
-    /// Makes a new folder below the temporary one.
     package init(named name: String = "siwatch") throws {
         url = FileManager.default.temporaryDirectory.appending(path: "\(name)-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
@@ -69,12 +68,10 @@ package struct WatchedFolder: Sendable {
         return copy
     }
 
-    /// Starts a subcommand.
     package func start(_ arguments: String..., environment: [String: String] = [:]) throws -> ChildProcess {
         try start(arguments, environment)
     }
 
-    /// Runs a subcommand to its end.
     package func run(_ arguments: String..., environment: [String: String] = [:]) async throws -> (status: Int32, output: [String]) {
         let process = try start(arguments, environment)
         let status = await process.exit()
@@ -84,9 +81,7 @@ package struct WatchedFolder: Sendable {
     /// Runs a subcommand to its end, and kills it if the task is cancelled.
     ///
     /// - Throws: an error if the exit code is not 0.
-    package func complete(_ arguments: String...) async throws {
-        try await finish(start(arguments, [:]))
-    }
+    package func complete(_ arguments: String...) async throws { try await finish(start(arguments, [:])) }
 
     private func finish(_ process: ChildProcess) async throws {
         let status = try await process.end()
@@ -97,7 +92,6 @@ package struct WatchedFolder: Sendable {
         try ChildProcess("siwatch", arguments + ["--config", configurationPath], environment: environment)
     }
 
-    /// Starts the daemon and waits until it is ready.
     package func startDaemon(environment: [String: String] = [:]) async throws -> ChildProcess {
         let daemon = try start("run", environment: environment)
         try await untilReady(daemon)
@@ -159,9 +153,7 @@ package struct WatchedFolder: Sendable {
         return try files.filter { try Data(contentsOf: $0).holdsSimulatedToken }.map(\.lastPathComponent)
     }
 
-    package func remove() {
-        try? FileManager.default.removeItem(at: url)
-    }
+    package func remove() { try? FileManager.default.removeItem(at: url) }
 }
 
 extension ContiguousBytes {
@@ -172,6 +164,49 @@ extension ContiguousBytes {
                 bytes[end] == UInt8(ascii: ".") && bytes[end + 1] == UInt8(ascii: "0") && bytes[end + 2] == UInt8(ascii: ".")
                     && "acr".utf8.contains(bytes[end - 33]) && bytes[(end - 32)..<end].allSatisfy { "0123456789abcdef".utf8.contains($0) }
             }
+        }
+    }
+}
+
+/// What `siwatch migrate` makes in a folder: the database, its lock file and the sealing key. They are made once for this process, and
+/// copied for each folder.
+actor MigratedFiles {
+    static let shared = MigratedFiles()
+
+    private struct File {
+        var bytes: Data
+        var mode: Int
+    }
+
+    private var making: Task<[String: File], any Error>?
+
+    /// Copies them into a folder with a configuration that changes nothing of them.
+    func copy(to folder: WatchedFolder) async throws {
+        // Not a child task, because a test that is cancelled would take it along from all others.
+        let making = self.making ?? Task { try await Self.make(in: folder) }
+        self.making = making
+        let files: [String: File]
+        do {
+            files = try await making.value
+        } catch {
+            self.making = nil
+            throw error
+        }
+        for (name, file) in files {
+            let path = folder.url.appending(path: name).path
+            guard !FileManager.default.fileExists(atPath: path) else { continue }
+            guard FileManager.default.createFile(atPath: path, contents: file.bytes, attributes: [.posixPermissions: file.mode]) else {
+                throw HarnessError("\(path) cannot be written")
+            }
+        }
+    }
+
+    private static func make(in folder: WatchedFolder) async throws -> [String: File] {
+        try await folder.complete("migrate")
+        return try ["siwatch.sqlite", "siwatch.sqlite.lock", "siwatch.key"].reduce(into: [:]) { files, name in
+            let url = folder.url.appending(path: name)
+            let mode = try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
+            files[name] = File(bytes: try Data(contentsOf: url), mode: mode ?? 0)
         }
     }
 }

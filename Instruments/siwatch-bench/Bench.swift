@@ -5,7 +5,6 @@ import ArgumentParser
 import DaemonHarness
 import Foundation
 
-/// Measures the programs in its own folder as real processes.
 @main
 struct Bench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -132,7 +131,4 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     var isOnServer: Bool { rawValue.hasPrefix("postgres-") }
 }
 
-/// Reports progress on standard error.
-func say(_ line: String) {
-    FileHandle.standardError.write(Data("\(line)\n".utf8))
-}
+func say(_ line: String) { FileHandle.standardError.write(Data("\(line)\n".utf8)) }

@@ -12,7 +12,6 @@ struct Stage {
     let site: Site
     let screen: Screen
     let backend: AppBackend
-    /// The backend's client of siwatch.
     let siwatch: SiwatchClient
     private let http: HTTPClient
     private let daemon: ChildProcess
@@ -31,13 +30,11 @@ struct Stage {
         say("The simulated Apple listens on \(site.apple.url), and siwatch on \(door.url).")
     }
 
-    /// Tells the viewer the next step.
     func say(_ text: String) {
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         screen.print("\(String(format: "%5.1f", seconds)) s  \(text)")
     }
 
-    /// Posts bodies to siwatch as Apple does, or as anybody can.
     func post(_ bodies: [String], expecting status: Int) async throws {
         try await withThrowingTaskGroup { group in
             for body in bodies {
@@ -68,23 +65,18 @@ struct Stage {
         [("siwatch", daemon)] + [site.apple.process].compactMap(\.self).map { ("apple-simulator", $0) }
     }
 
-    /// - Returns: the exit code.
     func stopDaemon() async -> Int32 {
         try? await http.shutdown()
         daemon.signal(SIGTERM)
         return await daemon.exit()
     }
 
-    /// Stops both programs, in any situation.
     func stop() async {
         _ = await stopDaemon()
         await site.apple.stop()
     }
 
-    /// Writes siwatch's log to a file.
-    func saveLog(to file: URL) throws {
-        try daemon.output.map { $0 + "\n" }.joined().write(to: file, atomically: true, encoding: .utf8)
-    }
+    func saveLog(to file: URL) throws { try daemon.output.map { $0 + "\n" }.joined().write(to: file, atomically: true, encoding: .utf8) }
 
     /// The program that ended unasked, and its last lines; nil if none did.
     func deathNotice() async -> HarnessError? {

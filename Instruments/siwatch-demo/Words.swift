@@ -4,7 +4,6 @@
 import DaemonHarness
 import Foundation
 
-/// The demo's texts before and after the story.
 enum Words {
     static let logFile = "siwatch.log"
 

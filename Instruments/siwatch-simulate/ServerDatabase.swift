@@ -14,7 +14,6 @@ final class ServerDatabase: SimulatedDatabase {
 
     private let schema: ServerSchema
     private let backend: BackendServer
-    /// The schema that holds the copy.
     private let shelf = NIOLockedValueBox<ServerSchema?>(nil)
 
     private init() throws {
@@ -22,9 +21,7 @@ final class ServerDatabase: SimulatedDatabase {
         backend = try BackendServer(schema.server.address(), schema: schema.name)
     }
 
-    static func take() throws -> any SimulatedDatabase {
-        try idle.withLockedValue { $0.popLast() } ?? ServerDatabase()
-    }
+    static func take() throws -> any SimulatedDatabase { try idle.withLockedValue { $0.popLast() } ?? ServerDatabase() }
 
     private static func makeSchema() throws -> ServerSchema {
         let schema = try ServerSchema()
@@ -39,18 +36,14 @@ final class ServerDatabase: SimulatedDatabase {
     /// Other processes may be at work.
     let voidsClaims = false
 
-    func open() throws -> any CredentialStore {
-        try PostgresStore.open(Self.address(of: schema))
-    }
+    func open() throws -> any CredentialStore { try PostgresStore.open(Self.address(of: schema)) }
 
     func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row] {
         try backend.run(sql, arguments.map { $0?.databaseValue ?? .null }, isOne: true)
     }
 
     /// The whole server's version, because other processes write too.
-    var version: Int {
-        get throws { try backend.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint", isOne: true)[0][0] }
-    }
+    var version: Int { get throws { try backend.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint", isOne: true)[0][0] } }
 
     func backUp() throws {
         let shelf = try shelf.withLockedValue { $0 } ?? Self.makeSchema()
@@ -87,7 +80,6 @@ final class ServerDatabase: SimulatedDatabase {
         """
     }
 
-    /// Copies rows and next ids, as a backup and its restoration do.
     private func copy(from source: ServerSchema, to target: ServerSchema) throws {
         try backend.run(
             """

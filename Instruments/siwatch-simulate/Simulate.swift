@@ -77,7 +77,6 @@ struct Simulate: AsyncParsableCommand {
     }
 }
 
-/// The kinds of database for a simulation.
 enum Store: String, ExpressibleByArgument {
     case sqlite, postgres
 

@@ -47,7 +47,6 @@ struct Backend {
         return try await post("/auth/\(path)", fields + client)
     }
 
-    /// Apple's published keys, as jwt-kit reads them.
     func keys() async throws -> JWTKeyCollection {
         let document = try await get("/auth/keys").text
         return try await JWTKeyCollection().add(jwksJSON: document)
@@ -65,13 +64,8 @@ struct Backend {
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 
-    func claims(_ clientID: String? = nil) -> SecretClaims {
-        SecretClaims(iss: teamID, sub: clientID ?? self.clientID)
-    }
-
-    func secret(_ clientID: String? = nil) async throws -> String {
-        try await sign(claims(clientID))
-    }
+    func claims(_ clientID: String? = nil) -> SecretClaims { SecretClaims(iss: teamID, sub: clientID ?? self.clientID) }
+    func secret(_ clientID: String? = nil) async throws -> String { try await sign(claims(clientID)) }
 
     func sign(_ claims: SecretClaims, as kid: String? = nil) async throws -> String {
         let keys = JWTKeyCollection()
@@ -81,29 +75,16 @@ struct Backend {
 
     // MARK: HTTP
 
-    func get(_ path: String, timeout: Duration = .seconds(30)) async throws -> Answer {
-        try await send(.GET, path, timeout: timeout)
-    }
-
-    func delete(_ path: String) async throws -> Answer {
-        try await send(.DELETE, path)
-    }
-
-    func put(_ path: String, json: String) async throws -> Answer {
-        try await send(.PUT, path, "application/json", json)
-    }
-
-    func post(_ path: String, json: String) async throws -> Answer {
-        try await send(.POST, path, "application/json", json)
-    }
+    func get(_ path: String, timeout: Duration = .seconds(30)) async throws -> Answer { try await send(.GET, path, timeout: timeout) }
+    func delete(_ path: String) async throws -> Answer { try await send(.DELETE, path) }
+    func put(_ path: String, json: String) async throws -> Answer { try await send(.PUT, path, "application/json", json) }
+    func post(_ path: String, json: String) async throws -> Answer { try await send(.POST, path, "application/json", json) }
 
     func post(_ path: String, form: String) async throws -> Answer {
         try await send(.POST, path, "application/x-www-form-urlencoded", form)
     }
 
-    func post(_ path: String) async throws -> Answer {
-        try await send(.POST, path)
-    }
+    func post(_ path: String) async throws -> Answer { try await send(.POST, path) }
 
     func post(_ path: String, _ fields: [(String, String)]) async throws -> Answer {
         try await post(path, form: fields.map { "\(Self.escaped($0))=\(Self.escaped($1))" }.joined(separator: "&"))
@@ -126,29 +107,20 @@ struct Backend {
         return Answer(status: response.status.code, headers: response.headers, body: Data(buffer: bytes))
     }
 
-    private static func escaped(_ text: String) -> String {
-        text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-    }
+    private static func escaped(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "" }
 }
 
-/// An HTTP answer.
 struct Answer {
     let status: UInt
     fileprivate let headers: HTTPHeaders
     let body: Data
 
     func header(_ name: String) -> String? { headers.first(name: name) }
-
     var text: String { String(decoding: body, as: UTF8.self) }
-
-    func decoded<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
-        try JSONDecoder().decode(type, from: body)
-    }
+    func decoded<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value { try JSONDecoder().decode(type, from: body) }
 
     /// A string member of the body's JSON object.
-    subscript(name: String) -> String? {
-        (try? JSONSerialization.jsonObject(with: body) as? [String: Any])?[name] as? String
-    }
+    subscript(name: String) -> String? { (try? JSONSerialization.jsonObject(with: body) as? [String: Any])?[name] as? String }
 }
 
 // A debug build takes a while to make an RSA key.
@@ -170,19 +142,15 @@ final class RunningSimulator: Sendable {
     private let task: Task<Void, any Error>
 
     fileprivate init(_ task: Task<Void, any Error>) { self.task = task }
-
     deinit { task.cancel() }
 }
 
 /// Common messages without HTTP.
 extension AppleSimulator {
-    /// A copy.
     var world: AppleWorld { withWorld { $0 } }
 
     @discardableResult
-    func script(_ fault: Fault) -> Int {
-        withWorld { $0.faults.add(fault) }
-    }
+    func script(_ fault: Fault) -> Int { withWorld { $0.faults.add(fault) } }
 
     func createUsers(_ count: Int, address: AddressKind = .relay, _ options: SignInOptions = SignInOptions()) throws -> [SignIn] {
         try SignUp(count, address: address, options).happen(in: self).signIns
@@ -196,7 +164,6 @@ extension AppleSimulator {
         try SignInAgain(.these([userID]), options).happen(in: self).signIns[0]
     }
 
-    /// Lets an event happen, and returns Apple's notifications.
     func notify(
         _ event: some PeopleEvent,
         of people: People,

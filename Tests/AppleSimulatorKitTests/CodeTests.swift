@@ -13,7 +13,6 @@ struct CodeTests {
     private let simulator: AppleSimulator
 
     init() async throws { (backend, simulator) = try await startBackend() }
-
     private static func refusal(_ words: String) -> String { #"{"error":"invalid_grant","error_description":"\#(words)"}"# }
 
     @Test func aCodeBringsARefreshTokenThatWorks() async throws {

@@ -15,8 +15,7 @@ struct IDTokenStyleTests {
 
     private static let coded = SignInOptions(credential: .code, nonce: "n-0S6_WzA2Mj")
 
-    @Test(arguments: IDTokenStyle.allCases)
-    func allTheRestOfTheAnswerIsRightAndSoIsTheNext(style: IDTokenStyle) async throws {
+    @Test(arguments: IDTokenStyle.allCases) func allTheRestOfTheAnswerIsRightAndSoIsTheNext(style: IDTokenStyle) async throws {
         let users = try simulator.createUsers(2, Self.coded)
         simulator.script(.idToken(style, count: 1))
         let answer = try await backend.redeem(users[0].code)
@@ -68,8 +67,7 @@ struct IDTokenStyleTests {
         #expect(young["iat"] as? Int ?? 0 > now + 3600)
     }
 
-    @Test(arguments: [IDTokenStyle.forged, .unknownKey])
-    func aStrangersSignatureVerifiesNothing(style: IDTokenStyle) async throws {
+    @Test(arguments: [IDTokenStyle.forged, .unknownKey]) func aStrangersSignatureVerifiesNothing(style: IDTokenStyle) async throws {
         let user = try simulator.createUser(Self.coded)
         simulator.script(.idToken(style))
         let answer = try await backend.redeem(user.code)
@@ -132,7 +130,6 @@ struct IDTokenStyleTests {
         return Set(isRight.filter { !$0.value }.keys).union(Set(claims.keys).subtracting(isRight.keys).subtracting(["at_hash"]))
     }
 
-    /// Whether one of Apple's published keys signed the id_token.
     private static func isGenuine(_ answer: Answer, to backend: Backend) async throws -> Bool {
         struct Claims: JWTPayload {
             func verify(using algorithm: some JWTAlgorithm) {}

@@ -2,14 +2,14 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
+import JWTKit
 import NIOCore
 import Testing
 
 @testable import AppleSimulatorKit
 
 struct WireTests {
-    @Test(arguments: [0, 1, 2, 3, 4, 31, 32, 256])
-    func base64URLGoesBothWaysAndPaddingIsRefused(count: Int) {
+    @Test(arguments: [0, 1, 2, 3, 4, 31, 32, 256]) func base64URLGoesBothWaysAndPaddingIsRefused(count: Int) {
         let bytes = Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 251 &+ 250) })
         let text = Base64URL.encode(bytes)
         #expect(!text.contains { "+/=".contains($0) })
@@ -26,8 +26,7 @@ struct WireTests {
         #expect(form["e"] == "a=b")
     }
 
-    @Test(arguments: ["a=%", "a=%4", "a=%4g", "a=%FF", "a=1&a=2"])
-    func aBrokenFormIsRefused(text: String) {
+    @Test(arguments: ["a=%", "a=%4", "a=%4g", "a=%FF", "a=1&a=2"]) func aBrokenFormIsRefused(text: String) {
         #expect(throws: TokenError.invalidRequest) { try FormBody(ByteBuffer(string: text)) }
     }
 
@@ -48,4 +47,59 @@ struct WireTests {
         #expect(Moment(milliseconds: 1999).seconds == 1)
         #expect(Moment(milliseconds: -1).seconds == -1)
     }
+}
+
+/// A compact JWS parsed by hand, without a check of its signature.
+enum WireJWS {
+    static func parts(of jws: String) throws -> (header: [String: Any], claims: [String: Any]) {
+        let parts = jws.split(separator: ".")
+        try #require(parts.count == 3)
+        return (try object(bytes(String(parts[0]))), try object(bytes(String(parts[1]))))
+    }
+
+    static func object(_ json: Data) throws -> [String: Any] { try JSONSerialization.jsonObject(with: json) as? [String: Any] ?? [:] }
+
+    private static func bytes(_ base64URL: String) -> Data {
+        let base64 = base64URL.replacing("-", with: "+").replacing("_", with: "/")
+        return Data(base64Encoded: base64 + String(repeating: "=", count: (4 - base64.count % 4) % 4)) ?? Data()
+    }
+}
+
+extension Answer {
+    /// The claims of the id_token, without a check of its signature.
+    var claims: [String: Any] { get throws { try WireJWS.parts(of: self["id_token"] ?? "").claims } }
+}
+
+/// A notification parsed by hand from the bytes on the wire.
+struct WireNotification {
+    let jws: String
+    let header: [String: Any]
+    let claims: [String: Any]
+
+    init(_ body: String) throws {
+        let envelope = try WireJWS.object(Data(body.utf8))
+        jws = envelope["payload"] as? String ?? ""
+        (header, claims) = try WireJWS.parts(of: jws)
+    }
+
+    var kid: String? { header["kid"] as? String }
+
+    var event: [String: Any] {
+        get throws {
+            if let text = claims["events"] as? String { return try WireJWS.object(Data(text.utf8)) }
+            return claims["events"] as? [String: Any] ?? [:]
+        }
+    }
+}
+
+/// The claims of a notification as the wire has them.
+struct NotificationToken: JWTPayload {
+    let iss: String
+    let aud: String
+    let iat: Int
+    let exp: Int
+    let jti: String
+    let events: String
+
+    func verify(using algorithm: some JWTAlgorithm) {}
 }

@@ -30,8 +30,7 @@ struct FleetPlanTests {
 
     /// Replicas come and go. Each renews once in a round, and a lease takes three rounds. Then every lane that a replica could own has an
     /// owner, and the loads of two replicas differ by one lane at most.
-    @Test(arguments: 0..<50)
-    func itComesToRest(seed: UInt64) {
+    @Test(arguments: 0..<50) func itComesToRest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         let names = (0..<Int.random(in: 1...5, using: &generator)).map { "\($0)" }
         var ends: [FleetLane: (owner: String, round: Int)] = [:]

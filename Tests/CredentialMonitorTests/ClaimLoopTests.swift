@@ -72,7 +72,6 @@ struct ClaimLoopTests {
         var lane: Lane { base.lane }
         var width: Int { base.width }
         var reserve: (most: Int, longestWait: Duration)? { base.reserve.map { ($0.most, .zero) } }
-
         func claim(upTo slots: Int) async throws -> [DueCredential] { try await base.claim(upTo: slots) }
         func resolve(_ work: DueCredential) async -> [Settlement] { await base.resolve(work) }
     }
@@ -177,7 +176,6 @@ struct ClaimLoopTests {
 }
 
 extension ServiceGroup {
-    /// Runs one service until a test stops it.
     init(of service: any Service) {
         self.init(configuration: ServiceGroupConfiguration(services: [.init(service: service)], logger: .init(label: "test")))
     }

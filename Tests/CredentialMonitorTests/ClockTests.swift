@@ -18,8 +18,7 @@ struct ClockTests {
 
     static let steps: [Duration] = [.seconds(-86_400), .seconds(-3600), .seconds(3600), .seconds(86_400)]
 
-    @Test(arguments: steps)
-    func queuesGoOnAtOnce(_ step: Duration) async throws {
+    @Test(arguments: steps) func queuesGoOnAtOnce(_ step: Duration) async throws {
         try await monitor.signIn("ann")
         // A process claims it and dies.
         try await monitor.notify("consent-revoked ann \(monitor.clock.now.advanced(by: .milliseconds(1)).milliseconds)")
@@ -38,8 +37,7 @@ struct ClockTests {
         #expect(try await monitor.state(of: "ann") == "revoked consent_revoked")
     }
 
-    @Test(arguments: steps)
-    func nobodyIsAskedMoreThanOnceMore(_ step: Duration) async throws {
+    @Test(arguments: steps) func nobodyIsAskedMoreThanOnceMore(_ step: Duration) async throws {
         for user in 1...20 { try await monitor.signIn("user\(user)") }
         try await monitor.settle(monitor.refreshHandler, after: .seconds(86_400 * 2))
         #expect(monitor.refreshes("valid") == 20)
@@ -57,8 +55,7 @@ struct ClockTests {
     }
 
     /// A step back during a claim: its lease ends at the same time.
-    @Test(arguments: steps)
-    func aClaimComesBack(_ step: Duration) async throws {
+    @Test(arguments: steps) func aClaimComesBack(_ step: Duration) async throws {
         try await monitor.signIn("ann")
         monitor.clock.advance(by: .seconds(86_400 * 2))
         // A process claims it and dies.

@@ -63,11 +63,7 @@ struct CodeLaneTests {
 
     // MARK: Refused
 
-    @Test(
-        arguments: [
-            .codeExpired, .codeUsed, .clientMismatch, .redirectURIMismatch, .rejectedByApple,
-        ] as [GrantRejection]
-    )
+    @Test(arguments: [.codeExpired, .codeUsed, .clientMismatch, .redirectURIMismatch, .rejectedByApple] as [GrantRejection])
     func aRefusalIsLoggedAsAppleSaysIt(_ reason: GrantRejection) async throws {
         monitor.endpoint.answerCodes(.refused(reason, detail: "words"))
         try await monitor.signIn(code: "c", "ann")
@@ -143,8 +139,7 @@ struct CodeLaneTests {
     }
 
     /// Apple may have taken the code, and its answer is lost. The log tells this case from a code that another client used.
-    @Test(arguments: ["timeout", "503", "crash", "late"])
-    func aLostAnswerIsCalledThat(_ how: String) async throws {
+    @Test(arguments: ["timeout", "503", "crash", "late"]) func aLostAnswerIsCalledThat(_ how: String) async throws {
         try await monitor.code("c", "ann")
         let handler = monitor.codeHandler
         switch how {
@@ -166,7 +161,6 @@ struct CodeLaneTests {
 
     // MARK: id_tokens
 
-    /// Codes that sign in this many users, one by one.
     private func signIn(_ users: Int, by handler: CodeHandler, _ monitor: Monitor) async throws {
         for user in 0..<users {
             monitor.endpoint.answerCodes(.issued("good\(user)"))
@@ -187,8 +181,7 @@ struct CodeLaneTests {
     }
 
     /// A backend that sends its own id as `user_id`, or the nonce unhashed, fails each time. That must end no consent.
-    @Test(arguments: ["user_id", "nonce"])
-    func aMistakeThatStrikesEverySignInEndsNoConsent(_ what: String) async throws {
+    @Test(arguments: ["user_id", "nonce"]) func aMistakeThatStrikesEverySignInEndsNoConsent(_ what: String) async throws {
         let handler = monitor.codeHandler
         for user in 0..<30 {
             monitor.endpoint.answerCodes(.issued("user\(user)", as: what == "nonce" ? "forged" : nil))
@@ -219,8 +212,7 @@ struct CodeLaneTests {
     }
 
     /// The revocation could end all grants of a user. A user with another sign-in stays signed in, be it the row's user or the token's.
-    @Test(arguments: ["ann", "bob"])
-    func nobodyIsSignedOutForIt(_ holder: String) async throws {
+    @Test(arguments: ["ann", "bob"]) func nobodyIsSignedOutForIt(_ holder: String) async throws {
         let handler = monitor.codeHandler
         try await signIn(4, by: handler, monitor)
         try await monitor.signIn(holder, client: Monitor.clients[1])
@@ -538,8 +530,7 @@ struct CodeLaneTests {
     }
 
     /// To the store such a code looks late and needs no permit. It takes one all the same, and hurries no backend.
-    @Test(arguments: ["paused", "no keys", "down"])
-    func byAClockThatIsAheadNobodyHurries(_ how: String) async throws {
+    @Test(arguments: ["paused", "no keys", "down"]) func byAClockThatIsAheadNobodyHurries(_ how: String) async throws {
         let handler = monitor.codeHandler
         let right = monitor.clock.now
         monitor.clock.set(to: right.advanced(by: .hours(1)))

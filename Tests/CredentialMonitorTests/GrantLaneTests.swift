@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialMonitor
-import CredentialTesting
 import Foundation
 import GRDB
+import MetricsTestKit
 import Testing
 
+@testable import CredentialMonitor
+@testable import CredentialTesting
 @testable import SQLiteStore
 
 struct GrantLaneTests {
@@ -124,7 +125,108 @@ struct GrantLaneTests {
 private final class Dump: TextOutputStream {
     private(set) var text = ""
 
-    func write(_ string: String) {
-        text += string
+    func write(_ string: String) { text += string }
+}
+
+@Suite struct GrantIntakeTests {
+    private let start = Timestamp(seconds: 1_750_000_000)
+
+    private func at(_ seconds: Int) -> Timestamp { start.advanced(by: .seconds(seconds)) }
+
+    @Test func itCountsFromTheStartWhileTheLaneTurns() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        #expect(intake.since(at: at(20)) == start)
+        for second in stride(from: 30, through: 600, by: 30) { intake.turn(at: at(second)) }
+        #expect(intake.since(at: at(601)) == start)
+    }
+
+    /// Stopped by a signal, a paused machine, or a store that does not answer.
+    @Test func itBeginsAnewAfterABreak() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        #expect(intake.since(at: at(400)) == at(400), "nothing has been taken yet")
+        intake.turn(at: at(400))
+        intake.turn(at: at(410))
+        #expect(intake.since(at: at(411)) == at(400))
+    }
+
+    /// With the longest poll interval that the configuration accepts, work that waits for a sign-in waits six minutes.
+    @Test func aBreakIsNoticedBeforeAnEventHasWaited() {
+        let intake = GrantIntake(pollInterval: .seconds(60), since: start)
+        intake.turn(at: at(60))
+        #expect(intake.since(at: at(60 + 150)) == start)
+        #expect(intake.since(at: at(60 + 151)) == at(60 + 151))
+    }
+
+    @Test func aClockThatIsSetBackProlongsNothing() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        intake.turn(at: at(20))
+        #expect(intake.since(at: at(-3600)) == at(-3600))
+        intake.turn(at: at(-3600))
+        #expect(intake.since(at: at(-3590)) == at(-3600))
+    }
+
+    /// A process freezes for seven minutes with a claimed sign-in. It never reports a user as revoked who has signed in again.
+    @Test func aProcessThatStoodStillTakesSignInsFirst() async throws {
+        let monitor = try Monitor()
+        try await monitor.signIn("ann", token: "old")
+        monitor.clock.advance(by: .seconds(5))
+        let withdrawn = monitor.clock.now
+        monitor.clock.advance(by: .seconds(5))
+        try await monitor.grant("ann", token: "new")
+        try await monitor.notify("consent-revoked ann \(withdrawn.milliseconds)")
+        let claimed = try await monitor.grantHandler.claim(upTo: 1)
+        try await monitor.settle(monitor.notificationHandler, after: .minutes(7))
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
+        for work in claimed { try await monitor.writer.submit(monitor.grantHandler.resolve(work)) }
+        try await monitor.settle(monitor.notificationHandler, after: .seconds(2))
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state <> 'authorized'") == 0)
+    }
+}
+
+struct NotificationLaneTests {
+    private let monitor: Monitor
+
+    init() throws { monitor = try Monitor() }
+
+    @Test func aRevocationReachesEveryClientOfTheApp() async throws {
+        try await monitor.signIn("ann")
+        try await monitor.signIn("ann", client: Monitor.clients[1])
+        try await monitor.hear("consent-revoked ann \(monitor.clock.now.milliseconds + 1)")
+        for client in Monitor.clients { #expect(try await monitor.state(of: "ann", client: client) == "revoked consent_revoked") }
+    }
+
+    @Test func whatFailsIsQuarantinedAndWhatWaitsWaits() async throws {
+        for payload in ["wait", "bad_signature", "rubbish"] { try await monitor.notify(payload) }
+        try await monitor.settle(monitor.notificationHandler)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'bad_signature'") == 1)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'") == 1)
+        let due: Int64? = try await monitor.value("SELECT due_at FROM notification_queue WHERE payload = 'wait'")
+        #expect(due == monitor.clock.now.advanced(by: .seconds(65)).milliseconds)
+    }
+
+    @Test func aNotificationThatKeepsKillingTheProcessIsPutAwayUnread() async throws {
+        try await monitor.signIn("ann")
+        try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds + 1)")
+        try await monitor.execute("UPDATE notification_queue SET due_at = 1, attempts = 5")
+        try await monitor.settle(monitor.notificationHandler)
+        #expect(try await monitor.state(of: "ann") == "authorized granted")
+        #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'poison'") == 1)
+    }
+
+    @Test func thousandsAreSettledInHandfulsAndDuplicatesChangeNothing() async throws {
+        for user in 0..<100 { try await monitor.grant("user\(user)", token: nil) }
+        try await monitor.settle(monitor.grantHandler)
+        let time = monitor.clock.now.milliseconds + 1
+        for number in 0..<2000 { try await monitor.notify("consent-revoked user\(number % 100) \(time)") }
+        try await monitor.settle(monitor.notificationHandler)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'") == 100)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM notification_log WHERE outcome = 'duplicate'") == 1900)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state = 'revoked'") == 100)
+        let counter = try monitor.metrics.expectCounter(
+            "siwatch_notifications_total",
+            [("outcome", "duplicate"), ("type", "consent-revoked")]
+        )
+        #expect(counter.totalValue == 1900)
     }
 }

@@ -12,7 +12,6 @@ import Testing
 @testable import CredentialMonitor
 @testable import SQLiteStore
 
-/// Renewals with a scripted fleet.
 struct LaneKeeperTests {
     private static let lane = FleetLane.app(Monitor.app)
 
@@ -199,7 +198,6 @@ struct LaneKeeperTests {
     }
 }
 
-/// A fleet that a test scripts.
 @dynamicMemberLookup private final class ScriptedFleet: Fleet {
     struct State {
         var epoch: Int64? = 1
@@ -220,10 +218,7 @@ struct LaneKeeperTests {
     private let state = NIOLockedValueBox(State())
     private let (renewed, renewal) = AsyncStream.makeStream(of: Void.self)
 
-    init(clock: TestClock, lease: LaneLease) {
-        self.clock = clock
-        self.lease = lease
-    }
+    init(clock: TestClock, lease: LaneLease) { (self.clock, self.lease) = (clock, lease) }
 
     /// What a test lets it do, and what it has done.
     subscript<Value>(dynamicMember path: WritableKeyPath<State, Value>) -> Value {
@@ -231,7 +226,6 @@ struct LaneKeeperTests {
         set { state.withLockedValue { $0[keyPath: path] = newValue } }
     }
 
-    /// Waits until there were this many.
     func renewals(_ number: Int) async throws {
         if state.withLockedValue(\.renewals) >= number { return }
         for await _ in renewed where state.withLockedValue(\.renewals) >= number { return }
@@ -253,15 +247,8 @@ struct LaneKeeperTests {
         )
     }
 
-    func release() async throws {
-        state.withLockedValue { $0.releases.append(lease.holds) }
-    }
-
+    func release() async throws { state.withLockedValue { $0.releases.append(lease.holds) } }
     func replicas() async throws -> [ReplicaStatus] { [] }
-
     func replicas(for lane: FleetLane) async throws -> [Replica] { [] }
-
-    var time: Timestamp {
-        get async throws { clock.now.advanced(by: self.ahead) }
-    }
+    var time: Timestamp { get async throws { clock.now.advanced(by: self.ahead) } }
 }

@@ -155,7 +155,6 @@ struct LaneLeaseTests {
 }
 
 extension Monitor {
-    /// This replica owns the app's lane, and it works.
     func own(_ epoch: Int64) {
         _ = lease.renew(epoch, askedAt: clock.uptime, answeredAt: clock.uptime, for: .seconds(3))
         clock.advance(by: .seconds(1))

@@ -25,9 +25,7 @@ final class Monitor: Sendable {
     let store: SQLiteStore
     let policy = RefreshPolicy(interval: .seconds(86_400))
     let budget: RequestBudget
-    /// The budget of its codes.
     let codeBudget: RequestBudget
-    /// The lease of the app's lane.
     let lease: LaneLease
     let identities = ScriptedIdentityVerifier()
     let telemetry: Telemetry
@@ -56,12 +54,7 @@ final class Monitor: Sendable {
             factory: metrics,
             pseudonym: { _ in "pseudonym" }
         )
-        let rules = SettlementRules(
-            policy: policy,
-            pollInterval: .seconds(1),
-            startedAt: clock.now,
-            canaries: [Self.app: canaries]
-        )
+        let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: clock.now, canaries: [Self.app: canaries])
         writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
         var lanes = LaneContext(writer, sealer: PlainSealer(), clockGuard: nil)
         (lanes.store, lanes.signInRush) = (store, SignInRush())
@@ -145,7 +138,6 @@ final class Monitor: Sendable {
         ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, mayClaim: mayClaim)
     }
 
-    /// Lets so many sleeps of tasks end, one after the other.
     func endWaits(_ count: Int, of duration: Duration) async throws {
         for _ in 0..<count {
             try await clock.sleeper()
@@ -153,7 +145,6 @@ final class Monitor: Sendable {
         }
     }
 
-    /// Lets time pass, and runs rounds until nothing is due.
     @discardableResult
     func settle(_ handler: some WorkHandler, after duration: Duration = .zero) async throws -> Int {
         clock.advance(by: duration)
@@ -164,7 +155,6 @@ final class Monitor: Sendable {
 
     // MARK: Actions of an operator
 
-    /// Lets the daemon carry out a request to its end.
     func ask(_ request: OperatorRequest) async throws -> OperatorAnswer? {
         let handler = operatorRequestHandler(reading: store)
         let id = try await store.submit(request, at: clock.now)
@@ -207,7 +197,6 @@ final class Monitor: Sendable {
         if isAccepted { try await accept(user) }
     }
 
-    /// Queues a sign-in with a code.
     func code(
         _ code: String = "c",
         _ user: String? = nil,
@@ -221,7 +210,6 @@ final class Monitor: Sendable {
         )
     }
 
-    /// Signs a user in with a code and settles that.
     func signIn(
         code: String = "c",
         _ user: String? = nil,
@@ -240,19 +228,16 @@ final class Monitor: Sendable {
         try await settle(grantHandler)
     }
 
-    /// Requests the revocation of a user and settles what is due.
     func revoke(_ user: String) async throws {
         try await requestRevocation(user)
         try await settle(revocationHandler)
     }
 
-    /// Takes in a notification and settles it.
     func hear(_ payload: String) async throws {
         try await notify(payload)
         try await settle(notificationHandler)
     }
 
-    /// Requests the revocation of a user who deleted the account.
     func requestRevocation(_ user: String, client: String = clients[0], at time: Timestamp? = nil) async throws {
         try await execute(
             "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
@@ -290,21 +275,17 @@ final class Monitor: Sendable {
         _ = try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
     }
 
-    /// The first column of the first row; nil without a row.
     func value<Value: DatabaseValueConvertible & Sendable>(_ sql: String, _ arguments: StatementArguments = []) async throws -> Value? {
         try await store.writer.read { db in try Value.fetchOne(db, sql: sql, arguments: arguments) }
     }
 
-    func count(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int {
-        try await value(sql, arguments) ?? 0
-    }
+    func count(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int { try await value(sql, arguments) ?? 0 }
 
     /// State and reason as backends read them, such as `revoked consent_revoked`.
     func state(of user: String, client: String = clients[0]) async throws -> String? {
         try await value("SELECT state || ' ' || reason FROM credential_state WHERE user_id = ? AND client_id = ?", [user, client])
     }
 
-    /// The due time of a user's next check.
     func due(_ user: String) async throws -> Timestamp? {
         let due: Int64? = try await value("SELECT due_at FROM credential WHERE user_id = ?", [user])
         return due.map(Timestamp.init(milliseconds:))
@@ -312,23 +293,13 @@ final class Monitor: Sendable {
 
     func refreshes(_ outcome: String) -> Int64 { counter("siwatch_refreshes_total", ("outcome", outcome)) }
 
-    /// What a counter of the app has counted.
     func counter(_ name: String, _ labels: (String, String)...) -> Int64 {
         (try? metrics.expectCounter(name, [("app", Self.app)] + labels).totalValue) ?? 0
     }
 
-    /// The value of a gauge of the app; nil while it has none.
     func gauge(_ name: String) -> Double? { try? metrics.expectMeter(name, [("app", Self.app)]).lastValue }
-
-    /// The store's breaker of the app.
-    var storedBreaker: RejectionBreaker? {
-        get async throws { try await store.breakers()[Self.app] }
-    }
-
-    /// How often Apple was asked about a user.
+    var storedBreaker: RejectionBreaker? { get async throws { try await store.breakers()[Self.app] } }
     func asked(_ user: String) -> Int { endpoint.calls.count { $0.credential.userID == user } }
-
-    /// Lets more than an interval pass, with all its checks.
     func day() async throws { try await settle(refreshHandler, after: .seconds(91_000)) }
 }
 
@@ -362,10 +333,7 @@ final class ScriptedIdentityVerifier: IdentityTokenVerifier {
     private let state = NIOLockedValueBox((keys: 1, hasNewKey: false, nonces: [String?]()))
 
     var hasKeys: Bool { state.withLockedValue { $0.keys > 0 } }
-
-    /// The nonces that callers asked for.
     var nonces: [String?] { state.withLockedValue { $0.nonces } }
-
     func forgetKeys() { state.withLockedValue { $0.keys = 0 } }
     func fetchKeys() { state.withLockedValue { $0.keys = 1 } }
     func publishNewKey() { state.withLockedValue { $0.hasNewKey = true } }

@@ -629,13 +629,11 @@ struct RejectionTests {
         try await monitor.settle(monitor.refreshHandler, after: monitor.policy.repetition / 2)
     }
 
-    /// Makes a user's check due now.
     private func check(_ user: String, in monitor: Monitor) async throws {
         try await monitor.execute("UPDATE credential SET due_at = ? WHERE user_id = ?", [monitor.clock.now.milliseconds, user])
         try await monitor.settle(monitor.refreshHandler)
     }
 
-    /// Rejects enough tokens to open the breaker.
     private func open(_ monitor: Monitor, users: Int) async throws {
         for user in 1...users { try await monitor.grant("user\(user)") }
         try await monitor.signIn("good")

@@ -40,8 +40,7 @@ struct RequestBudgetTests {
         #expect(taken >= 495 && taken <= 510, "\(taken) in ten seconds at 50 a second")
     }
 
-    @Test(arguments: [-3600, -86_400, -2 * 86_400])
-    func aClockSetBackGivesNothingAndStallsNothing(step: Int) {
+    @Test(arguments: [-3600, -86_400, -2 * 86_400]) func aClockSetBackGivesNothingAndStallsNothing(step: Int) {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
         budget.pause(for: .seconds(60), at: clock.now)
         #expect(budget.take(upTo: 10, at: clock.now) == 0)

@@ -245,8 +245,7 @@ struct RevocationLaneTests {
 
     /// siwatch opened a request, and restarts with another configuration. It does not send a revocation that it had not sent, and proves
     /// one that it had sent.
-    @Test(arguments: [1, 2])
-    func aForbiddenRequestIsTakenBack(_ answered: Int) async throws {
+    @Test(arguments: [1, 2]) func aForbiddenRequestIsTakenBack(_ answered: Int) async throws {
         try await delete("ann", monitor, answers: .valid, .rejected)
         // The request itself, and then one question a round.
         let open = monitor.loop(monitor.revocationHandler)
@@ -282,8 +281,7 @@ struct RevocationLaneTests {
         #expect(try await monitor.state(of: "ann") == "authorized granted")
     }
 
-    @Test(arguments: ["known", "code", "refused code"])
-    func whoSignsInAgainBeforeItIsSentStaysSignedIn(_ how: String) async throws {
+    @Test(arguments: ["known", "code", "refused code"]) func whoSignsInAgainBeforeItIsSentStaysSignedIn(_ how: String) async throws {
         try await delete("ann", monitor, answers: .valid, .rejected)
         let loop = monitor.loop(monitor.revocationHandler)
         // Opened, and found good.
@@ -494,8 +492,7 @@ struct RevocationLaneTests {
     }
 
     /// Apple may report it before the proof or after. The table of rules gives the reason.
-    @Test(arguments: [2, 3, 4, 5])
-    func applesOwnWordIsTolerated(_ rounds: Int) async throws {
+    @Test(arguments: [2, 3, 4, 5]) func applesOwnWordIsTolerated(_ rounds: Int) async throws {
         try await delete("ann", monitor, answers: .valid, .rejected)
         for _ in 1..<rounds { _ = try await monitor.loop(monitor.revocationHandler).round() }
         monitor.clock.advance(by: .seconds(1))

@@ -205,15 +205,9 @@ struct TroubledStore: ForwardingStore {
         let refusedUser: String?
         let holdsBackendsUp: Bool
 
-        init(
-            failing failures: [StoreError] = [],
-            failedReads: Int = 0,
-            refusing refusedUser: String? = nil,
-            holdsBackendsUp: Bool = true
-        ) {
+        init(failing failures: [StoreError] = [], failedReads: Int = 0, refusing refusedUser: String? = nil, holdsBackendsUp: Bool = true) {
             state = Observed(State(failures: failures, failedReads: failedReads))
-            self.refusedUser = refusedUser
-            self.holdsBackendsUp = holdsBackendsUp
+            (self.refusedUser, self.holdsBackendsUp) = (refusedUser, holdsBackendsUp)
         }
 
         var batches: [Int] { state.value.batches }
@@ -252,11 +246,7 @@ struct TroubledStore: ForwardingStore {
     let base: any WorkStore
     private let trouble: Trouble
 
-    init(_ base: any WorkStore, _ trouble: Trouble) {
-        self.base = base
-        self.trouble = trouble
-    }
-
+    init(_ base: any WorkStore, _ trouble: Trouble) { (self.base, self.trouble) = (base, trouble) }
     var holdsBackendsUp: Bool { trouble.holdsBackendsUp }
 
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {

@@ -10,7 +10,6 @@ package protocol ForwardingStore: WorkStore {
 
 extension ForwardingStore {
     package var holdsBackendsUp: Bool { base.holdsBackendsUp }
-
     package var longestSilence: Duration { base.longestSilence }
 
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {

@@ -13,14 +13,8 @@ struct Oracle {
         var grantedAt: Timestamp
         var fingerprint: [UInt8]
 
-        init(grantedAt: Timestamp, fingerprint: [UInt8]) {
-            self.grantedAt = grantedAt
-            self.fingerprint = fingerprint
-        }
-
-        init(_ key: RefreshToken.Key) {
-            self.init(grantedAt: key.grantedAt, fingerprint: key.fingerprint)
-        }
+        init(grantedAt: Timestamp, fingerprint: [UInt8]) { (self.grantedAt, self.fingerprint) = (grantedAt, fingerprint) }
+        init(_ key: RefreshToken.Key) { self.init(grantedAt: key.grantedAt, fingerprint: key.fingerprint) }
     }
 
     /// When Apple was asked about a token, and whether it called the token good.
@@ -38,8 +32,7 @@ struct Oracle {
         var isPrivate: Bool?
 
         init(_ address: String, isPrivate: Bool? = nil, at: Timestamp, isFromEvent: Bool) {
-            self.at = at
-            self.isFromEvent = isFromEvent
+            (self.at, self.isFromEvent) = (at, isFromEvent)
             self.address = Array(address.utf8)
             self.isPrivate = isPrivate
         }
@@ -82,9 +75,7 @@ struct Oracle {
     /// `M`: the address with the greatest time. Ties go to an event before a grant, then to the greatest bytes, then to private before not
     /// private before unknown. An address as old as a deletion of the account, at Apple or by the app, does not count.
     var mail: Mail? {
-        func rank(_ mail: Mail) -> [Int] {
-            [mail.isFromEvent ? 1 : 0] + order(mail.address) + [mail.isPrivate.map { $0 ? 2 : 1 } ?? 0]
-        }
+        func rank(_ mail: Mail) -> [Int] { [mail.isFromEvent ? 1 : 0] + order(mail.address) + [mail.isPrivate.map { $0 ? 2 : 1 } ?? 0] }
         let newest = mails.max { $0.at != $1.at ? $0.at < $1.at : rank($0).lexicographicallyPrecedes(rank($1)) }
         return newest.flatMap { $0.at > deletions.union(accountEnds).max() ?? never ? $0 : nil }
     }
@@ -143,7 +134,6 @@ struct Oracle {
 
     /// A time before all times. It stands for an absent time.
     private var never: Timestamp { Timestamp(milliseconds: .min) }
-
     private func known(_ time: Timestamp) -> Timestamp? { time == never ? nil : time }
 
     /// Bytes as numbers to compare one by one. Each is one greater than its byte, and 0 ends the list, so that a prefix comes before the

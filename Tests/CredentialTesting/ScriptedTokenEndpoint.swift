@@ -5,14 +5,12 @@ package import CredentialCore
 
 /// A token endpoint that gives a test's scripted answers, and records all requests.
 package final class ScriptedTokenEndpoint: TokenEndpoint {
-    /// One request on arrival.
     package struct Call: Sendable, Equatable {
         package let credential: CredentialID
         package let token: Secret
         package let sentAt: Timestamp
     }
 
-    /// One exchange of a code on arrival.
     package struct Exchange: Sendable, Equatable {
         package let clientID: String
         package let code: Secret
@@ -20,7 +18,6 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         package let sentAt: Timestamp
     }
 
-    /// One request to revoke a token.
     package struct Revocation: Sendable, Equatable {
         package let clientID: String
         package let token: Secret
@@ -46,7 +43,6 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     private let clock: WallClock
     private let state: Observed<State>
 
-    /// The team of the key, by default.
     package static let teamID = "TESTTEAM01"
 
     /// - Parameters:
@@ -73,9 +69,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     /// Rejects a token, whatever its user's script says.
-    package func reject(token: String) {
-        state.update { _ = $0.rejected.insert(Secret(token)) }
-    }
+    package func reject(token: String) { state.update { _ = $0.rejected.insert(Secret(token)) } }
 
     /// Answers the next codes with `outcomes`, one after another. The last one repeats.
     package func answerCodes(_ outcomes: EndpointAnswer<ExchangeNews>...) {
@@ -90,9 +84,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     /// From now on, answers name this key and this team as the asking ones.
-    package func sign(with keyID: String, of teamID: String) {
-        state.update { ($0.keyID, $0.teamID) = (keyID, teamID) }
-    }
+    package func sign(with keyID: String, of teamID: String) { state.update { ($0.keyID, $0.teamID) = (keyID, teamID) } }
 
     private func identity(of clientID: String) -> ClientIdentity {
         let state = state.value
@@ -100,22 +92,14 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     /// Accepts requests but holds their answers back, for one user or for all. The endpoint chooses the answer on arrival.
-    package func holdAnswers(for userID: String? = nil) {
-        state.update { _ = $0.held.insert(userID) }
-    }
+    package func holdAnswers(for userID: String? = nil) { state.update { _ = $0.held.insert(userID) } }
 
     /// Ends the hold on one user, or all holds, and sends the waiting answers.
-    package func releaseAnswers(for userID: String? = nil) {
-        state.update { $0.held = userID == nil ? [] : $0.held.subtracting([userID]) }
-    }
+    package func releaseAnswers(for userID: String? = nil) { state.update { $0.held = userID == nil ? [] : $0.held.subtracting([userID]) } }
 
     /// All requests so far, in the order of arrival, unanswered ones included.
     package var calls: [Call] { state.value.calls }
-
-    /// All exchanges of codes so far.
     package var exchanges: [Exchange] { state.value.exchanges }
-
-    /// All requests to revoke so far.
     package var revocations: [Revocation] { state.value.revocations }
 
     /// Waits for a request about a user, and returns the latest.
@@ -173,7 +157,23 @@ extension ScriptedTokenEndpoint.State {
         return isLast ? scripts[script]![0] : scripts[script]!.removeFirst()
     }
 
-    func isHeld(_ userID: String) -> Bool {
-        held.contains(nil) || held.contains(userID)
-    }
+    func isHeld(_ userID: String) -> Bool { held.contains(nil) || held.contains(userID) }
+}
+
+/// Answers as tests write them, by their news alone.
+extension EndpointAnswer<RefreshNews> {
+    package static var valid: Self { .news(.valid) }
+    package static var unnamed: Self { .news(.unnamed) }
+    package static var rejected: Self { .news(.rejected) }
+    package static var anotherUser: Self { .news(.anotherUser) }
+    package static func ambiguous(_ detail: String) -> Self { .news(.ambiguous(detail)) }
+}
+
+extension EndpointAnswer<ExchangeNews> {
+    package static func issued(_ tokens: IssuedTokens) -> Self { .news(.issued(tokens)) }
+    package static func refused(_ reason: GrantRejection, detail: String) -> Self { .news(.refused(reason, detail: detail)) }
+}
+
+extension EndpointAnswer<RevokeNews> {
+    package static var accepted: Self { .news(.accepted) }
 }

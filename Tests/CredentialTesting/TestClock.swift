@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 
 /// A clock under a test's control: time passes only when the test says so.
 ///
@@ -23,18 +24,9 @@ package final class TestClock: Sendable {
 
     private let state: Observed<State>
 
-    package init(now: Timestamp = Timestamp(milliseconds: 1_750_000_000_000)) {
-        state = Observed(State(now: now))
-    }
-
-    /// The clock for the code under test.
-    package var wallClock: WallClock {
-        WallClock(now: { self.now }, sleep: { deadline, _ in try await self.sleep(until: deadline) })
-    }
-
+    package init(now: Timestamp = Timestamp(milliseconds: 1_750_000_000_000)) { state = Observed(State(now: now)) }
+    package var wallClock: WallClock { WallClock(now: { self.now }, sleep: { deadline, _ in try await self.sleep(until: deadline) }) }
     package var now: Timestamp { state.value.now }
-
-    /// The time that has passed, whatever the wall clock shows.
     package var uptime: Duration { state.value.uptime }
 
     /// Lets time pass, in whole milliseconds, and wakes every sleeper whose time is over.
@@ -44,23 +36,17 @@ package final class TestClock: Sendable {
     }
 
     /// Lets time pass until the wall clock shows `moment`, which must lie ahead.
-    package func advance(to moment: Timestamp) {
-        advance(by: now.duration(to: moment))
-    }
+    package func advance(to moment: Timestamp) { advance(by: now.duration(to: moment)) }
 
     /// Steps the wall clock. No sleeper wakes.
-    package func set(to moment: Timestamp) {
-        state.update { $0.now = moment }
-    }
+    package func set(to moment: Timestamp) { state.update { $0.now = moment } }
 
     /// Waits until a task sleeps on this clock.
     ///
     /// - Returns: the earliest deadline of all sleepers.
     /// - Throws: `CancellationError` if the test is cancelled before that.
     @discardableResult
-    package func sleeper() async throws -> Timestamp {
-        try await sleepers(1)[0]
-    }
+    package func sleeper() async throws -> Timestamp { try await sleepers(1)[0] }
 
     /// Waits until `count` or more tasks sleep on this clock at once.
     ///
@@ -102,4 +88,72 @@ extension TestClock.State {
         }
         return nextSleeper
     }
+}
+
+/// A value under a lock. Callers can wait until it meets a condition.
+///
+/// Every change checks the conditions under the lock. A waiter misses no state, however short, and never polls.
+package final class Observed<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value
+        var waiters: [Int: Waiter] = [:]
+        var nextWaiter = 0
+    }
+
+    private struct Waiter {
+        /// Resumes the waiter if the value meets its condition, and returns whether it does.
+        var look: @Sendable (Value) -> Bool
+        var cancel: @Sendable () -> Void
+    }
+
+    private let state: NIOLockedValueBox<State>
+
+    package init(_ value: Value) { state = NIOLockedValueBox(State(value: value)) }
+    package var value: Value { state.withLockedValue { $0.value } }
+
+    package func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
+        state.withLockedValue { state in
+            let result = change(&state.value)
+            let value = state.value
+            state.waiters = state.waiters.filter { !$0.value.look(value) }
+            return result
+        }
+    }
+
+    /// The first match that `match` finds in a value, beginning with the present one.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled before that.
+    package func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
+        let id = state.withLockedValue { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let waiter = Waiter(
+                    look: { value in
+                        guard let found = match(value) else { return false }
+                        continuation.resume(returning: found)
+                        return true
+                    },
+                    cancel: { continuation.resume(throwing: CancellationError()) }
+                )
+                state.withLockedValue { state in
+                    // An earlier cancellation found no waiter. A cancellation from now on waits for the lock.
+                    if Task.isCancelled {
+                        waiter.cancel()
+                    } else if !waiter.look(state.value) {
+                        state.waiters[id] = waiter
+                    }
+                }
+            }
+        } onCancel: {
+            state.withLockedValue { $0.waiters.removeValue(forKey: id) }?.cancel()
+        }
+    }
+
+    /// Waits for a value that meets `condition`.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled before that.
+    package func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws { try await first { condition($0) ? () : nil } }
 }

@@ -11,10 +11,7 @@ struct HistogramTests {
         process: nil
     )
     var factory: PrometheusRegistry { registry }
-
-    func samples() throws -> [ParsedExposition.Sample] {
-        try ParsedExposition(registry.exposition()).families.flatMap(\.samples)
-    }
+    func samples() throws -> [ParsedExposition.Sample] { try ParsedExposition(registry.exposition()).families.flatMap(\.samples) }
 
     @Test func bucketsAreCumulativeIncludeTheirBoundAndArePutInOrder() throws {
         let recorder = Recorder(label: "lag_seconds", factory: factory)

@@ -83,9 +83,7 @@ private struct Scanner {
         return true
     }
 
-    mutating func expect(_ text: String) throws {
-        try require(skip(text), "expected '\(text)' before '\(String(left))'")
-    }
+    mutating func expect(_ text: String) throws { try require(skip(text), "expected '\(text)' before '\(String(left))'") }
 
     mutating func rest() -> String {
         defer { left = left[left.endIndex...] }

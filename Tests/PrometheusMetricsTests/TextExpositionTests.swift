@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
 import Metrics
 import PrometheusMetrics
 import Testing
@@ -58,8 +59,7 @@ struct TextExpositionTests {
         #expect(registry.exposition().hasSuffix("\nx \(text)\n"))
     }
 
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func whateverStandsInHelpLabelsAndValuesIsReadBackAsItWas(seed: UInt64) throws {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func whateverStandsInHelpLabelsAndValuesIsReadBackAsItWas(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         let help = random.text()
         let names = ["a", "b", "c"].shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random))
@@ -110,5 +110,97 @@ private struct SplitMix64: RandomNumberGenerator {
         case 2: Double.random(in: -1...1, using: &self)
         default: Double(Int.random(in: -1000...1000, using: &self))
         }
+    }
+}
+
+struct OpenMetricsTests {
+    @Test func aPageIsWrittenExactlySo() {
+        let registry = PrometheusRegistry(
+            [
+                MetricDescription("grants_total", .counter, help: #"Backslash \ quote " and"# + "\nnewline."),
+                MetricDescription("lag_seconds", .histogram(buckets: [0.5, 10]), help: "From event to state."),
+                MetricDescription("queue_depth", .gauge, help: "Rows that wait."),
+            ],
+            process: nil
+        )
+        Counter(label: "grants_total", factory: registry).increment(by: 3)
+        #expect(
+            registry.exposition(.openMetrics) == #"""
+                # HELP grants Backslash \\ quote \" and\nnewline.
+                # TYPE grants counter
+                grants_total 3
+                # HELP lag_seconds From event to state.
+                # TYPE lag_seconds histogram
+                lag_seconds_bucket{le="0.5"} 0
+                lag_seconds_bucket{le="10.0"} 0
+                lag_seconds_bucket{le="+Inf"} 0
+                lag_seconds_sum 0
+                lag_seconds_count 0
+                # HELP queue_depth Rows that wait.
+                # TYPE queue_depth gauge
+                queue_depth 0
+                # EOF
+
+                """#
+        )
+    }
+
+    @Test(
+        arguments: [
+            (nil, .prometheus), ("", .prometheus), ("*/*", .prometheus), ("text/html, */*;q=0.8", .prometheus),
+            ("application/openmetrics-text", .openMetrics), ("application/openmetrics-text; version=1.0.0", .openMetrics),
+            ("application/openmetrics-text;version=2.0.0", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
+            // The request of Prometheus 2.42.
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                .openMetrics
+            ),
+            // The request of Prometheus 3.
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+                .openMetrics
+            ),
+            ("text/plain;version=0.0.4, application/openmetrics-text;q=0.9", .prometheus), (";;,q=x;", .prometheus),
+        ] as [(String?, ExpositionFormat)]
+    )
+    func theScraperChoosesTheFormat(_ accept: String?, _ format: ExpositionFormat) {
+        #expect(ExpositionFormat(accept: accept) == format)
+    }
+}
+
+struct PromtoolTests {
+    @Test(.disabled(if: ProcessInfo.processInfo.environment["SIWATCH_NO_PROMTOOL"] == "1", "SIWATCH_NO_PROMTOOL=1"))
+    func thePageSatisfiesPrometheussOwnLinter() throws {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let promtool = try #require(
+            path.split(separator: ":").map { "\($0)/promtool" }.first(where: FileManager.default.isExecutableFile),
+            "promtool is not on the PATH. Debian has it in the package prometheus; SIWATCH_NO_PROMTOOL=1 does without this test."
+        )
+        let file = FileManager.default.temporaryDirectory.appending(path: "promtool-\(UUID().uuidString)")
+        try page().write(to: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let tool = try #require(popen("'\(promtool)' check metrics < '\(file.path)' 2>&1", "r"))
+        var complaints: [UInt8] = []
+        while case let byte = fgetc(tool), byte != EOF { complaints.append(UInt8(byte)) }
+        #expect(pclose(tool) == 0)
+        #expect(String(decoding: complaints, as: UTF8.self) == "")
+    }
+
+    /// Metrics of every kind, with awkward names and values.
+    private func page() -> String {
+        let awkward = "\\ \" \n \r\n {} é😀"
+        let registry = PrometheusRegistry([
+            MetricDescription("x_total", .counter, help: awkward, labels: ["a", "b"]),
+            MetricDescription("x_ratio", .gauge, help: "A gauge.", labels: ["value"]),
+            MetricDescription("x_seconds", .histogram(buckets: [0.5, 1e9]), help: "A histogram.", labels: ["a"]),
+            MetricDescription("x_empty_total", .counter, help: "A family without series.", labels: ["a"]),
+        ])
+        let factory = registry
+        Counter(label: "x_total", dimensions: [("b", awkward), ("a", "")], factory: factory).increment()
+        for value in [Double.nan, .infinity, -.infinity, 1e300, .leastNonzeroMagnitude, -0.0] {
+            Meter(label: "x_ratio", dimensions: [("value", "\(value)")], factory: factory).set(value)
+        }
+        Timer(label: "x_seconds", dimensions: [("a", awkward)], factory: factory).recordSeconds(2)
+        return registry.exposition()
     }
 }

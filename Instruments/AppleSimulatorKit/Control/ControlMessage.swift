@@ -14,9 +14,7 @@ package protocol ControlMessage: Codable, Sendable {
     static var route: String { get }
     /// The names of all members. An unknown member is an error, because a misspelt `event_time` would quietly test something else.
     static var members: [String] { get }
-    /// The path of this message.
     var path: String { get }
-    /// The body of its request, if it has one.
     var body: Data? { get }
 
     /// - Parameter id: the text in the place of `:id`.
@@ -35,14 +33,12 @@ package protocol ObjectMessage: ControlMessage {
     init(id: ID)
 }
 
-/// The answer of an operation without a result.
 package struct Done: Codable, Sendable {}
 
 extension ControlMessage {
     package static var method: String { String(route.prefix { $0 != " " }) }
     static var path: String { String(route.drop { $0 != " " }.dropFirst()) }
     package static var members: [String] { [] }
-
     package var path: String { Self.path }
     package var body: Data? { Self.members.isEmpty ? nil : JSONText.encode(self) }
 

@@ -5,7 +5,6 @@
 package protocol PeopleEvent: Codable, Sendable {
     /// The path below `/simulator`.
     static var path: String { get }
-    /// The names of its own members.
     static var members: [String] { get }
     var type: NotificationType { get }
 
@@ -26,9 +25,7 @@ extension PeopleEvent {
 /// An event, its people, and the details of its notifications. The answer has the notifications.
 package struct EventMessage<Event: PeopleEvent>: ControlMessage {
     package static var route: String { "POST \(Event.path)" }
-    package static var members: [String] {
-        Event.members + People.CodingKeys.names + CodingKeys.names + Emission.CodingKeys.names
-    }
+    package static var members: [String] { Event.members + People.CodingKeys.names + CodingKeys.names + Emission.CodingKeys.names }
 
     let event: Event
     let people: People
@@ -36,10 +33,7 @@ package struct EventMessage<Event: PeopleEvent>: ControlMessage {
     let emission: Emission
 
     package init(_ event: Event, of people: People, clientID: String? = nil, _ emission: Emission = Emission()) {
-        self.event = event
-        self.people = people
-        self.clientID = clientID
-        self.emission = emission
+        (self.event, self.people, self.clientID, self.emission) = (event, people, clientID, emission)
     }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
@@ -81,7 +75,6 @@ package struct RevokeConsent: PeopleEvent {
     package static let path = "consent-revocations"
 
     package init() {}
-
     package var type: NotificationType { .consentRevoked }
 
     package func canMeet(_ user: Int, in world: AppleWorld) -> Bool {
@@ -104,12 +97,8 @@ package struct DeleteAccounts: PeopleEvent {
     package static let path = "account-deletions"
 
     package init() {}
-
     package var type: NotificationType { .accountDeleted }
-
-    package func canMeet(_ user: Int, in world: AppleWorld) -> Bool {
-        world.users[user].grants.contains { world.grants[$0].isConsented }
-    }
+    package func canMeet(_ user: Int, in world: AppleWorld) -> Bool { world.users[user].grants.contains { world.grants[$0].isConsented } }
 
     package func groups(of user: Int, clientID: String?, in world: AppleWorld) throws(SimulatorError) -> [Int] {
         try world.requireAccount(of: user)
@@ -129,9 +118,7 @@ package struct SwitchForwarding: PeopleEvent {
 
     let isEnabled: Bool
 
-    package init(on isEnabled: Bool) {
-        self.isEnabled = isEnabled
-    }
+    package init(on isEnabled: Bool) { self.isEnabled = isEnabled }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
         case isEnabled = "enabled"
@@ -161,9 +148,7 @@ package struct FalseEvent: PeopleEvent {
 
     package let type: NotificationType
 
-    package init(_ type: NotificationType) {
-        self.type = type
-    }
+    package init(_ type: NotificationType) { self.type = type }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
         case type
@@ -178,7 +163,6 @@ package struct FalseEvent: PeopleEvent {
     package func happen(to user: Int, in groups: [Int], at moment: Moment, in world: inout AppleWorld) {}
 }
 
-/// The answer of every operation that emits.
 package struct Notifications: Codable, Sendable {
     package let notifications: [SignedNotification]
 }
@@ -198,9 +182,7 @@ package struct Redeliver: ObjectMessage {
 
     package let id: String
 
-    package init(id: String) {
-        self.id = id
-    }
+    package init(id: String) { self.id = id }
 
     package func happen(in simulator: AppleSimulator) throws -> Notifications {
         guard let notification = simulator.withWorld({ $0.notifications[id] }) else { throw SimulatorError.unknownNotification(id) }

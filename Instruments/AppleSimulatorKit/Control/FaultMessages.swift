@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Scripts a fault.
 extension Fault: ControlMessage {
     package static let route = "POST faults"
     package static let members = CodingKeys.names
 
     package struct Answer: Codable, Sendable {
-        /// The id to clear it by.
         package let id: Int
     }
 
@@ -30,7 +28,6 @@ extension Fault: ControlMessage {
     }
 }
 
-/// The faults in force, oldest first.
 package struct ListFaults: ControlMessage {
     package static let route = "GET faults"
 
@@ -38,9 +35,7 @@ package struct ListFaults: ControlMessage {
         package let faults: [ScheduledFault]
     }
 
-    package func happen(in simulator: AppleSimulator) -> Answer {
-        Answer(faults: simulator.withWorld { $0.faults.all })
-    }
+    package func happen(in simulator: AppleSimulator) -> Answer { Answer(faults: simulator.withWorld { $0.faults.all }) }
 }
 
 package struct ClearFaults: ControlMessage {
@@ -59,9 +54,7 @@ package struct ClearFault: ObjectMessage {
 
     package let id: Int
 
-    package init(id: Int) {
-        self.id = id
-    }
+    package init(id: Int) { self.id = id }
 
     package func happen(in simulator: AppleSimulator) throws -> Done {
         try simulator.withWorld { try $0.faults.clear(id) }

@@ -58,15 +58,12 @@ package struct RegisterKey: ControlMessage {
     }
 }
 
-/// The developer portal revokes a key.
 package struct RevokeKey: ObjectMessage {
     package static let route = "DELETE client-keys/:id"
 
     package let id: String
 
-    package init(id: String) {
-        self.id = id
-    }
+    package init(id: String) { self.id = id }
 
     package func happen(in simulator: AppleSimulator) throws -> Done {
         try simulator.withWorld { try $0.revokeKey(id) }
@@ -94,7 +91,6 @@ package struct ReadClock: ControlMessage {
     }
 }
 
-/// Moves Apple's clock.
 package struct SetClock: ControlMessage {
     package static let route = "PUT clock"
     package static let members = CodingKeys.names
@@ -106,9 +102,7 @@ package struct SetClock: ControlMessage {
         case offset = "offset_ms"
     }
 
-    package init(offset: Int64?) {
-        self.offset = offset
-    }
+    package init(offset: Int64?) { self.offset = offset }
 
     package func happen(in simulator: AppleSimulator) throws -> ReadClock.Answer {
         let century: Int64 = 3_155_760_000_000
@@ -125,7 +119,6 @@ package struct PrepareAnswers: ControlMessage {
     package static let route = "POST preparations"
 
     package struct Answer: Codable, Sendable {
-        /// The number of signed answers.
         package let prepared: Int
     }
 

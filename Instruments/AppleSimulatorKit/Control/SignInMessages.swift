@@ -11,9 +11,7 @@ package struct SignUp: ControlMessage {
     let options: SignInOptions
 
     package init(_ count: Int = 1, address: AddressKind = .relay, _ options: SignInOptions = SignInOptions()) {
-        self.count = count
-        self.address = address
-        self.options = options
+        (self.count, self.address, self.options) = (count, address, options)
     }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
@@ -51,14 +49,8 @@ package struct SignInAgain: ControlMessage {
     let people: People
     let options: SignInOptions
 
-    package init(_ people: People, _ options: SignInOptions = SignInOptions()) {
-        self.people = people
-        self.options = options
-    }
-
-    package init(from decoder: any Decoder) throws {
-        try self.init(People(from: decoder), SignInOptions(from: decoder))
-    }
+    package init(_ people: People, _ options: SignInOptions = SignInOptions()) { (self.people, self.options) = (people, options) }
+    package init(from decoder: any Decoder) throws { try self.init(People(from: decoder), SignInOptions(from: decoder)) }
 
     package func encode(to encoder: any Encoder) throws {
         try people.encode(to: encoder)
@@ -74,7 +66,6 @@ package struct SignInAgain: ControlMessage {
     }
 }
 
-/// The answer to a sign-in.
 package struct SignIns: Codable, Sendable {
     package let signIns: [SignIn]
 
@@ -105,17 +96,9 @@ package struct ChangePasswords: ControlMessage {
 
     let people: People
 
-    package init(of people: People) {
-        self.people = people
-    }
-
-    package init(from decoder: any Decoder) throws {
-        try self.init(of: People(from: decoder))
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        try people.encode(to: encoder)
-    }
+    package init(of people: People) { self.people = people }
+    package init(from decoder: any Decoder) throws { try self.init(of: People(from: decoder)) }
+    package func encode(to encoder: any Encoder) throws { try people.encode(to: encoder) }
 
     package func happen(in simulator: AppleSimulator) throws -> Done {
         try simulator.withWorld { world in
@@ -131,7 +114,6 @@ package struct ChangePasswords: ControlMessage {
     }
 }
 
-/// The truth about all users, in the order of creation.
 package struct ListUsers: ControlMessage {
     package static let route = "GET users"
 
@@ -140,23 +122,14 @@ package struct ListUsers: ControlMessage {
     }
 
     package init() {}
-
-    package func happen(in simulator: AppleSimulator) -> Answer {
-        Answer(users: simulator.withWorld { $0.truth })
-    }
+    package func happen(in simulator: AppleSimulator) -> Answer { Answer(users: simulator.withWorld { $0.truth }) }
 }
 
-/// The truth about one user.
 package struct ReadUser: ObjectMessage {
     package static let route = "GET users/:id"
 
     package let id: String
 
-    package init(id: String) {
-        self.id = id
-    }
-
-    package func happen(in simulator: AppleSimulator) throws -> UserTruth {
-        try simulator.withWorld { try $0.truth(of: id) }
-    }
+    package init(id: String) { self.id = id }
+    package func happen(in simulator: AppleSimulator) throws -> UserTruth { try simulator.withWorld { try $0.truth(of: id) } }
 }

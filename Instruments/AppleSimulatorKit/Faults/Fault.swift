@@ -7,11 +7,9 @@ package struct Fault: Sendable, Codable, Equatable {
     package var endpoint: Endpoint?
     /// Only requests to the token endpoint with this `grant_type`. A fault without it hits every other grant than `client_credentials`.
     package var grantType: String?
-    /// Only requests with a token or code of these users.
     package var userIDs: Set<String>?
     /// Only requests with a token or code of this share of all users, 0…1: the same ones each time.
     package var userShare: Double?
-    /// Only requests that name this client.
     package var clientID: String?
     /// How many requests it hits before it ends; no limit, if absent.
     package var count: Int?
@@ -29,9 +27,7 @@ package struct Fault: Sendable, Codable, Equatable {
     /// How many spaces follow the body, for a huge answer from a small script. JSON allows them.
     package var padding: Int?
 
-    package init(_ adjust: (inout Fault) -> Void = { _ in }) {
-        adjust(&self)
-    }
+    package init(_ adjust: (inout Fault) -> Void = { _ in }) { adjust(&self) }
 
     package enum Loss: String, Sendable, Codable {
         case request, answer
@@ -92,10 +88,7 @@ extension Fault {
         return fault
     }
 
-    /// The same fault, for these users only.
     package func of(_ userIDs: String...) -> Fault { with { $0.userIDs = Set(userIDs) } }
-
-    /// The same fault, at this endpoint only.
     package func at(_ endpoint: Endpoint) -> Fault { with { $0.endpoint = endpoint } }
 
     /// The same fault, for requests that prove a client.
@@ -103,4 +96,75 @@ extension Fault {
 
     /// The same fault, after Apple has obeyed the request.
     package func afterObeying() -> Fault { with { $0.loss = .answer } }
+}
+
+/// The faults in force, oldest first. The first fault that fits a request hits it, and no other does.
+struct FaultScript: Sendable {
+    private var scheduled: [ScheduledFault] = []
+    private var lastID = 0
+
+    /// - Returns: the id to clear it by.
+    mutating func add(_ fault: Fault) -> Int {
+        lastID += 1
+        scheduled.append(ScheduledFault(id: lastID, remaining: fault.count, fault: fault))
+        return lastID
+    }
+
+    mutating func clear(_ id: Int) throws(SimulatorError) {
+        guard let index = scheduled.firstIndex(where: { $0.id == id }) else { throw .unknownFault(id) }
+        scheduled.remove(at: index)
+    }
+
+    mutating func clear() { scheduled = [] }
+
+    /// The fault that hits a request. The request uses up one of the fault's count.
+    mutating func next(for request: FaultTarget) -> Fault? {
+        guard let index = scheduled.firstIndex(where: { $0.fault.meets(request) }) else { return nil }
+        let fault = scheduled[index].fault
+        if let remaining = scheduled[index].remaining {
+            scheduled[index].remaining = remaining - 1
+            if remaining <= 1 { scheduled.remove(at: index) }
+        }
+        return fault
+    }
+
+    var all: [ScheduledFault] { scheduled }
+}
+
+package struct ScheduledFault: Sendable, Codable, Equatable {
+    package let id: Int
+    /// How many more requests it hits; `nil` for all until a caller clears it.
+    package internal(set) var remaining: Int?
+    package let fault: Fault
+}
+
+/// The properties of a request that select its fault.
+struct FaultTarget {
+    let endpoint: Endpoint
+    let grantType: String?
+    let clientID: String?
+    let userID: String?
+}
+
+extension Fault {
+    fileprivate func meets(_ request: FaultTarget) -> Bool {
+        if let endpoint, endpoint != request.endpoint { return false }
+        if idToken != nil, request.endpoint != .token { return false }
+        // siwatch proves its clients at a time of its own, so only a fault that means these requests hits them.
+        if grantType != request.grantType, grantType != nil || request.grantType == TokenRequest.clientCredentials { return false }
+        if let clientID, clientID != request.clientID { return false }
+        if let userIDs {
+            guard let userID = request.userID, userIDs.contains(userID) else { return false }
+        }
+        if let userShare {
+            guard let userID = request.userID, Self.place(of: userID) < userShare else { return false }
+        }
+        return true
+    }
+
+    /// A number in 0..<1 that never changes for a user: FNV-1a of the id. The upper half of the hash is mixed better.
+    private static func place(of userID: String) -> Double {
+        let hash = userID.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        return Double(hash >> 11) / Double(1 << 53)
+    }
 }

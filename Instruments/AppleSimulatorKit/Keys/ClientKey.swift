@@ -9,21 +9,13 @@ package struct ClientKey: Sendable {
     package let id: String
     package let privateKey: P256.Signing.PrivateKey
 
-    package init(id: String, privateKey: P256.Signing.PrivateKey) {
-        self.id = id
-        self.privateKey = privateKey
-    }
+    package init(id: String, privateKey: P256.Signing.PrivateKey) { (self.id, self.privateKey) = (id, privateKey) }
 
     /// Reads the text of a `.p8` file, which is PKCS #8 in PEM.
     ///
     /// - Throws: `CryptoKitASN1Error` or `CryptoKitError` if the text is no P-256 private key.
-    package init(id: String, pem: String) throws {
-        try self.init(id: id, privateKey: P256.Signing.PrivateKey(pemRepresentation: pem))
-    }
-
-    package static func generate(id: String = "ABC123DEFG") -> ClientKey {
-        ClientKey(id: id, privateKey: P256.Signing.PrivateKey())
-    }
+    package init(id: String, pem: String) throws { try self.init(id: id, privateKey: P256.Signing.PrivateKey(pemRepresentation: pem)) }
+    package static func generate(id: String = "ABC123DEFG") -> ClientKey { ClientKey(id: id, privateKey: P256.Signing.PrivateKey()) }
 
     /// The text of the `.p8` file: `-----BEGIN PRIVATE KEY-----`, as Apple's.
     package var pem: String { privateKey.pemRepresentation }
@@ -37,8 +29,5 @@ package struct RegisteredKey: Sendable {
     package let id: String
     package let publicKey: P256.Signing.PublicKey
 
-    package init(id: String, publicKey: P256.Signing.PublicKey) {
-        self.id = id
-        self.publicKey = publicKey
-    }
+    package init(id: String, publicKey: P256.Signing.PublicKey) { (self.id, self.publicKey) = (id, publicKey) }
 }

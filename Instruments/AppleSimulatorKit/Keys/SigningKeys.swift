@@ -48,16 +48,10 @@ package struct SigningKey: Sendable {
     let published: PublishedKey
 
     /// It takes a tenth of a second and more to find its primes.
-    package init() throws {
-        try self.init(id: Invented.keyID(), privateKey: _RSA.Signing.PrivateKey(keySize: .bits2048))
-    }
+    package init() throws { try self.init(id: Invented.keyID(), privateKey: _RSA.Signing.PrivateKey(keySize: .bits2048)) }
 
     /// A key of somebody else, whatever its id. It is made once.
-    static func forged(id: String = Invented.keyID()) throws -> SigningKey {
-        try SigningKey(id: id, privateKey: strangersKey.get())
-    }
-
-    /// The same key under a new id, for another simulator.
+    static func forged(id: String = Invented.keyID()) throws -> SigningKey { try SigningKey(id: id, privateKey: strangersKey.get()) }
     func renamed() throws -> SigningKey { try SigningKey(id: Invented.keyID(), privateKey: privateKey) }
 
     private static let strangersKey = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
@@ -65,11 +59,7 @@ package struct SigningKey: Sendable {
     private init(id: String, privateKey: _RSA.Signing.PrivateKey) throws {
         (self.id, self.privateKey) = (id, privateKey)
         let numbers = try privateKey.publicKey.getKeyPrimitives()
-        self.published = PublishedKey(
-            kid: id,
-            n: Base64URL.encode(numbers.modulus),
-            e: Base64URL.encode(numbers.publicExponent)
-        )
+        self.published = PublishedKey(kid: id, n: Base64URL.encode(numbers.modulus), e: Base64URL.encode(numbers.publicExponent))
     }
 
     /// A compact JWS over `claims`. Its header has the members of Apple's: `kid` and `alg`, and no `typ`.

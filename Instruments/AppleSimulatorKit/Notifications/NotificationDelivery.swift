@@ -8,7 +8,6 @@ import NIOHTTP1
 
 /// Posts notifications to an app's endpoint as Apple does: again after any status but 200, and in no promised order.
 struct NotificationDelivery: Sendable {
-    /// The most deliveries under way at one time.
     private static let width = 16
 
     private let target: DeliveryTarget
@@ -17,16 +16,12 @@ struct NotificationDelivery: Sendable {
     private let intake: AsyncStream<SignedNotification>.Continuation
 
     init(target: DeliveryTarget, logger: Logger) {
-        self.target = target
-        self.logger = logger
+        (self.target, self.logger) = (target, logger)
         (queue, intake) = AsyncStream.makeStream()
     }
 
-    func enqueue(_ notifications: [SignedNotification]) {
-        for notification in notifications { intake.yield(notification) }
-    }
+    func enqueue(_ notifications: [SignedNotification]) { for notification in notifications { intake.yield(notification) } }
 
-    /// Delivers until its task is cancelled.
     func run(reportingTo simulator: AppleSimulator) async {
         await withTaskGroup(of: Void.self) { group in
             var free = Self.width
@@ -63,5 +58,49 @@ struct NotificationDelivery: Sendable {
         request.headers.add(name: "Content-Type", value: "application/json")
         request.body = .bytes(ByteBuffer(string: notification.body))
         return try await HTTPClient.shared.execute(request, timeout: TimeAmount(target.timeout)).status.code
+    }
+}
+
+/// The latest notifications, kept to send any of them again unchanged.
+struct NotificationLog: Sendable {
+    static let kept = 10_000
+
+    /// A ring: once it is full, `next` is the oldest and the next to go.
+    private var ring: [SignedNotification] = []
+    private var next = 0
+
+    mutating func append(_ notification: SignedNotification) {
+        if ring.count < Self.kept {
+            ring.append(notification)
+        } else {
+            ring[next] = notification
+            next = (next + 1) % Self.kept
+        }
+    }
+
+    var all: [SignedNotification] { Array(ring[next...] + ring[..<next]) }
+
+    subscript(id: String) -> SignedNotification? { ring.last { $0.id == id } }
+}
+
+/// A notification as Apple sends it, with the details that a test needs.
+package struct SignedNotification: Sendable, Codable, Equatable {
+    /// The `jti`.
+    package let id: String
+    package let type: String
+    package let userID: String
+    /// The client that `aud` names.
+    package let audience: String
+    package let eventTime: Moment
+    /// The body of the POST, byte by byte: `{"payload":"<JWS>"}`.
+    package let body: String
+
+    enum CodingKeys: String, CodingKey {
+        case id = "jti"
+        case type
+        case userID = "user_id"
+        case audience = "client_id"
+        case eventTime = "event_time"
+        case body
     }
 }

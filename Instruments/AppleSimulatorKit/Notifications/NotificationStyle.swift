@@ -78,9 +78,7 @@ package struct Emission: Sendable, Codable {
     package var audience: NotificationStyle.Audience?
     package var signature: NotificationStyle.Signature?
 
-    package init(_ adjust: (inout Emission) -> Void = { _ in }) {
-        adjust(&self)
-    }
+    package init(_ adjust: (inout Emission) -> Void = { _ in }) { adjust(&self) }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
         case eventTime = "event_time"
@@ -94,7 +92,6 @@ package struct Emission: Sendable, Codable {
         case signature
     }
 
-    /// - Parameter configured: the style where this says nothing.
     func style(_ configured: NotificationStyle) -> NotificationStyle {
         var style = configured
         style.eventsAsObject = eventsAsObject ?? style.eventsAsObject
@@ -104,5 +101,44 @@ package struct Emission: Sendable, Codable {
         style.audience = audience ?? style.audience
         style.signature = signature ?? style.signature
         return style
+    }
+}
+
+package enum NotificationType: RawRepresentable, Sendable, Hashable, Codable {
+    case emailDisabled
+    case emailEnabled
+    case consentRevoked
+    case accountDeleted
+    /// A type that Apple has not invented yet.
+    case other(String)
+
+    package init(rawValue text: String) {
+        self =
+            switch text {
+            case "email-disabled": .emailDisabled
+            case "email-enabled": .emailEnabled
+            case "consent-revoked": .consentRevoked
+            case "account-delete", "account-deleted": .accountDeleted
+            default: .other(text)
+            }
+    }
+
+    package var rawValue: String { text(.accountDeleted) }
+
+    func text(_ spelling: NotificationStyle.DeletionSpelling) -> String {
+        switch self {
+        case .emailDisabled: "email-disabled"
+        case .emailEnabled: "email-enabled"
+        case .consentRevoked: "consent-revoked"
+        case .accountDeleted: spelling.rawValue
+        case .other(let text): text
+        }
+    }
+
+    var isAboutMail: Bool {
+        switch self {
+        case .emailDisabled, .emailEnabled: true
+        case .consentRevoked, .accountDeleted, .other: false
+        }
     }
 }

@@ -50,9 +50,7 @@ struct AppleRoutes: Sendable {
         }
     }
 
-    private func keys() -> AppleAnswer {
-        .keys(ByteBuffer(bytes: simulator.withWorld { $0.signingKeys.document }))
-    }
+    private func keys() -> AppleAnswer { .keys(ByteBuffer(bytes: simulator.withWorld { $0.signingKeys.document })) }
 
     /// Answers nearly every request with 200 and an empty body, whether or not it revoked anything. Only a later refresh proves a
     /// revocation.
@@ -73,7 +71,6 @@ struct AppleRoutes: Sendable {
     }
 }
 
-/// The answer of an endpoint of Apple.
 struct AppleAnswer: Sendable {
     let status: HTTPResponse.Status
     let headers: HTTPFields
@@ -81,11 +78,7 @@ struct AppleAnswer: Sendable {
 
     /// The charset is from a capture of 2022. Apple's documents promise another, and JSON defines none.
     static func token(_ status: HTTPResponse.Status, _ body: ByteBuffer) -> AppleAnswer {
-        AppleAnswer(
-            status: status,
-            headers: [.contentType: "application/json;charset=ISO-8859-1", .cacheControl: "no-store"],
-            body: body
-        )
+        AppleAnswer(status: status, headers: [.contentType: "application/json;charset=ISO-8859-1", .cacheControl: "no-store"], body: body)
     }
 
     static func keys(_ body: ByteBuffer) -> AppleAnswer {
@@ -94,12 +87,9 @@ struct AppleAnswer: Sendable {
 
     static let empty = AppleAnswer(status: .ok, headers: [.cacheControl: "no-store"], body: ByteBuffer())
 
-    var response: Response {
-        Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
-    }
+    var response: Response { Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body)) }
 }
 
-/// A simulated endpoint of Apple.
 package enum Endpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
     /// `POST /auth/token`
     case token

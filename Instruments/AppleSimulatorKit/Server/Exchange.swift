@@ -17,9 +17,7 @@ struct Exchange {
     private let caller: String
 
     init(_ endpoint: Endpoint, _ simulator: AppleSimulator, _ request: Request, _ context: SimulatorContext) {
-        self.endpoint = endpoint
-        self.simulator = simulator
-        self.request = request
+        (self.endpoint, self.simulator, self.request) = (endpoint, simulator, request)
         self.channel = context.channel
         self.caller = context.parameters.get("caller") ?? ""
     }
@@ -43,11 +41,8 @@ struct Exchange {
         return try await respond(resolution)
     }
 
-    private func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) {
-        simulator.withWorld { $0.end(arrival, outcome, now: $0.now) }
-    }
+    private func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) { simulator.withWorld { $0.end(arrival, outcome, now: $0.now) } }
 
-    /// The fate of a request.
     fileprivate enum Resolution {
         case answer(AppleAnswer)
         case cut(AppleAnswer)
@@ -84,7 +79,6 @@ struct Exchange {
         return Result { () throws(TokenError) in try FormBody(body) }
     }
 
-    /// Waits until the duration is over or a shutdown begins.
     private func wait(_ duration: Duration) async throws {
         guard duration > .zero else { return }
         try await cancelWhenGracefulShutdown { try await Task.sleep(for: duration) }
@@ -92,7 +86,6 @@ struct Exchange {
 }
 
 extension Fault {
-    /// What replaces Apple's answer, if anything does.
     fileprivate var replacement: Exchange.Resolution? {
         switch (connection, answer) {
         case (nil, nil): nil

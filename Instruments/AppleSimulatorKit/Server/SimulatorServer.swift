@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
 import Hummingbird
 import HummingbirdCore
 import Logging
@@ -51,5 +52,51 @@ struct SimulatorContext: RequestContext {
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
+    }
+}
+
+/// The text of a `Date` header: RFC 9110 section 5.6.7. Moments before 1970 become the beginning of 1970.
+enum HTTPDate {
+    static func text(of moment: Moment) -> String {
+        var seconds = time_t(max(0, moment.seconds))
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        return String(unsafeUninitializedCapacity: 32) { buffer in
+            // In English, because no program here chooses another locale than C's.
+            buffer.withMemoryRebound(to: CChar.self) { strftime($0.baseAddress!, $0.count, "%a, %d %b %Y %H:%M:%S GMT", &parts) }
+        }
+    }
+}
+
+extension Channel {
+    /// Closes the connection with a TCP RST: a socket with a linger time of zero discards its unsent bytes.
+    func reset() async throws {
+        try await (self as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
+        try await close()
+    }
+}
+
+extension Channel {
+    /// Waits until the client goes away, or closes the connection when the simulator stops.
+    func untilClosed() async throws {
+        // Hummingbird lets a client close its half alone and goes on. This code waits for nothing but the end, so it must see it.
+        try await setOption(.allowRemoteHalfClosure, value: false).get()
+        try await withTaskCancellationOrGracefulShutdownHandler {
+            try await closeFuture.get()
+        } onCancelOrGracefulShutdown: {
+            self.close(promise: nil)
+        }
+    }
+}
+
+extension AppleAnswer {
+    /// The answer, whose connection is reset after the first half of its body.
+    func response(cutting channel: any Channel) -> Response {
+        let half = body.getSlice(at: body.readerIndex, length: body.readableBytes / 2) ?? ByteBuffer()
+        let cut = ResponseBody(contentLength: body.readableBytes) { writer in
+            try await writer.write(half)
+            try await channel.reset()
+        }
+        return Response(status: status, headers: headers, body: cut)
     }
 }

@@ -4,7 +4,6 @@
 import Crypto
 import Foundation
 
-/// The claims of an id_token.
 struct IDTokenClaims: Sendable, Encodable {
     var issuer = "https://appleid.apple.com"
     var userID: String
@@ -44,8 +43,7 @@ struct IDTokenClaims: Sendable, Encodable {
     }
 
     private init(userID: String, clientID: String, address: EmailAddress?, nonce: String?, now: Moment) {
-        self.userID = userID
-        self.clientID = clientID
+        (self.userID, self.clientID) = (userID, clientID)
         self.issuedAt = now.seconds
         self.expiresAt = now.seconds + 86_400
         self.nonce = nonce
@@ -55,9 +53,7 @@ struct IDTokenClaims: Sendable, Encodable {
         self.isPrivateEmail = address.flatMap { $0.isPrivate ? .bool(true) : nil }
     }
 
-    private static func hash(of text: String) -> String {
-        Base64URL.encode(SHA256.hash(data: Data(text.utf8)).prefix(16))
-    }
+    private static func hash(of text: String) -> String { Base64URL.encode(SHA256.hash(data: Data(text.utf8)).prefix(16)) }
 
     /// Moves its times later, or earlier by a negative number.
     mutating func move(by seconds: Int64) {

@@ -13,9 +13,7 @@ package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
     case anotherNonce = "another_nonce"
     /// No nonce, although `nonce_supported` still says that there is one.
     case missingNonce = "missing_nonce"
-    /// Issued a month ago.
     case expired
-    /// Issued tomorrow.
     case issuedInFuture = "issued_in_future"
     /// Signed with a foreign key under the `kid` of the signing key.
     case forged
@@ -23,7 +21,6 @@ package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
     case unknownKey = "unknown_key"
     /// A text that is no JWT.
     case notAJWT = "not_a_jwt"
-    /// No id_token.
     case missing
 
     // MARK: No flaws

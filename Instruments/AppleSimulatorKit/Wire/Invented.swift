@@ -4,9 +4,7 @@
 /// Random identifiers in the shapes of Apple's. They are opaque: no program should parse them.
 enum Invented {
     /// A `sub`: `NNNNNN.<32 hex>.NNNN`.
-    static func userID() -> String {
-        "\(digits(6)).\(hexadecimal(bytes: 16)).\(digits(4))"
-    }
+    static func userID() -> String { "\(digits(6)).\(hexadecimal(bytes: 16)).\(digits(4))" }
 
     /// An address at Apple's mail relay.
     static func relayAddress() -> String {
@@ -14,10 +12,7 @@ enum Invented {
     }
 
     /// An address outside of Apple, in the domain that RFC 2606 reserves for examples.
-    static func ownAddress() -> String {
-        text(10, of: lowercaseAndDigits) + "@example.com"
-    }
-
+    static func ownAddress() -> String { text(10, of: lowercaseAndDigits) + "@example.com" }
     static func authorizationCode() -> String { token("c") }
     static func accessToken() -> String { token("a") }
     static func refreshToken() -> String { token("r") }
@@ -27,8 +22,6 @@ enum Invented {
 
     /// A `jti`: 22 characters, which are 128 bits in base64url.
     static func notificationID() -> String { Base64URL.encode(bytes(16)) }
-
-    /// A nonce as an app sends it with a sign-in.
     static func nonce() -> String { Base64URL.encode(bytes(16)) }
 
     /// `<prefix><32 hex>.0.<4 letters>.<22 base64url>`, about 64 characters.
@@ -41,9 +34,7 @@ enum Invented {
     private static let lettersAndDigits = lowercaseAndDigits + Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ".utf8)
     private static let hexDigits = Array("0123456789abcdef".utf8)
 
-    private static func digits(_ count: Int) -> String {
-        text(count, of: Array("0123456789".utf8))
-    }
+    private static func digits(_ count: Int) -> String { text(count, of: Array("0123456789".utf8)) }
 
     private static func hexadecimal(bytes count: Int) -> String {
         String(decoding: bytes(count).flatMap { [hexDigits[Int($0 >> 4)], hexDigits[Int($0 & 15)]] }, as: UTF8.self)

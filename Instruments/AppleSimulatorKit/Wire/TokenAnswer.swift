@@ -4,7 +4,6 @@
 import Foundation
 import NIOCore
 
-/// The JSON of a 200 from the token endpoint.
 struct TokenAnswer: Encodable {
     let accessToken: String
     let tokenType = "Bearer"
@@ -36,7 +35,6 @@ struct TokenAnswerDraft: Sendable {
     let accessToken: String
     let refreshToken: String?
     let claims: IDTokenClaims?
-    /// The deviation of the id_token, if any.
     let style: IDTokenStyle?
     /// A client that the token does not belong to.
     let otherClientID: String
@@ -44,11 +42,7 @@ struct TokenAnswerDraft: Sendable {
     let madeAt: Moment
 
     func signed() throws -> ByteBuffer {
-        let answer = try TokenAnswer(
-            accessToken: accessToken,
-            refreshToken: refreshToken,
-            idToken: claims.flatMap(idToken)
-        )
+        let answer = try TokenAnswer(accessToken: accessToken, refreshToken: refreshToken, idToken: claims.flatMap(idToken))
         return ByteBuffer(bytes: JSONText.encode(answer))
     }
 

@@ -40,11 +40,7 @@ extension AppleWorld {
             refreshToken = text
         case .code:
             let text = Invented.authorizationCode()
-            grants[grant].code = Grant.Code(
-                redirectURI: options.redirectURI,
-                nonce: options.nonce,
-                expiresAt: at + Grant.Code.life
-            )
+            grants[grant].code = Grant.Code(redirectURI: options.redirectURI, nonce: options.nonce, expiresAt: at + Grant.Code.life)
             remember(text, .code, of: grant)
             code = text
         case .nothing:
@@ -65,9 +61,7 @@ extension AppleWorld {
     }
 
     /// - Throws: `SimulatorError.accountDeleted` if the user has deleted the Apple Account.
-    func requireAccount(of user: Int) throws(SimulatorError) {
-        if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
-    }
+    func requireAccount(of user: Int) throws(SimulatorError) { if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) } }
 
     /// Whether a person's consent to an app group stands.
     func isConsented(_ user: Int, _ group: Int) -> Bool {

@@ -14,7 +14,6 @@ package struct AppleWorld: Sendable {
     var notifications = NotificationLog()
     var faults = FaultScript()
     var counters = Counters()
-    /// How far Apple's clock is ahead of the machine's.
     var clockOffset: Duration
 
     private var groupOfClient: [String: Int] = [:]

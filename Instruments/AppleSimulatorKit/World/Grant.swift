@@ -24,8 +24,6 @@ struct Grant: Sendable {
 
     /// Whether the person's consent stands. A new password kills the tokens but leaves the consent.
     var isConsented: Bool { ending == nil || ending?.cause == .passwordChanged }
-
-    /// Whether the app got a code or a token.
     var hasCredential: Bool { hasRefreshToken || code != nil }
 
     /// An authorization code: good once, for five minutes.
@@ -55,7 +53,6 @@ struct Grant: Sendable {
         let keyID: String
     }
 
-    /// Ends the sign-in, or gives its end a greater cause.
     mutating func end(_ cause: Ending.Cause, at moment: Moment) {
         if let ending, ending.cause.rawValue >= cause.rawValue { return }
         ending = Ending(cause: cause, at: moment)
@@ -72,7 +69,6 @@ package struct RefreshHistory: Sendable, Codable, Equatable {
     package private(set) var requests = 0
     /// Requests that got a 200 or an `invalid_grant`, scripted ones included. A lost answer does not count.
     package private(set) var answers = 0
-    /// When Apple answered them, by its clock, oldest first.
     package private(set) var answeredAt: [Moment] = []
 
     init(merging histories: [RefreshHistory] = []) {
@@ -96,9 +92,7 @@ package struct RefreshHistory: Sendable, Codable, Equatable {
     }
 
     /// The shortest time between two answers. It proves that the program asked about no token twice in a day.
-    var shortestGap: Duration? {
-        zip(answeredAt, answeredAt.dropFirst()).map { $1 - $0 }.min()
-    }
+    var shortestGap: Duration? { zip(answeredAt, answeredAt.dropFirst()).map { $1 - $0 }.min() }
 }
 
 /// The meaning of a secret text that this Apple issued. Apple never takes one kind for another.

@@ -51,3 +51,51 @@ extension AppleWorld {
         return chosen
     }
 }
+
+/// A person with an Apple Account, as one team sees the person.
+struct SimulatedUser: Sendable {
+    /// The `sub`: stable per person and team, through revocation and new consent.
+    let id: String
+    let teamID: String
+    let address: EmailAddress?
+    /// Whether the relay forwards mail. Meaningless for a user's own address.
+    var isForwarding = true
+    var deletedAt: Moment?
+    var grants: [Int] = []
+}
+
+package struct EmailAddress: Sendable, Hashable {
+    package let text: String
+    package let isPrivate: Bool
+}
+
+package enum SimulatorError: Error, Equatable {
+    case unknownUser(String)
+    case unknownClient(String)
+    case unknownNotification(String)
+    case unknownKey(String)
+    case unknownFault(Int)
+    /// The person has deleted the Apple Account and cannot use it any more.
+    case accountDeleted(String)
+    /// There is no consent to revoke.
+    case notAuthorized(String)
+    /// Only relay addresses have mail forwarding.
+    case noRelayAddress(String)
+    case tooFewUsers(Int)
+}
+
+extension SimulatorError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unknownUser(let id): "There is no user \(id)."
+        case .unknownClient(let id): "No app group has the client \(id)."
+        case .unknownNotification(let id): "No kept notification has the jti \(id)."
+        case .unknownKey(let id): "No app group has the key \(id)."
+        case .unknownFault(let id): "No fault has the id \(id)."
+        case .accountDeleted(let id): "The user \(id) has deleted the Apple Account."
+        case .notAuthorized(let id): "The user \(id) has given no consent that could be revoked."
+        case .noRelayAddress(let id): "The user \(id) has no relay address."
+        case .tooFewUsers(let count): "Only \(count) users can do that."
+        }
+    }
+}

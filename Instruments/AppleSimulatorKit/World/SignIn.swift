@@ -9,7 +9,6 @@ package struct SignInOptions: Sendable, Codable {
     package var credential: Credential?
     /// The `redirect_uri` that the exchange of the code must name, as after a sign-in on the web.
     package var redirectURI: String?
-    /// The app's nonce, which returns in the id_token for the code.
     package var nonce: String?
     /// Whether the sign-in comes with the id_token that Apple hands to the device or the browser; false, if absent.
     package var withIDToken: Bool?
@@ -50,7 +49,6 @@ package struct SignInOptions: Sendable, Codable {
     }
 }
 
-/// The kind of a new user's address.
 package enum AddressKind: String, Sendable, Codable {
     /// An address at Apple's mail relay.
     case relay

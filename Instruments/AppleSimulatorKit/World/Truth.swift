@@ -31,7 +31,6 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
     package let reason: Reason
     /// When it last changed. Only Apple knows the moment of a new password.
     package let changedAt: Moment
-    /// The latest sign-in.
     package let grantedAt: Moment
     /// How many refresh tokens Apple would answer with 200.
     package let liveTokens: Int
@@ -66,17 +65,13 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
 }
 
 extension AppleWorld {
-    /// The truth about all users, in the order of creation.
     var truth: [UserTruth] { users.indices.map(truth) }
 
     /// The shortest time between two answers to refreshes of one token, over all users. It proves that the program asked about no token
     /// twice in a day.
     ///
     /// It leaves out tokens that the app has revoked, because the program asks about them before and after the revocation.
-    var shortestRefreshGap: Duration? {
-        grants.lazy.filter { $0.ending?.cause != .revokedByApp }.compactMap(\.refreshes.shortestGap).min()
-    }
-
+    var shortestRefreshGap: Duration? { grants.lazy.filter { $0.ending?.cause != .revokedByApp }.compactMap(\.refreshes.shortestGap).min() }
     func truth(of userID: String) throws(SimulatorError) -> UserTruth { truth(of: try user(userID)) }
 
     private func truth(of index: Int) -> UserTruth {

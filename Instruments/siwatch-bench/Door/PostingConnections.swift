@@ -45,7 +45,6 @@ struct PostingConnections: Sendable {
     }
 }
 
-/// A blocking connection to loopback.
 private final class PostingConnection {
     private let descriptor: Int32
     private var unread: [UInt8] = []
@@ -64,9 +63,7 @@ private final class PostingConnection {
         guard connected == 0 else { throw HarnessError("nobody listens on port \(port)") }
     }
 
-    deinit {
-        close(descriptor)
-    }
+    deinit { close(descriptor) }
 
     func write(_ path: String, _ body: String) throws {
         let request = "POST \(path) HTTP/1.1\r\nhost: localhost\r\ncontent-length: \(body.utf8.count)\r\n\r\n\(body)"
@@ -91,7 +88,6 @@ private final class PostingConnection {
         }
     }
 
-    /// Nil until a whole answer is there.
     private func lengthOfAnswer() throws -> Int? {
         let text = String(decoding: unread, as: UTF8.self)
         guard let end = text.firstRange(of: "\r\n\r\n") else { return nil }

@@ -45,7 +45,6 @@ struct CodeBenchmark: Sendable {
         var checked = 0
     }
 
-    /// Runs while enough notifications wait.
     private func measure(_ signIns: [SignIn], _ backend: Backend) async throws -> Run {
         let verified = "SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"
         let before = try await backend.int(verified)

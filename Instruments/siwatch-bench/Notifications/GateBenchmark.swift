@@ -78,7 +78,6 @@ struct GateBenchmark: Sendable {
 }
 
 extension GateBenchmark {
-    /// Keeps the gate shut, as siwatch does while it has work.
     private func keepShut(_ place: Workplace) async throws {
         try await place.withBackend { backend in
             while true {
@@ -97,11 +96,8 @@ private struct InsertingBackend: @unchecked Sendable {
     private static let payload = String(repeating: "a", count: 900)
 
     /// - Parameter connection: used by nothing else.
-    init(_ connection: BareServerConnection) {
-        self.connection = connection
-    }
+    init(_ connection: BareServerConnection) { self.connection = connection }
 
-    /// - Returns: the time of each insert.
     func insert(until end: ContinuousClock.Instant) async throws -> [Duration] {
         try await withCheckedThrowingContinuation { done in
             Thread.detachNewThread {

@@ -4,7 +4,6 @@
 import Foundation
 import GRDBSQLite
 
-/// The machine of the figures.
 struct Machine: CustomStringConvertible {
     private let load = (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8))?.split(separator: " ").first ?? "?"
 

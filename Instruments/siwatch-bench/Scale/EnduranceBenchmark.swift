@@ -12,7 +12,6 @@ struct EnduranceBenchmark: Sendable {
     let length: Duration
     let notifications, refreshes: Int
 
-    /// The longest time that one reader keeps one snapshot.
     private static let longestRead = Duration.seconds(60)
 
     func run() async throws -> Section {
@@ -39,18 +38,12 @@ struct EnduranceBenchmark: Sendable {
         case undisturbed, pinned, afterwards
     }
 
-    /// The work given to siwatch.
     private struct Work {
         var notifications = 0
         var rounds = 0
     }
 
-    private func load(
-        _ daemon: ChildProcess,
-        _ backend: Backend,
-        _ bodies: [String],
-        _ place: Workplace
-    ) async throws -> ([Sample], Work) {
+    private func load(_ daemon: ChildProcess, _ backend: Backend, _ bodies: [String], _ place: Workplace) async throws -> ([Sample], Work) {
         say("  siwatch works for \(length)")
         let reader = try DatabaseQueue(path: place.folder.databasePath, configuration: .reading)
         defer { try? reader.close() }
@@ -118,5 +111,42 @@ extension Configuration {
         configuration.readonly = true
         configuration.allowsUnsafeTransactions = true
         return configuration
+    }
+}
+
+/// How long `siwatch move` takes from a file to PostgreSQL, its proof included.
+struct MoveBenchmark: Sendable {
+    let size: Int
+
+    func run() async throws -> Section {
+        say("The move")
+        return try await Workplace.use { file in
+            try await file.migrate()
+            let table = CredentialTable(size: size)
+            say("  \(table.name) credentials")
+            try await table.fill(file)
+            return try await BenchServer.withDatabase { schema in
+                say("  siwatch moves them")
+                let start = ContinuousClock.now
+                try await file.folder.complete("move", "--to", schema.url, "--schema", schema.name)
+                let time = ContinuousClock.now - start
+                let moved = try await arrived(schema)
+                guard moved == size else { throw HarnessError("\(moved) of \(size) credentials have arrived") }
+                return Section(
+                    "siwatch move, from SQLite to PostgreSQL, \(table.name) credentials",
+                    [
+                        .init(label: "copied, proved on both sides and committed", figure: "\(time.inSeconds.rounded(to: 1)) s"),
+                        .init(label: "credentials", figure: (Double(size) / time.inSeconds).perSecond),
+                    ],
+                    arguments: "--only postgres-move --moved \(size)"
+                )
+            }
+        }
+    }
+
+    private func arrived(_ schema: ServerSchema) async throws -> Int {
+        let backend = try Backend(schema)
+        defer { try? backend.close() }
+        return try await backend.int("SELECT COUNT(*) FROM credential_state")
     }
 }

@@ -57,7 +57,6 @@ struct ScaleBenchmark: Sendable {
     }
 
     private struct Measured {
-        /// How long a claim of due credentials took.
         var claim: Duration
         /// Per second.
         var refreshed, settled: Double

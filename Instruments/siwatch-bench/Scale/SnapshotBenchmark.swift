@@ -9,7 +9,6 @@ import Foundation
 /// The speed of claims while a reader holds one snapshot of PostgreSQL open. Every table and index then keeps all rows that were deleted or
 /// moved since.
 struct SnapshotBenchmark: Sendable {
-    /// How long the reader holds it.
     let length: Duration
     let users: Int
 
@@ -17,7 +16,6 @@ struct SnapshotBenchmark: Sendable {
     private static let perSecond = 200
     private static let claims = 90
     private static let claimed = 64
-    /// The time between two claims.
     private static let pause = Duration.milliseconds(100)
     /// The time until a new process knows which lanes are empty.
     private static let warmUp = Duration.seconds(6)
@@ -67,7 +65,6 @@ struct SnapshotBenchmark: Sendable {
     private struct Claims {
         var notifications: [Duration] = []
         var checks: [Duration] = []
-        /// Claims of an empty queue.
         var looks: [Duration] = []
     }
 

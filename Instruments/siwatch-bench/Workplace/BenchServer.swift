@@ -49,7 +49,6 @@ enum BenchServer {
     }
 }
 
-/// The kind of database that siwatch uses.
 enum Store: String, Sendable {
     case sqlite = "SQLite"
     case postgres = "PostgreSQL"

@@ -9,7 +9,6 @@ import GRDB
 
 /// How fast siwatch works, as a second process sees it in the tables.
 extension Workplace {
-    /// The counter of notifications that have left their queue.
     static let settled = Queue.notification.removedCounter
 
     /// Settles the notifications in the queue, measured from row to commit.
@@ -29,13 +28,8 @@ extension Workplace {
     private var held: URL { folder.url.appending(path: "held.json") }
 
     /// Puts notifications aside, for `settleHeld`.
-    func hold(_ bodies: [String]) throws {
-        try JSONEncoder().encode(bodies).write(to: held)
-    }
-
-    func queueHeld() async throws {
-        try await withBackend { try await queueHeld($0) }
-    }
+    func hold(_ bodies: [String]) throws { try JSONEncoder().encode(bodies).write(to: held) }
+    func queueHeld() async throws { try await withBackend { try await queueHeld($0) } }
 
     private func queueHeld(_ backend: Backend) async throws {
         try await backend.insert(notifications: JSONDecoder().decode([String].self, from: Data(contentsOf: held)))
@@ -120,7 +114,6 @@ extension Workplace {
     }
 }
 
-/// The speed and cost of refreshes.
 struct RefreshRun: Sendable {
     var perSecond: Double
     var usage: ProcessUsage
@@ -128,7 +121,6 @@ struct RefreshRun: Sendable {
     var log: Int
 }
 
-/// The speed and cost of held notifications.
 struct HeldRun: Sendable {
     var perSecond: Double
     /// The sum over all siwatch processes.
@@ -138,10 +130,7 @@ struct HeldRun: Sendable {
 }
 
 extension Backend {
-    /// A counter of siwatch. Reading it costs next to nothing.
-    func counter(_ name: String) async throws -> Int {
-        try await int("SELECT value FROM counter WHERE name = ?", [name])
-    }
+    func counter(_ name: String) async throws -> Int { try await int("SELECT value FROM counter WHERE name = ?", [name]) }
 
     /// In bytes; 0 for a file.
     fileprivate func logPosition(of place: Workplace) async throws -> Int {

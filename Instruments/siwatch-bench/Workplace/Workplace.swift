@@ -2,15 +2,17 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleSimulatorKit
+import CredentialCore
 import DaemonHarness
 import Foundation
+import PostgresStore
+import SQLiteStore
 
 /// The surroundings of a part: a folder, a simulated Apple, a database, and siwatch processes. All of it goes when the part ends, however
 /// it ends.
 struct Workplace: Sendable {
     let folder: WatchedFolder
     let apple: SimulatedApple
-    /// Nil if the database is a file in the folder.
     let schema: ServerSchema?
 
     /// The daemon's `log.level`.
@@ -75,12 +77,8 @@ struct Workplace: Sendable {
         return try await body(backend)
     }
 
-    /// Runs the daemon while `body` runs.
-    func withDaemon<Result>(_ body: (ChildProcess) async throws -> Result) async throws -> Result {
-        try await folder.withDaemon(body)
-    }
+    func withDaemon<Result>(_ body: (ChildProcess) async throws -> Result) async throws -> Result { try await folder.withDaemon(body) }
 
-    /// Runs several siwatch on one database while `body` runs.
     func withReplicas<Result>(
         _ count: Int,
         beside others: [ChildProcess] = [],
@@ -93,10 +91,7 @@ struct Workplace: Sendable {
         return try await folder.withDaemon { try await withReplicas(count, beside: others + [$0], body) }
     }
 
-    /// Creates the database, with the configured app in it.
-    func migrate() async throws {
-        try await folder.complete("migrate")
-    }
+    func migrate() async throws { try await folder.complete("migrate") }
 
     /// Lets new users sign in, and siwatch store their credentials, with the first check due tomorrow.
     func makeCredentials(_ count: Int) async throws -> [SignIn] {
@@ -148,3 +143,71 @@ struct Workplace: Sendable {
         return bodies
     }
 }
+
+extension Workplace {
+    /// Opens the store with the daemon's own code. The daemon does not run meanwhile.
+    func openStore() throws -> any CredentialStore {
+        let store: any CredentialStore =
+            try schema.map { try PostgresStore.open(PostgresAddress($0.url, schema: $0.name)) }
+            ?? SQLiteStore.open(DatabaseFile(path: folder.databasePath))
+        try store.register([AppClients(name: "example", clientIDs: SimulatedApple.clientIDs)])
+        return store
+    }
+
+    func size() async throws -> Int {
+        guard schema != nil else {
+            return try FileManager.default.attributesOfItem(atPath: folder.databasePath)[.size] as? Int ?? 0
+        }
+        return try await withBackend { try await $0.int("SELECT pg_database_size(current_database())") }
+    }
+}
+
+/// The kernel's records about a process.
+struct ProcessUsage: Sendable {
+    /// Processor time since the process began, in its own code and in the kernel.
+    let processorTime: Duration
+    /// Bytes that the process wrote since it began, to any file: here the database, its log, and the log lines.
+    let written: Int
+    /// Resident memory in bytes, and its part without a file behind it.
+    let resident, anonymous: Int
+
+    init(of process: ChildProcess) throws {
+        let folder = "/proc/\(process.identifier)"
+        // Fields of proc_pid_stat(5) count from 1. The second is a name that may hold spaces.
+        let stat = try String(contentsOfFile: "\(folder)/stat", encoding: .utf8)
+        let fields = (stat.split(separator: ")").last ?? "").split(separator: " ")
+        guard fields.count > 12, let user = Int(fields[14 - 3]), let system = Int(fields[15 - 3]) else {
+            throw HarnessError("\(folder)/stat cannot be read")
+        }
+        processorTime = .seconds(Double(user + system) / Double(sysconf(Int32(_SC_CLK_TCK))))
+
+        written = try Self.number("wchar", in: "\(folder)/io")
+        resident = try Self.number("VmRSS", in: "\(folder)/status") * 1024
+        anonymous = try Self.number("RssAnon", in: "\(folder)/status") * 1024
+    }
+
+    /// The process's share of one core while time passes, and its usage at the end.
+    static func share(
+        of process: ChildProcess,
+        after pause: Duration,
+        during time: Duration
+    ) async throws -> (share: Double, ProcessUsage) {
+        try await Task.sleep(for: pause)
+        let before = try ProcessUsage(of: process)
+        let start = ContinuousClock.now
+        try await Task.sleep(for: time)
+        let after = try ProcessUsage(of: process)
+        return ((after.processorTime - before.processorTime) / (ContinuousClock.now - start), after)
+    }
+
+    private static func number(_ name: String, in file: String) throws -> Int {
+        let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+        let words = lines.first { $0.hasPrefix("\(name):") }?.split(whereSeparator: \.isWhitespace) ?? []
+        guard words.count > 1, let number = Int(words[1]) else { throw HarnessError("\(file) says nothing of \(name)") }
+        return number
+    }
+
+    var memory: String { "\(megabytes(resident)) (\(megabytes(anonymous)) anonymous)" }
+}
+
+func megabytes(_ bytes: Int) -> String { "\((Double(bytes) / 1_048_576).rounded(to: 1)) MiB" }

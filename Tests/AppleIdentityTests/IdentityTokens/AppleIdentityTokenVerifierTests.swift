@@ -126,8 +126,7 @@ import Testing
         (String(repeating: "a", count: 65_537), .malformed, "larger than 64 KiB"),
     ]
 
-    @Test(arguments: flaws.indices)
-    func rejectsForTheRightReason(_ index: Int) async throws {
+    @Test(arguments: flaws.indices) func rejectsForTheRightReason(_ index: Int) async throws {
         let flaw = Self.flaws[index]
         await #expect(throws: VerificationError.rejected(flaw.reason, detail: flaw.detail)) { try await verify(flaw.token) }
     }

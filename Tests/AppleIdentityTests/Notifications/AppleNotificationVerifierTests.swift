@@ -28,9 +28,7 @@ import Testing
 
     // MARK: Accepted
 
-    @Test(arguments: [
-        "%", "{\"payload\":\"%\"}", " { \"payload\" : \"%\" , \"more\" : [1] }\r\n", "%\n", "\t %",
-    ])
+    @Test(arguments: ["%", "{\"payload\":\"%\"}", " { \"payload\" : \"%\" , \"more\" : [1] }\r\n", "%\n", "\t %"])
     func takesBothFormsOfTheBody(_ form: String) async throws {
         let token = String(decoding: Self.apple.notification(), as: UTF8.self)
         #expect(try await verification.verify(form.replacing("%", with: token)) == Self.expected())
@@ -125,9 +123,7 @@ import Testing
         var detail: String
 
         init(_ payload: [UInt8], _ reason: RejectionReason, _ detail: String) {
-            self.payload = payload
-            self.reason = reason
-            self.detail = detail
+            (self.payload, self.reason, self.detail) = (payload, reason, detail)
         }
 
         init(_ claims: [String: String?] = [:], event: [String: String?] = [:], _ reason: RejectionReason, _ detail: String) {

@@ -12,7 +12,6 @@ import Testing
         private var schedule = KeySchedule()
 
         var successes: [Timestamp] { schedule.successes }
-
         func nextFetch(at now: Timestamp) -> Timestamp { schedule.nextFetch(at: now) }
         func begin(at now: Timestamp) -> Bool { schedule.begin(at: now) }
         func end(succeeded: Bool) { schedule.end(succeeded: succeeded) }
@@ -24,9 +23,7 @@ import Testing
 
     private let start = AppleFixture.now
 
-    private func at(_ seconds: Int) -> Timestamp {
-        start.advanced(by: .seconds(seconds))
-    }
+    private func at(_ seconds: Int) -> Timestamp { start.advanced(by: .seconds(seconds)) }
 
     /// A schedule that has fetched successfully at these seconds.
     private func schedule(fetchedAt seconds: Int...) -> Subject {

@@ -22,9 +22,7 @@ struct AppleFixture: Sendable {
         self.privateKey = try! _RSA.Signing.PrivateKey(keySize: .bits2048)
     }
 
-    var modulus: [UInt8] {
-        Array(try! privateKey.publicKey.getKeyPrimitives().modulus)
-    }
+    var modulus: [UInt8] { Array(try! privateKey.publicKey.getKeyPrimitives().modulus) }
 
     /// The published key. A value replaces or adds a member, nil removes it; values are JSON.
     func jwk(_ changes: [String: String?] = [:]) -> String {
@@ -37,14 +35,10 @@ struct AppleFixture: Sendable {
         )
     }
 
-    static func keySet(_ jwks: String...) -> [UInt8] {
-        Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8)
-    }
+    static func keySet(_ jwks: String...) -> [UInt8] { Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8) }
 
     /// A compact JWS over any header and claims, signed with SHA-256 by default.
-    func sign(header: String? = nil, claims: String) -> String {
-        sign(header: header, claims: claims) { SHA256.hash(data: $0) }
-    }
+    func sign(header: String? = nil, claims: String) -> String { sign(header: header, claims: claims) { SHA256.hash(data: $0) } }
 
     func sign(header: String?, claims: String, digest: ([UInt8]) -> some Digest) -> String {
         let header = header ?? #"{"kid":"\#(keyID)","alg":"RS256"}"#
@@ -81,10 +75,7 @@ struct AppleFixture: Sendable {
     static let now = Timestamp(milliseconds: issuedAt * 1000 + 30_000)
 }
 
-/// A JSON string with this text.
-func quoted(_ text: String) -> String {
-    "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
-}
+func quoted(_ text: String) -> String { "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\"" }
 
 /// A JSON object of these members, with changes: a value replaces or adds, nil removes.
 private func object(_ members: [(String, String)], _ changes: [String: String?]) -> String {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import CredentialTesting
 import NIOConcurrencyHelpers
@@ -22,26 +23,21 @@ struct Verification {
         clockSkew: .seconds(300)
     )
 
-    /// - Parameter fetches: whether it fetches the keys first.
     init(fetches: Bool = true) async throws {
         keys = SigningKeys(transport, store, clock, news)
         verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.wallClock)
         if fetches { _ = await keys.refreshIfDue() }
     }
 
-    /// A verifier that knows what Apple's clock says.
     func verifier(appleTime: Timestamp) -> AppleNotificationVerifier {
         AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.wallClock, appleTime: { appleTime })
     }
 
-    /// Verifies a notification, received just now by default.
     func verify(_ payload: [UInt8], receivedAt: Timestamp? = nil) async throws(VerificationError) -> VerifiedNotification {
         try await verifier.verify(payload, receivedAt: receivedAt ?? clock.now)
     }
 
-    func verify(_ payload: String) async throws(VerificationError) -> VerifiedNotification {
-        try await verify(Array(payload.utf8))
-    }
+    func verify(_ payload: String) async throws(VerificationError) -> VerifiedNotification { try await verify(Array(payload.utf8)) }
 }
 
 extension SigningKeys {
@@ -78,5 +74,73 @@ final class SigningKeyNews: Sendable {
             defer { told = [] }
             return told
         }
+    }
+}
+
+final class MemoryKeyStore: SigningKeyStore {
+    struct Full: Error {}
+
+    private let records: NIOLockedValueBox<[String: SigningKeyRecord]>
+    private let isFull: Bool
+
+    init(_ records: [SigningKeyRecord] = [], isFull: Bool = false) {
+        self.records = NIOLockedValueBox(Dictionary(uniqueKeysWithValues: records.map { ($0.keyID, $0) }))
+        self.isFull = isFull
+    }
+
+    var all: [SigningKeyRecord] { records.withLockedValue { $0.values.sorted { $0.keyID < $1.keyID } } }
+    func signingKeys() async throws -> [SigningKeyRecord] { all }
+
+    func remember(_ keys: [SigningKeyRecord], forgetting others: [SigningKeyRecord]) async throws {
+        guard !isFull else { throw Full() }
+        records.withLockedValue { records in
+            for key in others where records[key.keyID]?.proof == key.proof { records[key.keyID] = nil }
+            for key in keys { records[key.keyID] = key }
+        }
+    }
+}
+
+/// The bytes with one to four of them changed, removed, added or doubled.
+func mutated(_ bytes: [UInt8], using generator: inout some RandomNumberGenerator) -> [UInt8] {
+    var bytes = bytes
+    for _ in 0..<Int.random(in: 1...4, using: &generator) where !bytes.isEmpty {
+        let place = bytes.indices.randomElement(using: &generator)!
+        switch Int.random(in: 0..<5, using: &generator) {
+        case 0: bytes[place] = UInt8.random(in: 0...255, using: &generator)
+        case 1: bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+        case 2: bytes.remove(at: place)
+        case 3: bytes.insert(bytes.randomElement(using: &generator)!, at: place)
+        default: bytes.insert(contentsOf: bytes[place..<min(place + 8, bytes.count)], at: place)
+        }
+    }
+    return bytes
+}
+
+/// Answers each request by a closure, and records the requests.
+final class ScriptedTransport: AppleTransport {
+    typealias Answer = @Sendable (AppleRequest) async -> Result<TransportResponse, TransportFailure>
+
+    private let answer: NIOLockedValueBox<Answer>
+    private let sent = NIOLockedValueBox<[AppleRequest]>([])
+
+    init(_ answer: @escaping Answer) { self.answer = NIOLockedValueBox(answer) }
+
+    convenience init(status: Int = 200, body: [UInt8], retryAfter: String? = nil) {
+        self.init { _ in .success(TransportResponse(status: status, body: body, retryAfter: retryAfter)) }
+    }
+
+    convenience init(status: Int, _ body: String) { self.init(status: status, body: Array(body.utf8)) }
+
+    var requests: [AppleRequest] { sent.withLockedValue { $0 } }
+    func now(_ answer: @escaping Answer) { self.answer.withLockedValue { $0 = answer } }
+
+    func now(publishes jwks: String...) {
+        let body = Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8)
+        now { _ in .success(TransportResponse(status: 200, body: body)) }
+    }
+
+    func send(_ request: AppleRequest) async throws(TransportFailure) -> TransportResponse {
+        sent.withLockedValue { $0.append(request) }
+        return try await answer.withLockedValue { $0 }(request).get()
     }
 }

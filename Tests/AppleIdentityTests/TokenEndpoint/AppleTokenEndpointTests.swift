@@ -56,8 +56,7 @@ import Testing
         #expect(!"\(request)".contains("eyJ"))
     }
 
-    @Test(arguments: TransportFailure.allCases)
-    func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
+    @Test(arguments: TransportFailure.allCases) func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
         let response = await endpoint(ScriptedTransport { _ in .failure(failure) }).refresh(Secret("r"), of: credential)
         #expect(response == RefreshResponse(.unavailable(failure.rawValue, isAnswerLost: failure.mayHaveArrived), by: identity))
     }
@@ -161,8 +160,7 @@ import Testing
     }
 
     /// Apple may have used up a code that it may have received. A code that it has not received is still good.
-    @Test(arguments: TransportFailure.allCases)
-    func aCodeIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
+    @Test(arguments: TransportFailure.allCases) func aCodeIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
         let transport = ScriptedTransport { _ in .failure(failure) }
         let isLost = [.timeout, .reset, .other].contains(failure)
         let exchanged = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")

@@ -94,8 +94,7 @@ import Testing
         #expect(Self.exchange(400, body) == expected)
     }
 
-    @Test(arguments: [201, 204, 301, 302, 401, 403, 404, 500, 502, 503, 504])
-    func saysNothingOfACodeOtherwise(_ status: Int) {
+    @Test(arguments: [201, 204, 301, 302, 401, 403, 404, 500, 502, 503, 504]) func saysNothingOfACodeOtherwise(_ status: Int) {
         for body in [Self.complaint("invalid_grant"), #"{"refresh_token":"r"}"#, "<html>"] {
             #expect(Self.exchange(status, body) == .unavailable("status \(status)", isAnswerLost: false))
         }
@@ -117,8 +116,7 @@ import Testing
         )
     }
 
-    @Test(arguments: ["invalid_grant", "invalid_client", "server_error", "odd \(code)"])
-    func repeatsNoCode(_ error: String) {
+    @Test(arguments: ["invalid_grant", "invalid_client", "server_error", "odd \(code)"]) func repeatsNoCode(_ error: String) {
         let answer = Self.exchange(400, Self.complaint(error, "The code \(Self.code) has already been used.\n"))
         #expect(!"\(answer)".contains(Self.code))
         #expect(!"\(answer)".contains("\n"))

@@ -20,17 +20,13 @@ import Testing
         ).refreshAnswer(for: AppleFixture.user)
     }
 
-    private static func outcome(_ status: Int, _ body: String) -> EndpointAnswer<RefreshNews> {
-        outcome(status, Array(body.utf8))
-    }
+    private static func outcome(_ status: Int, _ body: String) -> EndpointAnswer<RefreshNews> { outcome(status, Array(body.utf8)) }
 
     private static func success(_ idToken: String?) -> String {
         #"{"access_token":"a","token_type":"Bearer","expires_in":3600\#(idToken.map { #","id_token":\#($0)"# } ?? "")}"#
     }
 
-    private static func idToken(sub: String) -> String {
-        quoted("e30." + Base64URL.encode(#"{"sub":\#(sub)}"#.utf8) + ".AA")
-    }
+    private static func idToken(sub: String) -> String { quoted("e30." + Base64URL.encode(#"{"sub":\#(sub)}"#.utf8) + ".AA") }
 
     @Test(
         arguments: [

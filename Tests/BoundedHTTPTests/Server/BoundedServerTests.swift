@@ -190,16 +190,9 @@ private final class Connection: Sendable {
             .get()
     }
 
-    func write(_ text: String) async throws {
-        try await channel.writeAndFlush(ByteBuffer(string: text))
-    }
+    func write(_ text: String) async throws { try await channel.writeAndFlush(ByteBuffer(string: text)) }
+    func send(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
 
-    /// Writes a text, unless the peer has closed the connection.
-    func send(_ text: String) {
-        channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
-    }
-
-    /// Writes a text again and again until the connection ends.
     func drip(_ text: String, every interval: TimeAmount) {
         let drops = channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: interval) { [channel] _ in
             channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
@@ -207,35 +200,17 @@ private final class Connection: Sendable {
         channel.closeFuture.whenComplete { _ in drops.cancel() }
     }
 
-    /// The next bytes; nil at the end.
-    func next() async -> String? {
-        await texts.first { _ in true }
-    }
-
-    /// Waits until the peer closes it.
-    func closed() async {
-        for await _ in texts {}
-    }
-
-    func close() {
-        channel.close(promise: nil)
-    }
+    func next() async -> String? { await texts.first { _ in true } }
+    func closed() async { for await _ in texts {} }
+    func close() { channel.close(promise: nil) }
 
     private final class Receiver: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 
         private let texts: AsyncStream<String>.Continuation
 
-        init(_ texts: AsyncStream<String>.Continuation) {
-            self.texts = texts
-        }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            texts.yield(String(buffer: unwrapInboundIn(data)))
-        }
-
-        func channelInactive(context: ChannelHandlerContext) {
-            texts.finish()
-        }
+        init(_ texts: AsyncStream<String>.Continuation) { self.texts = texts }
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) { texts.yield(String(buffer: unwrapInboundIn(data))) }
+        func channelInactive(context: ChannelHandlerContext) { texts.finish() }
     }
 }

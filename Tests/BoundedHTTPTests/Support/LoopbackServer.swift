@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
+import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
@@ -23,7 +25,6 @@ final class LoopbackServer: Sendable {
     private let channel: any Channel
     private let received: Received
 
-    /// Runs the body with a server, and stops the server afterwards.
     static func run<Result>(
         _ manner: Manner,
         tls: NIOSSLContext? = nil,
@@ -68,10 +69,7 @@ final class LoopbackServer: Sendable {
         private let received: Received
         private var text = ""
 
-        init(_ manner: Manner, _ received: Received) {
-            self.manner = manner
-            self.received = received
-        }
+        init(_ manner: Manner, _ received: Received) { (self.manner, self.received) = (manner, received) }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             text += String(buffer: unwrapInboundIn(data))
@@ -104,8 +102,65 @@ final class LoopbackServer: Sendable {
             }
         }
 
-        func errorCaught(context: ChannelHandlerContext, error: any Error) {
-            context.close(promise: nil)
-        }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
+}
+
+/// An untrusted certificate, and its key, which is no secret.
+enum LoopbackCertificate {
+    static func serverContext() throws -> NIOSSLContext {
+        let certificate = try NIOSSLCertificate(bytes: Array(certificate.utf8), format: .pem)
+        let key = try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem)
+        return try NIOSSLContext(
+            configuration: .makeServerConfiguration(certificateChain: [.certificate(certificate)], privateKey: .privateKey(key))
+        )
+    }
+
+    /// For a client that is to trust it.
+    static func authorities() throws -> TrustedAuthorities { try TrustedAuthorities(pem: certificate) }
+
+    private static let key = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg8QECG8oQMRuUJWuw
+        oJHu7OsI3QJs1aFLIY7behswF++hRANCAARSsoo3xXD9VsbvklbvfAKiFxNeJAU1
+        jAR02Eb0IUAQTY8UnDBI/Lc9Qi5FuP2AHQV7Sc3IMQ2+C2+lL4YRIbU5
+        -----END PRIVATE KEY-----
+        """
+
+    private static let certificate = """
+        -----BEGIN CERTIFICATE-----
+        MIIBjzCCATagAwIBAgIUY6B/lLhXW8waXxBSYQU5xWsNGoQwCgYIKoZIzj0EAwIw
+        FDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEyMjA1NDA1NloYDzIxMjYxMDI5
+        MDU0MDU2WjAUMRIwEAYDVQQDDAkxMjcuMC4wLjEwWTATBgcqhkjOPQIBBggqhkjO
+        PQMBBwNCAARSsoo3xXD9VsbvklbvfAKiFxNeJAU1jAR02Eb0IUAQTY8UnDBI/Lc9
+        Qi5FuP2AHQV7Sc3IMQ2+C2+lL4YRIbU5o2QwYjAdBgNVHQ4EFgQUCGa4X1LCPyRm
+        wbvbLZSYeTkP1jEwHwYDVR0jBBgwFoAUCGa4X1LCPyRmwbvbLZSYeTkP1jEwDwYD
+        VR0TAQH/BAUwAwEB/zAPBgNVHREECDAGhwR/AAABMAoGCCqGSM49BAMCA0cAMEQC
+        IA3wo0XPiL6IQ3CYUd88xEfaWA0Flg/AxTCpYw5X9185AiBpXZaVYhweXAGK0H41
+        iIumKIRuqZGz0tG2WplKw3fmZg==
+        -----END CERTIFICATE-----
+        """
+}
+
+/// A port of this machine that refuses every connection. It is bound, so that no other process gets it, and no socket listens there.
+final class RefusingPort {
+    let port: UInt16
+    private let descriptor: Int32
+
+    init() {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let any = try! SocketAddress(ipAddress: "127.0.0.1", port: 0)
+        // A family and a port of two bytes each begin the address.
+        var address = [UInt8](repeating: 0, count: 16)
+        var length = socklen_t(address.count)
+        let result = address.withUnsafeMutableBytes { bytes in
+            any.withSockAddr { bind(descriptor, $0, socklen_t($1)) } == 0
+                ? getsockname(descriptor, bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length) : -1
+        }
+        precondition(result == 0, "no port: \(errno)")
+        self.descriptor = descriptor
+        port = UInt16(address[2]) << 8 | UInt16(address[3])
+    }
+
+    deinit { close(descriptor) }
 }

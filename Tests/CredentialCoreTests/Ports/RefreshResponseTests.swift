@@ -17,8 +17,7 @@ import Testing
     }
 
     /// The answer came within the second of its date, and the question two seconds before.
-    @Test(arguments: [-2_000, -1_001, -1, 0, 999])
-    func oursCountsWhileItAgrees(_ milliseconds: Int) {
+    @Test(arguments: [-2_000, -1_001, -1, 0, 999]) func oursCountsWhileItAgrees(_ milliseconds: Int) {
         let ours = Self.date.advanced(by: .milliseconds(milliseconds))
         #expect(requestedAt(ours) == ours)
     }

@@ -33,9 +33,7 @@ import Testing
             return now
         }
 
-        var admissions: [AdmissionRule] {
-            breaker.admissions(with: proofs, under: rules, within: AdmissionTests.interval, at: now)
-        }
+        var admissions: [AdmissionRule] { breaker.admissions(with: proofs, under: rules, within: AdmissionTests.interval, at: now) }
 
         func isBelieved(_ answered: Timestamp, keyID: String = "KEY1", client: String = "app") -> Bool {
             admissions.contains {
@@ -271,5 +269,31 @@ import Testing
 
     @Test func nobodyWaitsLongerThanAnInterval() {
         #expect(BreakerRules(settle: .seconds(200_000)).settle == Self.interval)
+    }
+}
+
+/// When siwatch may revoke the token of a bad code at Apple.
+struct CodeRecordTests {
+    private func record(_ codes: String) -> CodeRecord { codes.reduce(into: CodeRecord()) { $0.append(isFailure: $1 == "f") } }
+
+    @Test func untilOneHasSucceededNothingIsRevoked() {
+        #expect(CodeRecord().doubt == .noneSucceeded)
+        #expect(record("f").doubt == .noneSucceeded)
+        #expect(record(String(repeating: "f", count: 100)).doubt == .noneSucceeded)
+        #expect(record("s").doubt == nil)
+    }
+
+    @Test(arguments: [("ssssf", true), ("sssf", false), ("sf", false), ("ssssff", false), ("fssss", true)])
+    func aFifthMayFail(_ codes: String, _ mayBeRevoked: Bool) {
+        #expect(record(codes).doubt == (mayBeRevoked ? nil : .tooManyFailed))
+    }
+
+    @Test func onlyTheLastTwentyCount() {
+        let good = String(repeating: "s", count: 1000)
+        #expect(record(good + "ffff").doubt == nil)
+        #expect(record(good + "fffff").doubt == .tooManyFailed)
+        #expect(record(good + "fffff" + String(repeating: "s", count: 16)).doubt == nil)
+        // A code has succeeded once, however long ago.
+        #expect(record("s" + String(repeating: "f", count: 100)).doubt == .tooManyFailed)
     }
 }

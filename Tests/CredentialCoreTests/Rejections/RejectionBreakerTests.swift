@@ -34,9 +34,7 @@ import Testing
             return breaker.judge(finding, of: subject, under: rules, at: now)
         }
 
-        mutating func answer(_ finding: RejectionBreaker.Finding, times: Int) {
-            for _ in 0..<times { answer(finding) }
-        }
+        mutating func answer(_ finding: RejectionBreaker.Finding, times: Int) { for _ in 0..<times { answer(finding) } }
     }
 
     /// The breaker opens only beyond both limits. The order of the answers does not matter.
@@ -94,8 +92,7 @@ import Testing
     }
 
     /// 50 probes, and 5 % of them: two.
-    @Test(arguments: [(0, 50), (1, 50), (2, 50)])
-    func normalAnswersClose(rejected: Int, probes: Int) {
+    @Test(arguments: [(0, 50), (1, 50), (2, 50)]) func normalAnswersClose(rejected: Int, probes: Int) {
         var trial = opened()
         trial.answer(.rejected, times: rejected)
         trial.answer(.valid, times: probes - rejected - 1)
@@ -132,8 +129,7 @@ import Testing
 
     // MARK: Canaries and blame
 
-    @Test(arguments: [true, false])
-    func aRejectedCanaryOpensUntilItIsAcceptedAgain(isCheck: Bool) {
+    @Test(arguments: [true, false]) func aRejectedCanaryOpensUntilItIsAcceptedAgain(isCheck: Bool) {
         var trial = Trial()
         trial.answer(.valid, times: 1000)
         #expect(trial.answer(.rejected, "good", isCanary: true, isCheck: isCheck) == .held)
@@ -289,9 +285,7 @@ import Testing
     @Test func aConfirmationFromTheFutureConfirmsNothing() {
         var trial = Trial()
         trial.breaker.confirm(at: trial.now.advanced(by: .seconds(3600)), within: .seconds(86_400) * 1.05)
-        #expect(
-            trial.breaker.admissions(with: ClientProofs(), under: Self.rules, within: .seconds(86_400), at: trial.now).isEmpty
-        )
+        #expect(trial.breaker.admissions(with: ClientProofs(), under: Self.rules, within: .seconds(86_400), at: trial.now).isEmpty)
         trial.answer(.rejected, times: 21)
         #expect(trial.breaker.isOpen)
         #expect(trial.breaker.confirmedAt == nil)
@@ -323,8 +317,7 @@ import Testing
 
     // MARK: Across restarts
 
-    @Test(arguments: [0, 10, 30, 40, 70])
-    func itIsTheSameAfterARoundTrip(answers: Int) throws {
+    @Test(arguments: [0, 10, 30, 40, 70]) func itIsTheSameAfterARoundTrip(answers: Int) throws {
         var trial = Trial()
         for answer in 0..<answers { trial.answer(answer % 2 == 0 ? .rejected : .valid) }
         trial.answer(.blamed, client: "web")

@@ -18,8 +18,7 @@ import Testing
 
     // MARK: After an answer
 
-    @Test(arguments: policies)
-    func theNextCheckIsAnIntervalAfterTheAnswerAndAtMostATwentiethLater(_ policy: RefreshPolicy) throws {
+    @Test(arguments: policies) func theNextCheckIsAnIntervalAfterTheAnswerAndAtMostATwentiethLater(_ policy: RefreshPolicy) throws {
         for credential in Self.credentials {
             let next = policy.nextCheck(afterAnswerAt: now, of: credential)
             try #require(next >= now.advanced(by: policy.interval))
@@ -35,8 +34,7 @@ import Testing
     ]
 
     /// Twenty bins of equal width. A random spread would put 500 ± 22 of 10,000 into each.
-    @Test(arguments: names)
-    func usersWhoSignInTogetherAreSpreadEvenly(_ name: @Sendable (Int) -> CredentialID) {
+    @Test(arguments: names) func usersWhoSignInTogetherAreSpreadEvenly(_ name: @Sendable (Int) -> CredentialID) {
         let policy = RefreshPolicy()
         var counts = Array(repeating: 0, count: 20)
         for number in 0..<10_000 {
@@ -49,8 +47,7 @@ import Testing
 
     // MARK: The first check
 
-    @Test(arguments: policies)
-    func theFirstCheckIsNeverBeforeNow(_ policy: RefreshPolicy) throws {
+    @Test(arguments: policies) func theFirstCheckIsNeverBeforeNow(_ policy: RefreshPolicy) throws {
         let past = [Duration.zero, .milliseconds(1), .seconds(3600), .seconds(100_000 * 86_400)].map { now.advanced(by: $0 * -1) }
         for credential in Self.credentials.prefix(20) {
             for grantedAt in past {
@@ -126,8 +123,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 9, 11, 3_600, 43_200] as [Int64])
-    func aRetryIsNotBeforeTheTimeThatAppleNamed(_ seconds: Int64) throws {
+    @Test(arguments: [0, 9, 11, 3_600, 43_200] as [Int64]) func aRetryIsNotBeforeTheTimeThatAppleNamed(_ seconds: Int64) throws {
         for credential in Self.credentials {
             let retry = RefreshPolicy().retry(afterFailures: 1, at: now, retryAfter: .seconds(seconds), of: credential)
             try #require(retry >= now.advanced(by: .seconds(max(10, seconds))))
@@ -164,8 +160,7 @@ import Testing
 
     // MARK: Leases
 
-    @Test(arguments: policies)
-    func aLeaseOutlivesTwoRequestsAndGrowsWithEachAttempt(_ policy: RefreshPolicy) {
+    @Test(arguments: policies) func aLeaseOutlivesTwoRequestsAndGrowsWithEachAttempt(_ policy: RefreshPolicy) {
         let leases = [.min, -1, 0, 1, 2, 3, 5, 10, 11, .max].map(policy.lease)
         #expect(leases == leases.sorted())
         #expect(leases[0] > policy.timeout * 2)

@@ -36,9 +36,7 @@ import Testing
     @Test func threeAnswersProve() {
         var proof = RevocationProof()
         #expect(proof.next == .isAccepted && !proof.isProved)
-        for (word, question) in [
-            (RevocationProof.Answer.Word.accepted, RevocationProof.Question.revoke), (.revoked, .isStillAccepted),
-        ] {
+        for (word, question) in [(RevocationProof.Answer.Word.accepted, RevocationProof.Question.revoke), (.revoked, .isStillAccepted)] {
             #expect(Self.take(word, into: &proof) == Self.start, "the next one at once")
             #expect(proof.next == question && !proof.isProved)
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import CredentialTesting
 import Testing
+
+@testable import CredentialCore
 
 /// The record of a client after some answers.
 @Suite struct ClientRecordTests {
@@ -64,5 +65,74 @@ import Testing
     )
     func onlyApplesErrorsRefuseAClient(_ text: String, _ isWord: Bool) {
         #expect(ClientRefusal.isWord(text) == isWord)
+    }
+}
+
+/// A settlement whose app or client is missing would take a row from its queue and write no state. The process stops instead.
+@Suite struct ClientDirectoryTests {
+    @Test func aSettlementOfAMissingAppStopsTheProcess() async throws {
+        let end = try await #require(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = ClientDirectory(apps: [(1, "example")], clients: [(1, "app", 1)]).app("other")
+        }
+        #expect(String(decoding: end.standardErrorContent, as: UTF8.self).contains("the app other is not in the directory"))
+    }
+
+    @Test func aSettlementOfAMissingClientStopsTheProcess() async throws {
+        let end = try await #require(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = ClientDirectory(apps: [(1, "example")], clients: [(1, "app", 1)]).client("web")
+        }
+        #expect(String(decoding: end.standardErrorContent, as: UTF8.self).contains("the client web is not in the directory"))
+    }
+
+    @Test func aKnownAppAndClientAreFound() {
+        let directory = ClientDirectory(apps: [(1, "example")], clients: [(7, "app", 1)])
+        #expect(directory.app("example").id == 1)
+        #expect(directory.client("app").id == 7 && directory.client("app").app.name == "example")
+    }
+}
+
+@Suite struct RevocationLimitTests {
+    private static let now = Timestamp(milliseconds: 1_750_000_000_000)
+
+    @Test(arguments: [(0, 50), (4_900, 50), (100_000, 1_010)]) func theBoundIsANumberOrAShareOfTheUsers(_ authorized: Int, _ bound: Int) {
+        var revocationLimit = RevocationLimit(authorized: authorized)
+        let opened = (0..<2_000).count { _ in revocationLimit.letsThrough(under: RevocationLimitRules(), at: Self.now) }
+        #expect(opened == bound && revocationLimit.held == 2_000 - bound && revocationLimit.reachedAt == Self.now)
+    }
+
+    /// Each proved revocation takes one user from the authorized ones.
+    @Test func allUsersAreABoundThatIsNeverReached() {
+        var revocationLimit = RevocationLimit(authorized: 3_000)
+        for _ in 0..<3_000 {
+            #expect(revocationLimit.letsThrough(under: RevocationLimitRules(maxPercent: 100), at: Self.now) == true)
+            revocationLimit.authorized -= 1
+        }
+    }
+
+    /// Otherwise the hour of a clock that was a year ahead would last a year.
+    @Test func aClockThatIsSetBackKeepsTheCountForAnHour() {
+        let rules = RevocationLimitRules(maxRequests: 2)
+        var revocationLimit = RevocationLimit()
+        #expect(revocationLimit.letsThrough(under: rules, at: Self.now.advanced(by: .seconds(86_400 * 365))) == true)
+        #expect(revocationLimit.letsThrough(under: rules, at: Self.now) == true)
+        var other = revocationLimit
+        #expect(other.letsThrough(under: rules, at: Self.now.advanced(by: .seconds(3_599))) == false)
+        #expect(revocationLimit.letsThrough(under: rules, at: Self.now.advanced(by: .seconds(3_600))) == true)
+    }
+}
+
+/// When siwatch looks again at a request that waits for a sign-in.
+@Suite struct SettlementRulesTests {
+    private static let start = Timestamp(seconds: 1_750_000_000)
+    private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
+
+    @Test(
+        arguments: [
+            (0, 1), (4, 1), (8, 1), (80, 10), (240, 30), (340, 20), (359, 1), (360, 60), (86_400, 60), (-4, 1), (-80, 10), (-3600, 60),
+        ]
+    )
+    func theLongerItWaitsTheRarerItIsLookedAt(waited: Int, retry: Int) {
+        let now = Self.start.advanced(by: .seconds(waited))
+        #expect(Self.rules.requestRetry(requestedAt: Self.start, at: now) == .seconds(retry))
     }
 }

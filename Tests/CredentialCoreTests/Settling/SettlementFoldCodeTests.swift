@@ -59,9 +59,7 @@ import Testing
         return SettlementFold.fold(settlements, over: basis, apps: ["app": "example"], under: rules, at: now)
     }
 
-    private static func record(_ changes: SettlementChanges) -> CredentialRecord? {
-        changes.users.first { $0.id == user }?["app"]
-    }
+    private static func record(_ changes: SettlementChanges) -> CredentialRecord? { changes.users.first { $0.id == user }?["app"] }
 
     private static func entries(_ changes: SettlementChanges) -> [GrantLogEntry] {
         changes.queueRows.compactMap { if case .logGrant(let entry) = $0 { entry } else { nil } }
@@ -127,8 +125,7 @@ import Testing
         #expect(Self.fold(Self.exchanged()).breakers.isEmpty, "nothing to write")
     }
 
-    @Test(arguments: GrantRejection.allCases)
-    func aRefusalSaysNothingOfACredential(_ reason: GrantRejection) throws {
+    @Test(arguments: GrantRejection.allCases) func aRefusalSaysNothingOfACredential(_ reason: GrantRejection) throws {
         let changes = Self.fold(.rejected(reason, detail: "words"))
         #expect(changes.results == [.grant(.rejected, reason)])
         #expect(changes.users.isEmpty && changes.announcements.isEmpty && changes.breakers.isEmpty && changes.validAt.isEmpty)

@@ -24,10 +24,7 @@ struct SettlementFoldImportTests {
     private static func event(_ kind: Event.Kind, at seconds: Int = 0) -> Settlement {
         let work = ClaimedNotification(id: 1, claim: claim, payload: [], receivedAt: now)
         let event = Event(kind, at: start.advanced(by: .seconds(seconds)))
-        return .notification(
-            work,
-            .verified(VerifiedNotification(clientID: "app", userID: "ann", tokenID: "j", type: "", event: event))
-        )
+        return .notification(work, .verified(VerifiedNotification(clientID: "app", userID: "ann", tokenID: "j", type: "", event: event)))
     }
 
     /// The import of each client's credential, after these facts one by one.
@@ -72,8 +69,7 @@ struct SettlementFoldImportTests {
     ]
 
     /// In any order of arrival.
-    @Test(arguments: SettlementFoldImportTests.cases)
-    func anyOtherFactEndsIt(_ facts: [Settlement], _ expected: [String: Int64]) {
+    @Test(arguments: SettlementFoldImportTests.cases) func anyOtherFactEndsIt(_ facts: [Settlement], _ expected: [String: Int64]) {
         for order in Self.orders(of: facts) { #expect(Self.imports(after: order) == expected) }
     }
 

@@ -43,7 +43,6 @@ import Testing
             return SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
         }
 
-        /// A sign-in with a token that Apple accepts a minute later.
         mutating func signIn(
             _ client: String = "app",
             at time: Timestamp = start,
@@ -128,8 +127,7 @@ import Testing
     }
 
     /// With a token or without, at any client of the app.
-    @Test(arguments: ["app", "web"])
-    func aNewerSignInSupersedes(_ client: String) {
+    @Test(arguments: ["app", "web"]) func aNewerSignInSupersedes(_ client: String) {
         var world = Self.world(("app", 1))
         world.signIn(client, at: Self.asked.advanced(by: .milliseconds(1)), hasToken: false)
         #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
@@ -157,8 +155,7 @@ import Testing
     }
 
     /// The waiting sign-in may bring an old token, or siwatch may reject it. Then the request must not be lost.
-    @Test(arguments: ["app", "web"])
-    func aNewerSignInThatWaitsSupersedesNothing(_ client: String) {
+    @Test(arguments: ["app", "web"]) func aNewerSignInThatWaitsSupersedesNothing(_ client: String) {
         var world = Self.world(("app", 1))
         let later = Self.asked.advanced(by: .milliseconds(1))
         world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later, isOnItsWay: false)]
@@ -196,8 +193,7 @@ import Testing
     }
 
     /// Apple may refuse a newer code. Until then siwatch neither revokes nor closes the request, however long that takes.
-    @Test(arguments: ["app", "web"], [-1, 1])
-    func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {
+    @Test(arguments: ["app", "web"], [-1, 1]) func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {
         var world = Self.world(("app", 1))
         let signedInAt = Self.asked.advanced(by: .milliseconds(milliseconds))
         world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: signedInAt, bringsCode: true, isOnItsWay: false)]
@@ -285,8 +281,7 @@ import Testing
         #expect(world.fold(Self.accepted(), Self.accepted()).results == [.postponed, .superseded])
     }
 
-    @Test(arguments: RevocationRejection.allCases)
-    func aRejectedRequestRevokesNothing(_ reason: RevocationRejection) {
+    @Test(arguments: RevocationRejection.allCases) func aRejectedRequestRevokesNothing(_ reason: RevocationRejection) {
         let changes = Self.world(("app", 1)).fold(.revocationRequest(Self.request(), .rejected(reason)))
         #expect(changes.results == [.revocation(.rejected)] && changes.users.isEmpty)
         guard case .revocation(.close(_, .rejected, reason)) = changes.queueRows.first else {
@@ -402,8 +397,7 @@ import Testing
     }
 
     /// A sign-in at another client gives the same result, reported before the proof or after it.
-    @Test(arguments: [-1_200_000, 0, 1])
-    func aSignInAtAnotherClientMayBeToldBeforeTheProofOrAfterIt(_ milliseconds: Int) {
+    @Test(arguments: [-1_200_000, 0, 1]) func aSignInAtAnotherClientMayBeToldBeforeTheProofOrAfterIt(_ milliseconds: Int) {
         let time = Self.asked.advanced(by: .milliseconds(milliseconds))
         let token = RefreshToken(at: time, fingerprint: 7)
         let web = CredentialID(clientID: "web", userID: "ann")
@@ -423,8 +417,7 @@ import Testing
     }
 
     /// A token that was dead before the revocation does not show that Apple has ended the user's other sign-ins.
-    @Test(arguments: [true, false])
-    func aTokenThatWasDeadSaysNothingOfOtherClients(_ hasToken: Bool) throws {
+    @Test(arguments: [true, false]) func aTokenThatWasDeadSaysNothingOfOtherClients(_ hasToken: Bool) throws {
         var world = Self.world(("app", 1))
         world.signIn("web", hasToken: hasToken, fingerprint: 2)
         let changes = world.fold(.revocation(Self.due(.rejected), .admitted))
@@ -467,8 +460,7 @@ import Testing
 
     /// The user has signed in without a token since Apple last accepted the old one, which may have ended before that. The row of the
     /// sign-in may come before or after siwatch opens the request.
-    @Test(arguments: [true, false])
-    func theEndOfATokenOlderThanTheSignInSaysNothingOfThat(_ isToldBefore: Bool) throws {
+    @Test(arguments: [true, false]) func theEndOfATokenOlderThanTheSignInSaysNothingOfThat(_ isToldBefore: Bool) throws {
         var world = Self.world(("app", 1))
         let signIn = Self.start.advanced(by: .minutes(10))
         if isToldBefore { world.signIn(at: signIn, hasToken: false) }
@@ -481,8 +473,7 @@ import Testing
     }
 
     /// Apple accepted the token after siwatch opened the request. Then another key began the proof anew.
-    @Test(arguments: [true, false])
-    func theEndOfATokenThatTheProofHasSeenAliveSpeaksOfItsUser(_ hasToken: Bool) throws {
+    @Test(arguments: [true, false]) func theEndOfATokenThatTheProofHasSeenAliveSpeaksOfItsUser(_ hasToken: Bool) throws {
         var world = Self.world(("app", 1))
         world.signIn(at: Self.start.advanced(by: .minutes(10)), hasToken: hasToken, fingerprint: 2, isAccepted: false)
         let changes = world.fold(.revocation(Self.due(.rejected, standing: .accepted), .admitted))
@@ -535,8 +526,7 @@ import Testing
     }
 
     /// The event erases the token before the proof is complete. The proof goes on with its own copy.
-    @Test(arguments: [false, true])
-    func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
+    @Test(arguments: [false, true]) func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
         var world = Self.world(("app", 1))
         let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
         let consent = Event(.consentRevoked, at: Self.asked.advanced(by: .minutes(1)))

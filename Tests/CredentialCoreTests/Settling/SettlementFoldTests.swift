@@ -135,9 +135,7 @@ import Testing
         private var newGrants: [Int64: (WaitingGrant, user: String)] = [:]
         let tables = Tables()
 
-        init(seed: UInt64) {
-            generator = SeededGenerator(seed: seed)
-        }
+        init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
         mutating func batch(after tables: Tables) -> ([Settlement], at: Timestamp) {
             now = now.advanced(by: .seconds(Int.random(in: 1...100_000, using: &generator)))
@@ -145,7 +143,6 @@ import Testing
             return (batch.shuffled(using: &generator), now)
         }
 
-        /// The tables with the rows that the last batch settles.
         func arrived(in tables: Tables) -> Tables {
             var tables = tables
             tables.notifications.formUnion(newNotifications)
@@ -233,9 +230,7 @@ import Testing
             return answers.randomElement(using: &generator)!
         }
 
-        private mutating func recently() -> Timestamp {
-            now.advanced(by: .seconds(-Int.random(in: 0...100_000, using: &generator)))
-        }
+        private mutating func recently() -> Timestamp { now.advanced(by: .seconds(-Int.random(in: 0...100_000, using: &generator))) }
     }
 
     // MARK: One by one
@@ -246,7 +241,6 @@ import Testing
         return DueCredential(id: id, app: "example", claim: .mine, token: token.key, sealed: try #require(token.sealed))
     }
 
-    /// Users of one client, signed in and claimed.
     private static func tables(_ users: String..., breaker: RejectionBreaker? = nil) -> Tables {
         var tables = Tables()
         for user in users {
@@ -445,8 +439,7 @@ import Testing
     }
 
     /// After an import of millions, or a standstill, siwatch has not yet come to the sign-in, or is just taking it.
-    @Test(arguments: [true, false])
-    func anEventWaitsForASignInOnItsWayHoweverLongThatTakes(_ isOnItsWay: Bool) {
+    @Test(arguments: [true, false]) func anEventWaitsForASignInOnItsWayHoweverLongThatTakes(_ isOnItsWay: Bool) {
         var tables = Tables()
         tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, isOnItsWay: isOnItsWay)
         tables.grantUsers[1] = "ann"

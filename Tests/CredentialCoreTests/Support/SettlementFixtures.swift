@@ -33,8 +33,10 @@ extension Settlement {
         return .notification(ClaimedNotification(id: row, claim: .mine, payload: [], receivedAt: time), .verified(verified))
     }
 
-    /// An accepted sign-in.
     static func signIn(_ grant: Grant, row: Int64, of credential: CredentialID = .ann) -> Settlement {
         .grant(ClaimedGrant(id: row, claim: .mine, grantedAt: grant.grantedAt, content: nil), .accepted(grant, credential))
     }
 }
+
+/// A moment by its number alone, because most rules only compare moments.
+func at(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }

@@ -73,8 +73,7 @@ import Testing
         #expect(user.shownForwarding == nil)
     }
 
-    @Test(arguments: [4, 5, 6] as [Int64])
-    func theAddressIsKeptAndForwardingShownOnlyIfNewerThanTheDeletion(_ time: Int64) {
+    @Test(arguments: [4, 5, 6] as [Int64]) func theAddressIsKeptAndForwardingShownOnlyIfNewerThanTheDeletion(_ time: Int64) {
         let address = Event(.emailEnabled(EmailAddress("a@example.com")), at: at(time))
         let deletion = Event(.accountDeleted, at: at(5))
         for events in [[deletion, address], [address, deletion]] {
@@ -85,8 +84,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [4, 5, 6] as [Int64])
-    func theAddressIsKeptOnlyIfNewerThanTheDeletionByTheApp(_ time: Int64) {
+    @Test(arguments: [4, 5, 6] as [Int64]) func theAddressIsKeptOnlyIfNewerThanTheDeletionByTheApp(_ time: Int64) {
         let grant = Grant(grantedAt: at(time), address: EmailAddress("a@example.com"))
         let proof = at(5)
         var (first, last) = (AppUser(), AppUser())

@@ -9,16 +9,12 @@ import Testing
     private let granted = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(5)))
 
     @Test func aNewCredentialComesFromNoState() {
-        #expect(
-            granted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .authorized, reason: .granted, occurredAt: at(5))]
-        )
+        #expect(granted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .authorized, reason: .granted, occurredAt: at(5))])
     }
 
     @Test func aDeletedUserNobodyHasSeenIsANewCredentialToo() {
         let deleted = PublishedCredential(CredentialStanding(.notFound, .accountDeleted, since: at(5)))
-        #expect(
-            deleted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .notFound, reason: .accountDeleted, occurredAt: at(5))]
-        )
+        #expect(deleted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .notFound, reason: .accountDeleted, occurredAt: at(5))])
     }
 
     @Test func theSameRowAnnouncesNothing() {
@@ -89,8 +85,7 @@ import Testing
         (nil, nil),
     ]
 
-    @Test(arguments: otherMail)
-    func addressAndForwardingAreOneChange(_ address: EmailAddress?, _ forwarding: Forwarding.Status?) {
+    @Test(arguments: otherMail) func addressAndForwardingAreOneChange(_ address: EmailAddress?, _ forwarding: Forwarding.Status?) {
         let old = PublishedCredential(granted.standing, EmailAddress("a@example.com"), .enabled)
         let new = PublishedCredential(granted.standing, address, forwarding)
         #expect(new.changes(since: old, at: at(9)) == [.email(address, forwarding: forwarding, occurredAt: at(9))])
@@ -115,8 +110,6 @@ import Testing
 extension PublishedCredential {
     fileprivate init(_ standing: CredentialStanding, _ address: EmailAddress? = nil, _ forwarding: Forwarding.Status? = nil) {
         self.init(Credential(), under: AppUser())
-        self.standing = standing
-        self.address = address
-        self.forwarding = forwarding
+        (self.standing, self.address, self.forwarding) = (standing, address, forwarding)
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import Testing
+
+@testable import CredentialCore
 
 /// How one fact moves the registers of a credential.
 @Suite struct CredentialTests {
@@ -77,8 +78,7 @@ import Testing
         #expect(empty == Credential())
     }
 
-    @Test(arguments: [4, 5, 6] as [Int64])
-    func aTokenIsUsableWhileNotOlderThanEventsAndNewerThanRevocations(_ time: Int64) {
+    @Test(arguments: [4, 5, 6] as [Int64]) func aTokenIsUsableWhileNotOlderThanEventsAndNewerThanRevocations(_ time: Int64) {
         let credential = Credential(granted: old)
         var deleted = AppUser()
         deleted.apply(Event(.accountDeleted, at: at(time)))
@@ -277,9 +277,34 @@ import Testing
 }
 
 extension Credential {
-    /// The credential after a grant with a token.
     fileprivate init(granted key: RefreshToken.Key) {
         self.init()
         apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key)))
+    }
+}
+
+@Suite struct OlderTokensTests {
+    private static func key(_ number: Int) -> RefreshToken.Key {
+        RefreshToken.Key(grantedAt: Timestamp(milliseconds: Int64(number)), fingerprint: Array(repeating: UInt8(number), count: number))
+    }
+
+    @Test func theLastEightAreKnownWhateverTheirOrder() {
+        var tokens = OlderTokens()
+        for number in Array(1...12).shuffled() { tokens.insert(Self.key(number)) }
+        #expect(tokens.keys == (5...12).reversed().map(Self.key))
+        for number in 1...12 {
+            let again = RefreshToken.Key(grantedAt: Timestamp(milliseconds: 99), fingerprint: Self.key(number).fingerprint)
+            #expect(tokens.contains(anEarlier: again) == (number >= 5))
+            #expect(!tokens.contains(anEarlier: Self.key(number)), "the same sign-in")
+        }
+    }
+
+    @Test func areWrittenAndReadAgain() {
+        var tokens = OlderTokens()
+        #expect(tokens.bytes == nil)
+        for number in 0...3 { tokens.insert(Self.key(number)) }
+        let bytes = tokens.bytes ?? []
+        #expect(OlderTokens(bytes) == tokens)
+        for length in bytes.indices { #expect(tokens.keys.starts(with: OlderTokens(Array(bytes.prefix(length))).keys)) }
     }
 }

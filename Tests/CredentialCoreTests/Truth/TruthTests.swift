@@ -98,3 +98,117 @@ extension Oracle {
         return revocations.allSatisfy { $0 < signedInAt }
     }
 }
+
+/// The registers of one user at every client of an app, updated one fact at a time, as a store does it.
+struct Registers {
+    private var user = AppUser()
+    private var credentials: [Client: Credential] = [.app: Credential(), .web: Credential()]
+
+    init(after arrival: Arrival) { for delivery in arrival.deliveries { apply(delivery) } }
+
+    private mutating func apply(_ delivery: Delivery) {
+        switch delivery.fact {
+        case .grant(let grant):
+            user.apply(grant)
+            credentials[delivery.client]!.apply(grant)
+        case .event(let event):
+            user.apply(event)
+        case .answer(let answer):
+            credentials[delivery.client]!.apply(answer)
+        case .revocation(let revocation):
+            credentials[delivery.client]!.revoke(at: revocation)
+        case .proof(let revocation):
+            user.revoke(at: revocation)
+            credentials[delivery.client]!.revoke(at: revocation)
+        }
+        user.eraseAddress(until: credentials.values.compactMap(\.revokedAt).max())
+        for client in Client.allCases { credentials[client]!.eraseUnusableToken(under: user) }
+    }
+
+    func standing(at client: Client) -> Oracle.Standing {
+        let credential = credentials[client]!
+        let standing = credential.standing(under: user)
+        return Oracle.Standing(
+            state: standing.state.rawValue,
+            reason: standing.reason.rawValue,
+            since: standing.since,
+            token: credential.token.map { Oracle.Token($0.key) },
+            keptToken: credential.token?.keptForTest,
+            isAskedAbout: credential.tokenToCheck(under: user) != nil,
+            isNeverAccepted: credential.isTokenNeverAccepted(under: user),
+            verifiedAt: credential.verifiedAt,
+            rejectedAt: credential.rejectedAt,
+            mail: user.mailbox.map {
+                Oracle.Mail($0.address.text, isPrivate: $0.address.isPrivate, at: $0.at, isFromEvent: $0.rank == .event)
+            },
+            relay: user.forwarding.map { Oracle.Relay(at: $0.at, isEnabled: $0.status == .enabled) },
+            shownRelay: user.shownForwarding.map { $0 == .enabled }
+        )
+    }
+}
+
+extension RefreshToken {
+    /// A token whose sealed bytes follow from its key, so that a test can recognize them.
+    static func sealedForTest(_ key: Key) -> RefreshToken { RefreshToken(key: key, sealed: SealedToken(bytes: sealedBytes(of: key))) }
+    private static func sealedBytes(of key: Key) -> [UInt8] { Array("sealed \(key.fingerprint) of \(key.grantedAt.milliseconds)".utf8) }
+
+    /// The token of the stored sealed bytes. Other bytes count as a fingerprint that equals none.
+    fileprivate var keptForTest: Oracle.Token? {
+        sealed.map {
+            $0.bytes == Self.sealedBytes(of: key) ? Oracle.Token(key) : Oracle.Token(grantedAt: key.grantedAt, fingerprint: $0.bytes)
+        }
+    }
+}
+
+extension Oracle {
+    init(knowing arrival: Arrival, at client: Client) {
+        self.init()
+        for delivery in arrival.deliveries {
+            let isHere = delivery.client == client
+            switch delivery.fact {
+            case .grant(let grant):
+                insert(grant.address, at: grant.grantedAt, isFromEvent: false)
+                guard isHere else { continue }
+                grants.insert(grant.grantedAt)
+                if let token = grant.token { tokens.insert(Token(token.key)) }
+            case .event(let event):
+                insert(event)
+            case .answer(let answer):
+                if isHere { answers.append(Answer(token: Token(answer.token), isValid: answer.verdict == .valid, at: answer.requestedAt)) }
+            case .revocation(let revocation):
+                accountEnds.insert(revocation)
+                if isHere { revocations.insert(revocation) }
+            case .proof(let revocation):
+                provedRevocations.insert(revocation)
+                accountEnds.insert(revocation)
+                if isHere { revocations.insert(revocation) }
+            }
+        }
+    }
+
+    private mutating func insert(_ event: Event) {
+        insert(event.kind.address, at: event.occurredAt, isFromEvent: true)
+        switch event.kind {
+        case .consentRevoked: consentRevocations.insert(event.occurredAt)
+        case .accountDeleted: deletions.insert(event.occurredAt)
+        case .emailEnabled: relays.append(Relay(at: event.occurredAt, isEnabled: true))
+        case .emailDisabled: relays.append(Relay(at: event.occurredAt, isEnabled: false))
+        case .unknown: break
+        }
+    }
+
+    private mutating func insert(_ address: EmailAddress?, at time: Timestamp, isFromEvent: Bool) {
+        guard let address else { return }
+        mails.append(Mail(address.text, isPrivate: address.isPrivate, at: time, isFromEvent: isFromEvent))
+    }
+}
+
+extension Oracle.Standing {
+    /// One line for each column that differs: its name, its value here and its value there.
+    func differences(from other: Self) -> [String] {
+        zip(Mirror(reflecting: self).children, Mirror(reflecting: other).children).compactMap { mine, theirs in
+            let (found, expected) = ("\(mine.value)", "\(theirs.value)")
+            return found == expected ? nil : "\(mine.label ?? "?") \(found) / \(expected)"
+        }
+    }
+}

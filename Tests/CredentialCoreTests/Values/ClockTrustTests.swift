@@ -11,32 +11,18 @@ struct ClockTrustTests {
         private(set) var uptime = Duration.seconds(5000)
         private var trust: ClockTrust
 
-        init() {
-            trust = ClockTrust(wall: wall, uptime: uptime)
-        }
-
-        var doubt: ClockTrust.Doubt? {
-            mutating get { trust.look(wall: wall, uptime: uptime) }
-        }
-
-        var knowsApple: Bool {
-            mutating get { trust.knowsAppleTime(wall: wall, uptime: uptime) }
-        }
-
+        init() { trust = ClockTrust(wall: wall, uptime: uptime) }
+        var doubt: ClockTrust.Doubt? { mutating get { trust.look(wall: wall, uptime: uptime) } }
+        var knowsApple: Bool { mutating get { trust.knowsAppleTime(wall: wall, uptime: uptime) } }
         var needsApple: Bool { trust.needsApple }
-
-        var byApple: Timestamp {
-            mutating get { trust.appleTime(wall: wall, uptime: uptime) }
-        }
+        var byApple: Timestamp { mutating get { trust.appleTime(wall: wall, uptime: uptime) } }
 
         mutating func pass(_ duration: Duration) {
             wall = wall.advanced(by: duration)
             uptime += duration
         }
 
-        mutating func step(by duration: Duration) {
-            wall = wall.advanced(by: duration)
-        }
+        mutating func step(by duration: Duration) { wall = wall.advanced(by: duration) }
 
         mutating func hearApple(ahead skew: Duration = .zero, isExact: Bool = true) {
             trust.hear(apple: wall.advanced(by: skew), isExact: isExact, wall: wall, uptime: uptime)
@@ -118,8 +104,7 @@ struct ClockTrustTests {
     }
 
     /// Apple's last quick answer gives Apple's time. After a step, of the wall clock or of the clock that never steps, it may be too late.
-    @Test(arguments: [Duration.seconds(90), .seconds(-90)])
-    func applesTimeIsThatOfItsLastAnswer(_ skew: Duration) {
+    @Test(arguments: [Duration.seconds(90), .seconds(-90)]) func applesTimeIsThatOfItsLastAnswer(_ skew: Duration) {
         var clocks = Clocks()
         #expect(clocks.byApple == clocks.wall)
         #expect(clocks.knowsApple == false)
@@ -144,8 +129,7 @@ struct ClockTrustTests {
     }
 
     /// One of Apple's servers, or a proxy before it, may have a wrong date.
-    @Test(arguments: [Duration.seconds(-3600), .seconds(200)])
-    func aSingleAnswerWithAnotherDateIsNotBelieved(_ skew: Duration) {
+    @Test(arguments: [Duration.seconds(-3600), .seconds(200)]) func aSingleAnswerWithAnotherDateIsNotBelieved(_ skew: Duration) {
         var clocks = Clocks()
         clocks.hearApple()
         clocks.pass(.seconds(10))

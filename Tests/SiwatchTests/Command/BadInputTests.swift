@@ -37,144 +37,120 @@ struct BadInputTests {
     }
 
     /// `doctor` also finds mistakes in files in one go.
-    @Test func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
-        try await Site.with { site in
-            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
-            try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 78)
-            #expect(output.joined().contains("siwatch rename app example renamed"))
-            #expect(output.joined().contains("missing.p8"))
-        }
+    @Test(.site) func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
+        try site.folder.edit("name = \"example\"", "name = \"renamed\"")
+        try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(status == 78)
+        #expect(output.joined().contains("siwatch rename app example renamed"))
+        #expect(output.joined().contains("missing.p8"))
     }
 
-    @Test func aDatabaseThatIsNotOursIsRefusedInWords() async throws {
-        try await Site.with { site in
-            let path = site.folder.databasePath
-            for (sql, words) in [
-                ("PRAGMA user_version = 99", "made by a newer siwatch"), ("PRAGMA application_id = 1", "of another program"),
-            ] {
-                let queue = try DatabaseQueue(path: path)
-                try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
-                try queue.close()
-                for command in ["doctor --before-start", "run"] {
-                    let (status, output) = try await site.folder.siwatch(line: command)
-                    #expect(status == 78)
-                    let text = output.joined()
-                    #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
-                }
-            }
-        }
-    }
-
-    @Test func checkSaysThatADatabaseCannotBeMade() async throws {
-        try await Site.with { site in
-            try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
-        }
-    }
-
-    @Test func anAddressThatIsTakenIsNamed() async throws {
-        try await Site.with { site in
-            let taken = site.apple.url.replacing("http://", with: "")
-            try await site.withNeighbour(listen: taken) { folder in
-                try await folder.succeed("migrate")
-                let (status, output) = try await folder.run("run")
-                #expect(status == 69)
-                #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
-                #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") }, "\(output)")
-            }
-        }
-    }
-
-    @Test func aSealingKeyOfAnotherDatabaseIsFoundByCheck() async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: "siwatch.key")
-            try FileManager.default.removeItem(at: key)
-            try await site.withNeighbour { folder in
-                try await folder.succeed("migrate")
-                try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
-            }
+    @Test(.site) func aDatabaseThatIsNotOursIsRefusedInWords() async throws {
+        let path = site.folder.databasePath
+        for (sql, words) in [("PRAGMA user_version = 99", "made by a newer siwatch"), ("PRAGMA application_id = 1", "of another program")] {
+            let queue = try DatabaseQueue(path: path)
+            try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
+            try queue.close()
             for command in ["doctor --before-start", "run"] {
                 let (status, output) = try await site.folder.siwatch(line: command)
                 #expect(status == 78)
-                #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
+                let text = output.joined()
+                #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
             }
         }
     }
 
-    @Test func anotherProgramsDatabaseIsLeftAloneToTheByte() async throws {
-        try await Site.with { site in
-            let path = site.folder.url.appending(path: "foreign.sqlite").path
-            let queue = try DatabaseQueue(path: path)
-            try await queue.write { db in
-                try db.execute(sql: "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann'); PRAGMA user_version = 1")
-            }
-            try queue.close()
-            try await refuses(site, database: "foreign.sqlite", saying: "another program")
+    @Test(.site) func checkSaysThatADatabaseCannotBeMade() async throws {
+        try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
+    }
+
+    @Test(.site) func anAddressThatIsTakenIsNamed() async throws {
+        let taken = site.apple.url.replacing("http://", with: "")
+        try await site.withNeighbour(listen: taken) { folder in
+            try await folder.succeed("migrate")
+            let (status, output) = try await folder.run("run")
+            #expect(status == 69)
+            #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
+            #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") }, "\(output)")
         }
     }
 
-    @Test func rubbishADamagedFileAndANewerSchemaAreRefused() async throws {
-        try await Site.with { site in
-            try Data("not a database at all, but long enough to look like one\n".utf8 + Array(repeating: 7, count: 4096))
-                .write(to: site.folder.url.appending(path: "rubbish.sqlite"))
-            try await refuses(site, database: "rubbish.sqlite", saying: "not an SQLite database")
-
-            var bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
-            for index in 100..<4096 { bytes[index] = 0xff }
-            try bytes.write(to: site.folder.url.appending(path: "damaged.sqlite"))
-            try await refuses(site, database: "damaged.sqlite", saying: "damaged")
-
-            bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
-            bytes[63] = 99
-            try bytes.write(to: site.folder.url.appending(path: "newer.sqlite"))
-            try await refuses(site, database: "newer.sqlite", saying: "newer")
+    @Test(.site) func aSealingKeyOfAnotherDatabaseIsFoundByCheck() async throws {
+        let key = site.folder.url.appending(path: "siwatch.key")
+        try FileManager.default.removeItem(at: key)
+        try await site.withNeighbour { folder in
+            try await folder.succeed("migrate")
+            try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
+        }
+        for command in ["doctor --before-start", "run"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            #expect(status == 78)
+            #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
         }
     }
 
-    @Test func aSecondDaemonGivesWay() async throws {
-        try await Site.with { site in
-            try await site.daemon { _ in
-                for command in ["run", "migrate"] {
-                    let (status, output) = try await site.folder.siwatch(line: command)
-                    #expect(status == 69, "\(command): \(output)")
-                }
-                let (status, output) = try await site.folder.siwatch("status")
-                #expect(status == 1)
-                #expect(output[0].contains(" runs on ") && output[2].hasPrefix("siwatch runs and cannot be asked"))
+    @Test(.site) func anotherProgramsDatabaseIsLeftAloneToTheByte() async throws {
+        let path = site.folder.url.appending(path: "foreign.sqlite").path
+        let queue = try DatabaseQueue(path: path)
+        try await queue.write { db in
+            try db.execute(sql: "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann'); PRAGMA user_version = 1")
+        }
+        try queue.close()
+        try await refuses(site, database: "foreign.sqlite", saying: "another program")
+    }
+
+    @Test(.site) func rubbishADamagedFileAndANewerSchemaAreRefused() async throws {
+        try Data("not a database at all, but long enough to look like one\n".utf8 + Array(repeating: 7, count: 4096))
+            .write(to: site.folder.url.appending(path: "rubbish.sqlite"))
+        try await refuses(site, database: "rubbish.sqlite", saying: "not an SQLite database")
+
+        var bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
+        for index in 100..<4096 { bytes[index] = 0xff }
+        try bytes.write(to: site.folder.url.appending(path: "damaged.sqlite"))
+        try await refuses(site, database: "damaged.sqlite", saying: "damaged")
+
+        bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
+        bytes[63] = 99
+        try bytes.write(to: site.folder.url.appending(path: "newer.sqlite"))
+        try await refuses(site, database: "newer.sqlite", saying: "newer")
+    }
+
+    @Test(.site) func aSecondDaemonGivesWay() async throws {
+        try await site.daemon { _ in
+            for command in ["run", "migrate"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
+                #expect(status == 69, "\(command): \(output)")
             }
             let (status, output) = try await site.folder.siwatch("status")
-            #expect(status == 2)
-            #expect(output[0].contains("does not run"))
+            #expect(status == 1)
+            #expect(output[0].contains(" runs on ") && output[2].hasPrefix("siwatch runs and cannot be asked"))
         }
+        let (status, output) = try await site.folder.siwatch("status")
+        #expect(status == 2)
+        #expect(output[0].contains("does not run"))
     }
 
-    @Test func aDatabaseThatIsLockedAtTheStartIsUnavailableAndNotUnusable() async throws {
-        try await Site.with { site in
-            var configuration = GRDB.Configuration()
-            configuration.allowsUnsafeTransactions = true
-            let queue = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
-            try await queue.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE") }
-            #expect(try await site.folder.run("run").status == 69)
-            try await queue.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
-            try queue.close()
-        }
+    @Test(.site) func aDatabaseThatIsLockedAtTheStartIsUnavailableAndNotUnusable() async throws {
+        var configuration = GRDB.Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let queue = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+        try await queue.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE") }
+        #expect(try await site.folder.run("run").status == 69)
+        try await queue.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
+        try queue.close()
     }
 
-    @Test func aRowWithAbsurdAttemptsHoldsUpNobody() async throws {
-        try await Site.with { site in
-            try await site.daemon { _ in
-                let signIns = try await site.apple.signIn(2)
-                try await site.backend.execute(
-                    "INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)"
-                )
-                try await site.settle(signIns)
-                try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
-                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
-            }
+    @Test(.site) func aRowWithAbsurdAttemptsHoldsUpNobody() async throws {
+        try await site.daemon { _ in
+            let signIns = try await site.apple.signIn(2)
+            try await site.backend.execute("INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)")
+            try await site.settle(signIns)
+            try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
+            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
         }
     }
 
@@ -185,25 +161,21 @@ struct BadInputTests {
         #expect(try await folder.siwatch("dance").status == 64)
     }
 
-    @Test func aLostSealingKeyIsNeverReplacedByANewOne() async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: "siwatch.key")
-            try FileManager.default.removeItem(at: key)
-            for command in ["doctor --before-start", "migrate", "run"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78, "\(command): \(output)")
-            }
-            #expect(!FileManager.default.fileExists(atPath: key.path))
+    @Test(.site) func aLostSealingKeyIsNeverReplacedByANewOne() async throws {
+        let key = site.folder.url.appending(path: "siwatch.key")
+        try FileManager.default.removeItem(at: key)
+        for command in ["doctor --before-start", "migrate", "run"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            #expect(status == 78, "\(command): \(output)")
         }
+        #expect(!FileManager.default.fileExists(atPath: key.path))
     }
 
-    @Test func aClientThatChangesItsAppIsRefused() async throws {
-        try await Site.with { site in
-            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
-            let (status, output) = try await site.folder.run("run")
-            #expect(status == 78)
-            #expect(output.joined().contains("siwatch rename app example renamed"))
-        }
+    @Test(.site) func aClientThatChangesItsAppIsRefused() async throws {
+        try site.folder.edit("name = \"example\"", "name = \"renamed\"")
+        let (status, output) = try await site.folder.run("run")
+        #expect(status == 78)
+        #expect(output.joined().contains("siwatch rename app example renamed"))
     }
 
     /// Points the configuration at a file, and expects each command to refuse it without changing it.

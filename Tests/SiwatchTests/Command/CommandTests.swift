@@ -12,58 +12,55 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct CommandTests {
     // MARK: Requests
 
-    @Test(arguments: SiteDatabase.allCases) func aPauseHoldsAcrossRestartsAndIsSeen(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let folder = site.folder
-            try await site.daemon { daemon in
-                #expect(try await folder.siwatch("pause", "example").status == 0)
-                // On a server the command does it itself.
-                if database == .file {
-                    #expect(await daemon.line(containing: "An operator's request was answered")?.contains("example") == true)
-                }
-                try await site.settle(try await site.apple.signIn(3))
+    @Test(.site(onEach: SiteDatabase.allCases)) func aPauseHoldsAcrossRestartsAndIsSeen() async throws {
+        let folder = site.folder
+        try await site.daemon { daemon in
+            #expect(try await folder.siwatch("pause", "example").status == 0)
+            // On a server the command does it itself.
+            if site.schema == nil {
+                #expect(await daemon.line(containing: "An operator's request was answered")?.contains("example") == true)
             }
-            #expect(try await folder.siwatch("status").output.contains { $0.contains("app example, paused since 2") })
-            try await site.daemon { _ in
-                let page = try await folder.siwatch("status").output
-                #expect(page.contains { $0.contains("app example, paused since 2") })
-            }
-            let (status, output) = try await folder.siwatch("resume", "example")
-            #expect(status == 0 && output == ["example goes on."])
-            #expect(try await folder.siwatch("resume", "example").output == ["example was not paused."])
-            #expect(try await !folder.siwatch("status").output.contains { $0.contains("paused") })
+            try await site.settle(try await site.apple.signIn(3))
         }
+        #expect(try await folder.siwatch("status").output.contains { $0.contains("app example, paused since 2") })
+        try await site.daemon { _ in
+            let page = try await folder.siwatch("status").output
+            #expect(page.contains { $0.contains("app example, paused since 2") })
+        }
+        let (status, output) = try await folder.siwatch("resume", "example")
+        #expect(status == 0 && output == ["example goes on."])
+        #expect(try await folder.siwatch("resume", "example").output == ["example was not paused."])
+        #expect(try await !folder.siwatch("status").output.contains { $0.contains("paused") })
     }
 
-    @Test(arguments: SiteDatabase.allCases) func aRecheckBringsBackWhomAppleRejectedByMistake(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, ["refresh": "interval = \"1s\""]) { site in
-            try await site.daemon { _ in
-                let users = try await site.apple.signIn(3)
-                try await site.settle(users)
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
-                try await site.apple.script(.error("invalid_grant"))
-                try await site.backend.until("SELECT pending FROM app", is: 3)
-                let status = try await site.folder.siwatch("status").output
-                #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
-                #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
-                let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined()
-                #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
-                let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
-                let words = "The breaker of example was closed. The rejections of 3 users are believed now."
-                #expect(code == 0 && output == [words], "\(output)")
-                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
-                try await site.apple.send(ClearFaults())
+    @Test(.site(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
+    func aRecheckBringsBackWhomAppleRejectedByMistake() async throws {
+        try await site.daemon { _ in
+            let users = try await site.apple.signIn(3)
+            try await site.settle(users)
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
+            try await site.apple.script(.error("invalid_grant"))
+            try await site.backend.until("SELECT pending FROM app", is: 3)
+            let status = try await site.folder.siwatch("status").output
+            #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
+            #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
+            let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined()
+            #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
+            let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
+            let words = "The breaker of example was closed. The rejections of 3 users are believed now."
+            #expect(code == 0 && output == [words], "\(output)")
+            try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
+            try await site.apple.send(ClearFaults())
 
-                // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
-                let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
-                let end = ContinuousClock.now + .seconds(60)
-                try await eventually {
-                    #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
-                    return try await site.backend.int(back) >= 3 || .now > end
-                }
-                #expect(try await site.backend.int(back) == 3)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+            // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
+            let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
+            let end = ContinuousClock.now + .seconds(60)
+            try await eventually {
+                #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
+                return try await site.backend.int(back) >= 3 || .now > end
             }
+            #expect(try await site.backend.int(back) == 3)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
         }
     }
 
@@ -109,814 +106,753 @@ import Testing
     }
 
     /// Beside a daemon and without one.
-    @Test(arguments: [true, false], SiteDatabase.allCases)
-    func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool, on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            func look() async throws {
-                let closed = try await site.folder.siwatch("status").output
-                #expect(closed.contains("  breaker closed, 0 of the last 0 answers are rejections"), "\(closed)")
-                #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
-                #expect(try await site.folder.siwatch("breaker", "confirm", "another").status == 1)
-                let reset = try await site.folder.siwatch("breaker", "reset", "example")
-                #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
-                // An open breaker, left by a previous process.
-                let opened =
-                    #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
-                try await site.backend.execute("DELETE FROM breaker")
-                try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
-                let open = try await site.folder.siwatch("status").output
-                #expect(
-                    open.contains(
-                        "breaker example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
-                            + "Apple blames the configuration of com.example.web"
-                    ) && open.contains("  breaker open"),
-                    "\(open)"
-                )
-                #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
-                #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
-            }
-            if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
+    @Test(.site(onEach: SiteDatabase.allCases), arguments: [true, false])
+    func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool) async throws {
+        func look() async throws {
+            let closed = try await site.folder.siwatch("status").output
+            #expect(closed.contains("  breaker closed, 0 of the last 0 answers are rejections"), "\(closed)")
+            #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
+            #expect(try await site.folder.siwatch("breaker", "confirm", "another").status == 1)
+            let reset = try await site.folder.siwatch("breaker", "reset", "example")
+            #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
+            // An open breaker, left by a previous process.
+            let opened =
+                #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
+            try await site.backend.execute("DELETE FROM breaker")
+            try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
+            let open = try await site.folder.siwatch("status").output
+            #expect(
+                open.contains(
+                    "breaker example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
+                        + "Apple blames the configuration of com.example.web"
+                ) && open.contains("  breaker open"),
+                "\(open)"
+            )
+            #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
+            #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
         }
+        if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
     }
 
     /// A breaker that another release or a person has written.
-    @Test(arguments: SiteDatabase.allCases)
-    func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.backend.execute("DELETE FROM breaker")
-            try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
-            let words = "example: open, because its state cannot be read: no rejection is believed"
-            #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
-            let json = try await site.folder.siwatch("status", "--json").output.joined()
-            #expect(json.contains("\"breakers\"") && json.contains("\"is_open\" : true") && !json.contains("\"opened_at\" : 1"), "\(json)")
-            try await site.daemon { _ in
-                // The daemon has found it unreadable at its start.
-                let page = try await site.folder.siwatch("status").output.joined()
-                #expect(page.contains("breaker example: open since 20"), "\(page)")
-            }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn() async throws {
+        try await site.backend.execute("DELETE FROM breaker")
+        try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
+        let words = "example: open, because its state cannot be read: no rejection is believed"
+        #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
+        let json = try await site.folder.siwatch("status", "--json").output.joined()
+        #expect(json.contains("\"breakers\"") && json.contains("\"is_open\" : true") && !json.contains("\"opened_at\" : 1"), "\(json)")
+        try await site.daemon { _ in
+            // The daemon has found it unreadable at its start.
+            let page = try await site.folder.siwatch("status").output.joined()
+            #expect(page.contains("breaker example: open since 20"), "\(page)")
         }
     }
 
-    @Test(arguments: SiteDatabase.allCases) func statusNamesClientsThatHaveTokensOnly(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.apple.script(.error("invalid_grant"))
-            func unproven() async throws -> [String] {
-                try await site.folder.siwatch("status").output.filter { $0.contains("Apple has accepted no token of") }
-            }
-            #expect(try await unproven().isEmpty, "there is nothing to ask about")
-            try await site.backend.insert(try await site.apple.signIn(1, clientID: "com.example.web"))
-            #expect(try await site.folder.run("run", "--once").status == 0)
-            let lines = try await unproven()
-            #expect(lines.count == 1 && lines[0].contains("com.example.web within an interval (none yet)"), "\(lines)")
+    @Test(.site(onEach: SiteDatabase.allCases)) func statusNamesClientsThatHaveTokensOnly() async throws {
+        try await site.apple.script(.error("invalid_grant"))
+        func unproven() async throws -> [String] {
+            try await site.folder.siwatch("status").output.filter { $0.contains("Apple has accepted no token of") }
         }
+        #expect(try await unproven().isEmpty, "there is nothing to ask about")
+        try await site.backend.insert(try await site.apple.signIn(1, clientID: "com.example.web"))
+        #expect(try await site.folder.run("run", "--once").status == 0)
+        let lines = try await unproven()
+        #expect(lines.count == 1 && lines[0].contains("com.example.web within an interval (none yet)"), "\(lines)")
     }
 
-    @Test func aRoundThatDoesNotFitIsSaidEverywhere() async throws {
-        try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\"\nmax_requests_per_second = 1"]) { site in
-            let signIns = try await site.apple.signIn(3)
-            let words =
-                "a check of all 3 tokens takes 3 s at 1 a second, and each is to be checked every 1 s; max_requests_per_second = 4 would do"
-            func warnings() async throws -> [String] {
-                var lines: [String] = []
-                for command in ["doctor --before-start", "status"] {
-                    lines += try await site.folder.siwatch(line: command).output.filter { $0.hasSuffix("example: \(words)") }
-                }
-                return lines
-            }
-            #expect(try await warnings().isEmpty)
-            // siwatch does not ask about sign-ins without a token.
-            var others = try await site.apple.signIn(3)
-            for index in others.indices { others[index].refreshToken = nil }
-            try await site.daemon { [others] _ in try await site.settle(signIns + others) }
-            #expect(try await warnings().count == 2)
-            let daemon = try await site.daemon { daemon in
-                let line = try #require(await daemon.line(containing: #""event":"checks_do_not_fit""#))
-                #expect(line.contains(#""app":"example""#) && line.contains("max_requests_per_second = 4 would do"), "\(line)")
-                let metrics = try await OperationsPages(of: daemon).get("metrics")
-                #expect(metrics.contains("siwatch_refresh_round_ratio{app=\"example\"} 3\n"))
-            }
-            #expect(daemon.output.filter { $0.contains("checks_do_not_fit") }.count == 1)
-        }
-    }
-
-    @Test func aCanaryWithoutATokenIsWarnedOf() async throws {
-        try await Site.with { site in
-            let user = try await site.apple.signIn(1)[0]
-            try site.folder.edit("client_ids", "canaries = [\"\(user.userID)\", \"nobody\"]\nclient_ids")
-            let words = "has no token that Apple could be asked about"
-            func warnings(_ command: String) async throws -> [String] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                // No siwatch runs.
-                #expect(status == (command == "status" ? 2 : 0), "\(output)")
-                return output.filter { $0.contains(words) }
-            }
-            for command in ["doctor --before-start", "status"] { #expect(try await warnings(command).count == 2) }
-            try await site.daemon { _ in
-                try await site.backend.insert([user])
-                // siwatch asks about a canary long before its daily check.
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-            }
+    @Test(.site(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\"\nmax_requests_per_second = 1"]))
+    func aRoundThatDoesNotFitIsSaidEverywhere() async throws {
+        let signIns = try await site.apple.signIn(3)
+        let words =
+            "a check of all 3 tokens takes 3 s at 1 a second, and each is to be checked every 1 s; max_requests_per_second = 4 would do"
+        func warnings() async throws -> [String] {
+            var lines: [String] = []
             for command in ["doctor --before-start", "status"] {
-                let left = try await warnings(command)
-                #expect(left.count == 1 && left[0].contains("nobody"), "\(left)")
+                lines += try await site.folder.siwatch(line: command).output.filter { $0.hasSuffix("example: \(words)") }
             }
-            let daemon = try await site.daemon { _ in }
-            #expect(daemon.output.filter { $0.contains("canary_unknown") }.count == 1)
-            #expect(!daemon.output.joined().contains(user.userID), "no sub in the log")
+            return lines
         }
+        #expect(try await warnings().isEmpty)
+        // siwatch does not ask about sign-ins without a token.
+        var others = try await site.apple.signIn(3)
+        for index in others.indices { others[index].refreshToken = nil }
+        try await site.daemon { [others] _ in try await site.settle(signIns + others) }
+        #expect(try await warnings().count == 2)
+        let daemon = try await site.daemon { daemon in
+            let line = try #require(await daemon.line(containing: #""event":"checks_do_not_fit""#))
+            #expect(line.contains(#""app":"example""#) && line.contains("max_requests_per_second = 4 would do"), "\(line)")
+            let metrics = try await OperationsPages(of: daemon).get("metrics")
+            #expect(metrics.contains("siwatch_refresh_round_ratio{app=\"example\"} 3\n"))
+        }
+        #expect(daemon.output.filter { $0.contains("checks_do_not_fit") }.count == 1)
+    }
+
+    @Test(.site) func aCanaryWithoutATokenIsWarnedOf() async throws {
+        let user = try await site.apple.signIn(1)[0]
+        try site.folder.edit("client_ids", "canaries = [\"\(user.userID)\", \"nobody\"]\nclient_ids")
+        let words = "has no token that Apple could be asked about"
+        func warnings(_ command: String) async throws -> [String] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            // No siwatch runs.
+            #expect(status == (command == "status" ? 2 : 0), "\(output)")
+            return output.filter { $0.contains(words) }
+        }
+        for command in ["doctor --before-start", "status"] { #expect(try await warnings(command).count == 2) }
+        try await site.daemon { _ in
+            try await site.backend.insert([user])
+            // siwatch asks about a canary long before its daily check.
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+        }
+        for command in ["doctor --before-start", "status"] {
+            let left = try await warnings(command)
+            #expect(left.count == 1 && left[0].contains("nobody"), "\(left)")
+        }
+        let daemon = try await site.daemon { _ in }
+        #expect(daemon.output.filter { $0.contains("canary_unknown") }.count == 1)
+        #expect(!daemon.output.joined().contains(user.userID), "no sub in the log")
     }
 
     /// The app has moved to another team, or the configured team is wrong. The output names the asking team.
-    @Test(arguments: SiteDatabase.allCases) func tokensOfAnotherTeamAreNamed(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
-            func said(by command: String) async throws -> Bool {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                // Mostly no siwatch runs.
-                #expect(status == 0 || command == "status" && [1, 2].contains(status), "\(output)")
-                return output.joined(separator: " ").contains(words)
-            }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(2))
-                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 2)
-                #expect(!daemon.output.contains { $0.contains("team_changed") })
-                try site.folder.edit(SimulatedApple.teamID, "NEWTEAM001")
-                daemon.signal(SIGHUP)
-                #expect(await daemon.line(containing: #""event":"team_changed""#) != nil)
-            }
-            for command in ["doctor --before-start", "status"] { #expect(try await said(by: command), "\(command)") }
-            let daemon = try await site.daemon { _ in }
-            let line = daemon.output.first { $0.contains("team_changed") }
-            #expect(line?.contains("from \(SimulatedApple.teamID), and not from NEWTEAM001") == true, "\(daemon.output)")
-            try site.folder.edit("NEWTEAM001", SimulatedApple.teamID)
-            for command in ["doctor --before-start", "status"] { #expect(try await !said(by: command), "\(command)") }
+    @Test(.site(onEach: SiteDatabase.allCases)) func tokensOfAnotherTeamAreNamed() async throws {
+        let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
+        func said(by command: String) async throws -> Bool {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            // Mostly no siwatch runs.
+            #expect(status == 0 || command == "status" && [1, 2].contains(status), "\(output)")
+            return output.joined(separator: " ").contains(words)
         }
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(2))
+            try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 2)
+            #expect(!daemon.output.contains { $0.contains("team_changed") })
+            try site.folder.edit(SimulatedApple.teamID, "NEWTEAM001")
+            daemon.signal(SIGHUP)
+            #expect(await daemon.line(containing: #""event":"team_changed""#) != nil)
+        }
+        for command in ["doctor --before-start", "status"] { #expect(try await said(by: command), "\(command)") }
+        let daemon = try await site.daemon { _ in }
+        let line = daemon.output.first { $0.contains("team_changed") }
+        #expect(line?.contains("from \(SimulatedApple.teamID), and not from NEWTEAM001") == true, "\(daemon.output)")
+        try site.folder.edit("NEWTEAM001", SimulatedApple.teamID)
+        for command in ["doctor --before-start", "status"] { #expect(try await !said(by: command), "\(command)") }
     }
 
-    @Test(arguments: SiteDatabase.allCases) func aUserIsRecheckedOnceAnHour(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let user = try await site.apple.signIn(1)
-            try await site.daemon { _ in
-                try await site.settle(user)
-                // siwatch tries a client that Apple has not accepted yet at once, with its first user.
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
-                #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 0)
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                let (status, output) = try await site.folder.siwatch("recheck", user[0].userID)
-                #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
-            }
-            #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 1)
-            #expect(try await site.folder.siwatch("recheck", "nobody").status == 1)
+    @Test(.site(onEach: SiteDatabase.allCases)) func aUserIsRecheckedOnceAnHour() async throws {
+        let user = try await site.apple.signIn(1)
+        try await site.daemon { _ in
+            try await site.settle(user)
+            // siwatch tries a client that Apple has not accepted yet at once, with its first user.
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+            try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
+            #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 0)
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+            let (status, output) = try await site.folder.siwatch("recheck", user[0].userID)
+            #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
         }
+        #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 1)
+        #expect(try await site.folder.siwatch("recheck", "nobody").status == 1)
     }
 
     /// An import of old tokens, of another client's tokens, and of truncated ones. siwatch revokes no user, and names all of them.
-    @Test(arguments: SiteDatabase.allCases) func tokensThatAppleNeverAcceptedAreListed(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, ["refresh": "interval = \"2s\"", "breaker": "max_rejections = 400"]) { site in
-            var users = try await site.apple.signIn(7)
-            users[4].refreshToken = users[0].refreshToken.map { String($0.dropLast(9)) }
-            users[5].refreshToken = "r-old-and-dead"
-            users[6].refreshToken = users[1].refreshToken.map { $0 + "%3D" }
-            try await site.daemon { _ in
-                try await site.backend.insert(users)
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 4)
-                // A repetition, and the settle time after it.
-                try await site.backend.until("SELECT never_accepted FROM app WHERE name = 'example'", is: 3)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-            let (status, output) = try await site.folder.siwatch("rejected", "example")
-            #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
-            for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
-            let json = try await site.folder.siwatch("rejected", "example", "--json").output.joined()
-            #expect(json.contains(users[5].userID) && json.contains("token_granted_at") && !json.contains("r-old"), "\(json)")
-            let page = try await site.folder.siwatch("status").output
-            #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
-            let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
-            #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
-            #expect(try await site.folder.siwatch("rejected", "exmaple").status == 1)
+    @Test(.site(onEach: SiteDatabase.allCases, ["refresh": "interval = \"2s\"", "breaker": "max_rejections = 400"]))
+    func tokensThatAppleNeverAcceptedAreListed() async throws {
+        var users = try await site.apple.signIn(7)
+        users[4].refreshToken = users[0].refreshToken.map { String($0.dropLast(9)) }
+        users[5].refreshToken = "r-old-and-dead"
+        users[6].refreshToken = users[1].refreshToken.map { $0 + "%3D" }
+        try await site.daemon { _ in
+            try await site.backend.insert(users)
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 4)
+            // A repetition, and the settle time after it.
+            try await site.backend.until("SELECT never_accepted FROM app WHERE name = 'example'", is: 3)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+        let (status, output) = try await site.folder.siwatch("rejected", "example")
+        #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
+        for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
+        let json = try await site.folder.siwatch("rejected", "example", "--json").output.joined()
+        #expect(json.contains(users[5].userID) && json.contains("token_granted_at") && !json.contains("r-old"), "\(json)")
+        let page = try await site.folder.siwatch("status").output
+        #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
+        let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
+        #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
+        #expect(try await site.folder.siwatch("rejected", "exmaple").status == 1)
     }
 
     /// A requested recheck takes long, and a command that pauses an app does not wait for it.
-    @Test(arguments: SiteDatabase.allCases) func aCommandReadsItsAnswerAsSoonAsThereIsOne(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-            try await site.backend.execute(
-                "INSERT INTO operator_request (request, requested_at) VALUES ('{\"recheckApp\":{\"_0\":\"example\"}}', \(now))"
-            )
-            #expect(try await site.folder.siwatch("pause", "example").status == 0)
-            let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
-            #expect(try await site.backend.int(open) == 1)
-            // Without a daemon, a recheck runs in its own process.
-            #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
-            #expect(try await site.backend.int(open) == 0)
-        }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aCommandReadsItsAnswerAsSoonAsThereIsOne() async throws {
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+        try await site.backend.execute(
+            "INSERT INTO operator_request (request, requested_at) VALUES ('{\"recheckApp\":{\"_0\":\"example\"}}', \(now))"
+        )
+        #expect(try await site.folder.siwatch("pause", "example").status == 0)
+        let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
+        #expect(try await site.backend.int(open) == 1)
+        // Without a daemon, a recheck runs in its own process.
+        #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
+        #expect(try await site.backend.int(open) == 0)
     }
 
     /// After a command has said that it did nothing, nothing may happen.
-    @Test func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
-        try await Site.with { site in
-            try await site.daemon { daemon in
-                try await daemon.freeze()
-                let (status, output) = try await site.folder.siwatch("pause", "example")
-                daemon.signal(SIGCONT)
-                // The daemon may have been stopped while it held the lock on the database.
-                #expect(status == 69, "\(output)")
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM operator_request") == 0)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 0)
+    @Test(.site) func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
+        try await site.daemon { daemon in
+            try await daemon.freeze()
+            let (status, output) = try await site.folder.siwatch("pause", "example")
+            daemon.signal(SIGCONT)
+            // The daemon may have been stopped while it held the lock on the database.
+            #expect(status == 69, "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM operator_request") == 0)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 0)
     }
 
-    @Test func aCommandOutlivesTheDaemonItAsked() async throws {
-        try await Site.with { site in
-            let daemon = try await site.folder.startDaemon()
+    @Test(.site) func aCommandOutlivesTheDaemonItAsked() async throws {
+        let daemon = try await site.folder.startDaemon()
+        try await daemon.freeze()
+        // The daemon may have been stopped while it held the lock on the database. Then the command could not leave its request.
+        while (try? await site.backend.execute("DELETE FROM operator_request")) == nil {
+            daemon.signal(SIGCONT)
             try await daemon.freeze()
-            // The daemon may have been stopped while it held the lock on the database. Then the command could not leave its request.
-            while (try? await site.backend.execute("DELETE FROM operator_request")) == nil {
-                daemon.signal(SIGCONT)
-                try await daemon.freeze()
-            }
-            let command = try site.folder.start("pause", "example")
-            try await site.backend.until("SELECT COUNT(*) FROM operator_request", is: 1)
-            daemon.signal(SIGKILL)
-            #expect(await command.exit() == 0, "\(command.output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 1)
-            await daemon.exit()
         }
+        let command = try site.folder.start("pause", "example")
+        try await site.backend.until("SELECT COUNT(*) FROM operator_request", is: 1)
+        daemon.signal(SIGKILL)
+        #expect(await command.exit() == 0, "\(command.output)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 1)
+        await daemon.exit()
     }
 
     // MARK: Explain
 
-    @Test(arguments: SiteDatabase.allCases) func explainTellsAllInTheOrderOfTime(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let signIns = try await site.apple.signIn(2)
-            let user = signIns[0].userID
-            let token = try #require(signIns[0].refreshToken)
-            let daemon = try await site.daemon { _ in
-                try await site.settle(signIns)
-                try await site.tell(site.apple.notify(RevokeConsent(), users: [user]))
-                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
-                #expect(try await site.folder.siwatch("explain", user).status == 0)
-            }
-            let (status, output) = try await site.folder.siwatch("explain", user, "--jws")
-            #expect(status == 0)
-            let text = output.joined(separator: "\n")
-            let order = ["sign-in", "nothing → authorized", "consent-revoked", "authorized → revoked", "In example: revoked since 2"]
-            let places = order.map { text.range(of: $0)?.lowerBound }
-            #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
-            #expect(text.contains(#"{"payload":"ey"#))
-            #expect(!text.contains(token) && !text.contains(signIns[1].userID))
-            #expect(try await !site.folder.siwatch("explain", user).output.joined().contains("payload"))
-
-            // The user's name in the log.
-            let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
-            #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
-
-            let json = try await site.folder.siwatch("explain", user, "--json").output.joined(separator: "\n")
-            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            #expect(report["schema"] as? Int == 1 && report["user_id"] as? String == user)
-            #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
-            #expect(!json.contains(token))
-
-            #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
-            #expect(try await site.folder.siwatch("explain", user, "--client", "com.example.web").status == 1)
-            // Without the sealing key the command prints all but that name.
-            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            let (keyless, lines) = try await site.folder.siwatch("explain", user)
-            #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
+    @Test(.site(onEach: SiteDatabase.allCases)) func explainTellsAllInTheOrderOfTime() async throws {
+        let signIns = try await site.apple.signIn(2)
+        let user = signIns[0].userID
+        let token = try #require(signIns[0].refreshToken)
+        let daemon = try await site.daemon { _ in
+            try await site.settle(signIns)
+            try await site.tell(site.apple.notify(RevokeConsent(), users: [user]))
+            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
+            #expect(try await site.folder.siwatch("explain", user).status == 0)
         }
+        let (status, output) = try await site.folder.siwatch("explain", user, "--jws")
+        #expect(status == 0)
+        let text = output.joined(separator: "\n")
+        let order = ["sign-in", "nothing → authorized", "consent-revoked", "authorized → revoked", "In example: revoked since 2"]
+        let places = order.map { text.range(of: $0)?.lowerBound }
+        #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
+        #expect(text.contains(#"{"payload":"ey"#))
+        #expect(!text.contains(token) && !text.contains(signIns[1].userID))
+        #expect(try await !site.folder.siwatch("explain", user).output.joined().contains("payload"))
+
+        // The user's name in the log.
+        let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
+        #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
+
+        let json = try await site.folder.siwatch("explain", user, "--json").output.joined(separator: "\n")
+        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        #expect(report["schema"] as? Int == 1 && report["user_id"] as? String == user)
+        #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
+        #expect(!json.contains(token))
+
+        #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
+        #expect(try await site.folder.siwatch("explain", user, "--client", "com.example.web").status == 1)
+        // Without the sealing key the command prints all but that name.
+        try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+        let (keyless, lines) = try await site.folder.siwatch("explain", user)
+        #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
     }
 
     /// Each row names its reason to wait, and `status` counts the rows of each kind.
-    @Test func waitingSignInsSayWhatTheyWaitFor() async throws {
-        try await Site.with { site in
-            func explanation(_ user: String) async throws -> String {
-                try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
-            }
-            let hour: Int64 = 3_600_000
-            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-            func grant(_ user: String, client: String = "com.example.app", code: String? = nil, at time: Int64) async throws {
-                try await site.backend.execute(
-                    "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
-                    [client, user, code, time]
-                )
-            }
-            try await grant("nameless", client: "com.example.elsewhere", at: now - hour)
-            #expect(try await explanation("nameless").contains("which begins once siwatch has looked at it"))
-            try await grant("coded", code: "c", at: now)
-            #expect(try await explanation("coded").contains("com.example.app: brings a code, which waits for its turn until 2"))
-            try await grant("lost", client: "com.example.elsewhere", code: "c", at: now)
-            #expect(try await explanation("lost").contains("for an app of the configuration to name this client, and is then rejected"))
-            try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'lost'")
-            try await grant("late", code: "c", at: now - hour)
-            #expect(try await explanation("late").contains("brings a code whose five minutes were over at 2"))
-            try await grant("refused", code: "c", at: now)
-            try await site.backend.execute(
-                "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
-            )
-            #expect(try await explanation("refused").contains("Apple refused the client (invalid_client), and it is tried again until 2"))
-            try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
-            let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
-            try await site.backend.execute(ask)
-            #expect(try await explanation("leaving").contains("com.example.app, request 1: waits for its turn"))
-            let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
-            try await site.daemon { _ in
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
-                // By then siwatch has had an answer of Apple, so it trusts the clock.
-                try await site.settle(try await site.apple.signIn(1))
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                try await site.backend.execute("UPDATE grant_queue SET due_at = 1 WHERE due_at > 0")
-                try await grant("nameless", client: "com.example.ahead", at: now + hour)
-                try await grant("early", at: now + hour)
-                try await grant("never", at: now + 400 * 24 * hour)
-                try await site.backend.until(putOff, is: 4)
-            }
-            try await grant("next", at: now)
-            try await grant("coming", code: "c", at: now)
-            try await site.backend.execute(ask)
-
-            let nameless = try await explanation("nameless")
-            #expect(
-                nameless.firstMatch(
-                    of: /com\.example\.elsewhere: waits for an app of the configuration to name this client, until 2.*Z, and/
-                )
-                    != nil,
-                "\(nameless)"
-            )
-            let takenAt = String(
-                (try await explanation("early")).firstMatch(
-                    of: /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
-                )?.1 ?? ""
-            )
-            let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 3_000) / 1000))
-            #expect(takenAt.prefix(19) == expected.prefix(19))
-            #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
-            #expect(try await explanation("coded").contains("com.example.app: rejected ("))
-            let late = "com.example.app: rejected (code_expired, code is older than five minutes, or Apple does not know it)"
-            #expect(try await explanation("late").contains(late))
-            #expect(
-                try await explanation("leaving").contains("com.example.app: no_token, no token was held that could be revoked, settled 2")
-            )
-            #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
-            let json = try await site.folder.siwatch("explain", "early", "--json").output.joined(separator: "\n")
-            #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 3_000)"), "\(json)")
-
-            var page = try await site.folder.siwatch("status").output
-            let wait = "sign-ins wait a week for an app of the configuration to name their client: "
-            #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
-            #expect(page.contains("2 sign-ins wait for their time, dated ahead of the clock"), "\(page)")
-            #expect(page.contains { $0.hasPrefix("1 sign-in waits for Apple to exchange their code, the oldest for ") }, "\(page)")
-            #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 0 tokens at work, the oldest for ") }, "\(page)")
-
-            // The configuration names the client by now, and no siwatch has started with it.
-            try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
-            #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
-            page = try await site.folder.siwatch("status").output
-            #expect(page.contains("1 \(wait.replacing("sign-ins wait", with: "sign-in waits"))com.example.ahead 1"), "\(page)")
-            #expect(page.contains("1 sign-in waits for siwatch's next start, which takes their clients in"), "\(page)")
+    @Test(.site) func waitingSignInsSayWhatTheyWaitFor() async throws {
+        func explanation(_ user: String) async throws -> String {
+            try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
         }
+        let hour: Int64 = 3_600_000
+        let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+        func grant(_ user: String, client: String = "com.example.app", code: String? = nil, at time: Int64) async throws {
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
+                [client, user, code, time]
+            )
+        }
+        try await grant("nameless", client: "com.example.elsewhere", at: now - hour)
+        #expect(try await explanation("nameless").contains("which begins once siwatch has looked at it"))
+        try await grant("coded", code: "c", at: now)
+        #expect(try await explanation("coded").contains("com.example.app: brings a code, which waits for its turn until 2"))
+        try await grant("lost", client: "com.example.elsewhere", code: "c", at: now)
+        #expect(try await explanation("lost").contains("for an app of the configuration to name this client, and is then rejected"))
+        try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'lost'")
+        try await grant("late", code: "c", at: now - hour)
+        #expect(try await explanation("late").contains("brings a code whose five minutes were over at 2"))
+        try await grant("refused", code: "c", at: now)
+        try await site.backend.execute(
+            "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
+        )
+        #expect(try await explanation("refused").contains("Apple refused the client (invalid_client), and it is tried again until 2"))
+        try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
+        let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
+        try await site.backend.execute(ask)
+        #expect(try await explanation("leaving").contains("com.example.app, request 1: waits for its turn"))
+        let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
+        try await site.daemon { _ in
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
+            // By then siwatch has had an answer of Apple, so it trusts the clock.
+            try await site.settle(try await site.apple.signIn(1))
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+            try await site.backend.execute("UPDATE grant_queue SET due_at = 1 WHERE due_at > 0")
+            try await grant("nameless", client: "com.example.ahead", at: now + hour)
+            try await grant("early", at: now + hour)
+            try await grant("never", at: now + 400 * 24 * hour)
+            try await site.backend.until(putOff, is: 4)
+        }
+        try await grant("next", at: now)
+        try await grant("coming", code: "c", at: now)
+        try await site.backend.execute(ask)
+
+        let nameless = try await explanation("nameless")
+        #expect(
+            nameless.firstMatch(of: /com\.example\.elsewhere: waits for an app of the configuration to name this client, until 2.*Z, and/)
+                != nil,
+            "\(nameless)"
+        )
+        let takenAt = String(
+            (try await explanation("early")).firstMatch(
+                of: /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
+            )?.1 ?? ""
+        )
+        let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 3_000) / 1000))
+        #expect(takenAt.prefix(19) == expected.prefix(19))
+        #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
+        #expect(try await explanation("coded").contains("com.example.app: rejected ("))
+        let late = "com.example.app: rejected (code_expired, code is older than five minutes, or Apple does not know it)"
+        #expect(try await explanation("late").contains(late))
+        #expect(try await explanation("leaving").contains("com.example.app: no_token, no token was held that could be revoked, settled 2"))
+        #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
+        let json = try await site.folder.siwatch("explain", "early", "--json").output.joined(separator: "\n")
+        #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 3_000)"), "\(json)")
+
+        var page = try await site.folder.siwatch("status").output
+        let wait = "sign-ins wait a week for an app of the configuration to name their client: "
+        #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
+        #expect(page.contains("2 sign-ins wait for their time, dated ahead of the clock"), "\(page)")
+        #expect(page.contains { $0.hasPrefix("1 sign-in waits for Apple to exchange their code, the oldest for ") }, "\(page)")
+        #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 0 tokens at work, the oldest for ") }, "\(page)")
+
+        // The configuration names the client by now, and no siwatch has started with it.
+        try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
+        #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
+        page = try await site.folder.siwatch("status").output
+        #expect(page.contains("1 \(wait.replacing("sign-ins wait", with: "sign-in waits"))com.example.ahead 1"), "\(page)")
+        #expect(page.contains("1 sign-in waits for siwatch's next start, which takes their clients in"), "\(page)")
     }
 
     /// `status` names the client even after all its codes have left the queue, and each waiting row names it, until Apple accepts it again.
-    @Test(arguments: SiteDatabase.allCases) func aClientThatAppleRefusesIsNamed(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            func code(_ user: String, livesFor seconds: Int64) async throws {
-                let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-                try await site.backend.execute(
-                    "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES ('com.example.app', ?, ?, ?)",
-                    [user, "c-\(user)", now - 300_000 + seconds * 1000]
-                )
-            }
-            func explanation(_ user: String) async throws -> String {
-                try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
-            }
-            func refusals() async throws -> [String] {
-                try await site.folder.siwatch("status").output.filter { $0.contains("Apple refuses the client") }
-            }
-            let signIns = try await site.apple.signIn(2)
-            let (user, leaving) = (signIns[0].userID, signIns[1].userID)
-            let refused = "SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL"
-            try await site.apple.script(.error("invalid_client"))
-            try await site.daemon { _ in
-                try await site.settle(signIns)
-                try await site.backend.until(refused, is: 1)
-                try await code("first", livesFor: 15)
-                try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE detail IS NOT NULL", is: 1)
-                // Its deadline comes before the pause ends.
-                try await code("second", livesFor: 5)
-                try await site.backend.insert(revocationsOf: [leaving], at: "com.example.app")
-                try await site.backend.until("SELECT COUNT(*) FROM revocation", is: 1)
-                let ended = "SELECT COUNT(*) FROM grant_log WHERE reason = 'invalid_client' AND detail = 'invalid_client'"
-                try await site.backend.until(ended, is: 2)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
-            // Free the claims that a stop has left behind.
-            try await site.backend.execute("UPDATE credential SET due_at = 1, attempts = 0, claimed_by = NULL WHERE due_at IS NOT NULL")
-            try await site.backend.execute("UPDATE revocation SET attempts = 0, claimed_by = NULL")
-            let words = "Apple refuses the client since 2"
-            var found = try await refusals()
-            #expect(found.count == 1 && found[0].hasPrefix("example: Apple refuses the client com.example.app since 2"), "\(found)")
-            let waiting = "(invalid_client); waiting: 2 due checks, 1 revocation"
-            #expect(found.first?.contains(waiting) == true, "\(found)")
-            try await code("third", livesFor: 300)
-            #expect(try await refusals().first?.contains("waiting: 1 code, 2 due checks, 1 revocation") == true)
-            let third = try await explanation("third")
-            let wait = /brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/
-            #expect(third.firstMatch(of: wait) != nil, "\(third)")
-            #expect(try await explanation("second").contains("never looked at the code in its five minutes: invalid_client"))
-            let check = try await explanation(user)
-            #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
-            let deletion = try await explanation(leaving)
-            #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
-            let receipt = try await site.folder.siwatch("explain", leaving, "--receipts").output.joined(separator: "\n")
-            #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
-            for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
-                let command = try await site.folder.siwatch(arguments)
-                let json = command.output.joined()
-                #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
-            }
-            try await site.apple.send(ClearFaults())
-            try await site.daemon { _ in try await site.backend.until(refused, is: 0) }
-            found = try await refusals()
-            #expect(found.isEmpty, "\(found)")
+    @Test(.site(onEach: SiteDatabase.allCases)) func aClientThatAppleRefusesIsNamed() async throws {
+        func code(_ user: String, livesFor seconds: Int64) async throws {
+            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES ('com.example.app', ?, ?, ?)",
+                [user, "c-\(user)", now - 300_000 + seconds * 1000]
+            )
         }
+        func explanation(_ user: String) async throws -> String {
+            try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
+        }
+        func refusals() async throws -> [String] {
+            try await site.folder.siwatch("status").output.filter { $0.contains("Apple refuses the client") }
+        }
+        let signIns = try await site.apple.signIn(2)
+        let (user, leaving) = (signIns[0].userID, signIns[1].userID)
+        let refused = "SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL"
+        try await site.apple.script(.error("invalid_client"))
+        try await site.daemon { _ in
+            try await site.settle(signIns)
+            try await site.backend.until(refused, is: 1)
+            try await code("first", livesFor: 15)
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE detail IS NOT NULL", is: 1)
+            // Its deadline comes before the pause ends.
+            try await code("second", livesFor: 5)
+            try await site.backend.insert(revocationsOf: [leaving], at: "com.example.app")
+            try await site.backend.until("SELECT COUNT(*) FROM revocation", is: 1)
+            let ended = "SELECT COUNT(*) FROM grant_log WHERE reason = 'invalid_client' AND detail = 'invalid_client'"
+            try await site.backend.until(ended, is: 2)
+        }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        // Free the claims that a stop has left behind.
+        try await site.backend.execute("UPDATE credential SET due_at = 1, attempts = 0, claimed_by = NULL WHERE due_at IS NOT NULL")
+        try await site.backend.execute("UPDATE revocation SET attempts = 0, claimed_by = NULL")
+        let words = "Apple refuses the client since 2"
+        var found = try await refusals()
+        #expect(found.count == 1 && found[0].hasPrefix("example: Apple refuses the client com.example.app since 2"), "\(found)")
+        let waiting = "(invalid_client); waiting: 2 due checks, 1 revocation"
+        #expect(found.first?.contains(waiting) == true, "\(found)")
+        try await code("third", livesFor: 300)
+        #expect(try await refusals().first?.contains("waiting: 1 code, 2 due checks, 1 revocation") == true)
+        let third = try await explanation("third")
+        let wait = /brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/
+        #expect(third.firstMatch(of: wait) != nil, "\(third)")
+        #expect(try await explanation("second").contains("never looked at the code in its five minutes: invalid_client"))
+        let check = try await explanation(user)
+        #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
+        let deletion = try await explanation(leaving)
+        #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
+        let receipt = try await site.folder.siwatch("explain", leaving, "--receipts").output.joined(separator: "\n")
+        #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
+        for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
+            let command = try await site.folder.siwatch(arguments)
+            let json = command.output.joined()
+            #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
+        }
+        try await site.apple.send(ClearFaults())
+        try await site.daemon { _ in try await site.backend.until(refused, is: 0) }
+        found = try await refusals()
+        #expect(found.isEmpty, "\(found)")
     }
 
-    @Test func theStatusSaysOfARowFromTheFutureThatItIsDatedAhead() async throws {
-        try await Site.with { site in
-            try await site.backend.execute(
-                "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', 'u', ?)",
-                [Int64(Date.now.timeIntervalSince1970 * 1000) + 3_600_000]
-            )
-            let page = try await site.folder.siwatch("status").output
-            #expect(page.contains { $0.contains(/^revocation +1 +dated ahead/) }, "\(page)")
-        }
+    @Test(.site) func theStatusSaysOfARowFromTheFutureThatItIsDatedAhead() async throws {
+        try await site.backend.execute(
+            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', 'u', ?)",
+            [Int64(Date.now.timeIntervalSince1970 * 1000) + 3_600_000]
+        )
+        let page = try await site.folder.siwatch("status").output
+        #expect(page.contains { $0.contains(/^revocation +1 +dated ahead/) }, "\(page)")
     }
 
     // MARK: The revocation limit
 
     /// A backend that was taken over costs the users up to the bound, and no more.
-    @Test(arguments: SiteDatabase.allCases) func anOperatorDecidesAboutAMassOfRequests(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, ["revocations": "max_per_hour = 1"]) { site in
-            let signIns = try await site.apple.signIn(3)
-            let held = "SELECT COUNT(*) FROM revocation_outcome WHERE outcome = 'held'"
-            func insert(_ users: ArraySlice<SignIn>) async throws {
-                for user in users {
-                    try await site.backend.execute(
-                        "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
-                        [user.userID]
-                    )
-                }
-            }
-            #expect(try await site.folder.siwatch("revocations", "confirm", "example", "1").status == 64)
-            try await site.daemon { daemon in
-                try await site.settle(signIns)
-                try await insert(signIns[0..<2])
-                try await site.backend.until(held, is: 1)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-                let page = try await site.folder.siwatch("status").output.joined(separator: "\n")
-                #expect(
-                    page.contains("example: the revocation limit is reached since 2")
-                        && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
-                    "\(page)"
+    @Test(.site(onEach: SiteDatabase.allCases, ["revocations": "max_per_hour = 1"]))
+    func anOperatorDecidesAboutAMassOfRequests() async throws {
+        let signIns = try await site.apple.signIn(3)
+        let held = "SELECT COUNT(*) FROM revocation_outcome WHERE outcome = 'held'"
+        func insert(_ users: ArraySlice<SignIn>) async throws {
+            for user in users {
+                try await site.backend.execute(
+                    "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
+                    [user.userID]
                 )
-                // Two hands settle the two requests, in either order.
-                let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
-                let receipt = try await site.folder.siwatch("explain", user, "--receipts").output.joined(separator: "\n")
-                #expect(receipt.contains("so it waits for an operator: see siwatch status"), "\(receipt)")
-                let (status, output) = try await site.folder.siwatch("revocations", "confirm", "example", "1")
-                #expect(
-                    status == 0
-                        && output.contains {
-                            $0 == "1 request is carried out from now on. "
-                                + "The revocation limit of example holds none any more, unless more has come."
-                        },
-                    "\(output)"
-                )
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 2)
-                // The confirmed request does not count, so the next one is the first of an hour.
-                try await insert(signIns[2...])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 3)
-                try await insert(signIns[2...])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
-                #expect(daemon.output.contains { $0.contains("Too many requests to revoke in an hour") })
             }
+        }
+        #expect(try await site.folder.siwatch("revocations", "confirm", "example", "1").status == 64)
+        try await site.daemon { daemon in
+            try await site.settle(signIns)
+            try await insert(signIns[0..<2])
+            try await site.backend.until(held, is: 1)
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+            let page = try await site.folder.siwatch("status").output.joined(separator: "\n")
+            #expect(
+                page.contains("example: the revocation limit is reached since 2")
+                    && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
+                "\(page)"
+            )
+            // Two hands settle the two requests, in either order.
+            let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
+            let receipt = try await site.folder.siwatch("explain", user, "--receipts").output.joined(separator: "\n")
+            #expect(receipt.contains("so it waits for an operator: see siwatch status"), "\(receipt)")
+            let (status, output) = try await site.folder.siwatch("revocations", "confirm", "example", "1")
+            #expect(
+                status == 0
+                    && output.contains {
+                        $0 == "1 request is carried out from now on. "
+                            + "The revocation limit of example holds none any more, unless more has come."
+                    },
+                "\(output)"
+            )
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 2)
+            // The confirmed request does not count, so the next one is the first of an hour.
+            try await insert(signIns[2...])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 3)
+            try await insert(signIns[2...])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+            #expect(daemon.output.contains { $0.contains("Too many requests to revoke in an hour") })
         }
     }
 
     /// Without a daemon, too.
-    @Test(arguments: SiteDatabase.allCases) func droppedRequestsRevokeNobody(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, ["revocations": "max_per_hour = 1"]) { site in
-            let signIns = try await site.apple.signIn(3)
-            try await site.daemon { _ in
-                try await site.settle(signIns)
-                for user in signIns {
-                    try await site.backend.execute(
-                        "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
-                        [user.userID]
-                    )
-                }
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
+    @Test(.site(onEach: SiteDatabase.allCases, ["revocations": "max_per_hour = 1"])) func droppedRequestsRevokeNobody() async throws {
+        let signIns = try await site.apple.signIn(3)
+        try await site.daemon { _ in
+            try await site.settle(signIns)
+            for user in signIns {
+                try await site.backend.execute(
+                    "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
+                    [user.userID]
+                )
             }
-            #expect(try await site.folder.siwatch("status").output.contains { $0.contains("and holds 2 requests") })
-            let (status, output) = try await site.folder.siwatch("revocations", "drop", "example")
-            #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
-            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
-            let receipt = try await site.folder.siwatch("explain", signIns[2].userID, "--receipts").output.joined(separator: "\n")
-            #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
         }
+        #expect(try await site.folder.siwatch("status").output.contains { $0.contains("and holds 2 requests") })
+        let (status, output) = try await site.folder.siwatch("revocations", "drop", "example")
+        #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
+        try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
+        try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
+        let receipt = try await site.folder.siwatch("explain", signIns[2].userID, "--receipts").output.joined(separator: "\n")
+        #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
     }
 
     // MARK: Receipts
 
     /// From the request to the auditor's receipt: every answer, and no token.
-    @Test(arguments: SiteDatabase.allCases) func aReceiptShowsWhatAppleAnswered(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
-                return try await site.folder.siwatch(["explain", "--receipts"] + arguments)
-            }
-            let signIns = try await site.apple.signIn(2)
-            let (user, other) = (signIns[0].userID, signIns[1].userID)
-            let token = try #require(signIns[0].refreshToken)
-            let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)"
-            #expect(try await receipt(user).status == 1)
-            try await site.daemon { _ in
-                try await site.settle(signIns)
-                try await site.backend.execute(ask, [user])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-                try await site.backend.execute(ask, [user])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
-                #expect(try await site.folder.siwatch("pause", "example").status == 0)
-                try await site.backend.execute(ask, [other])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_queue WHERE opened_at IS NOT NULL", is: 1)
-            }
-            let (status, output) = try await receipt(user)
-            let text = output.joined(separator: "\n")
-            #expect(status == 0)
-            let order = [
-                "revocation    com.example.app: proved, Apple accepted the token, was asked to revoke it, and accepts it no more, settled 2",
-                "request 1, the token of the sign-in of 2", "signed for with the key ABC123DEFG",
-                "is it accepted?        200, accepted, dated 2", "revoke it              200, dated 2",
-                "is it accepted still?  invalid_grant, dated 2", "no_token, no token was held that could be revoked, settled 2",
-                "request 2",
-            ]
-            let places = order.map { text.range(of: $0)?.lowerBound }
-            #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
-            #expect(!text.contains(token) && !text.contains(other))
-            let explanation = try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
-            #expect(explanation.contains("because the app asked for it then, and Apple accepted the token, was asked"), "\(explanation)")
-
-            let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
-            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            let receipts = try #require(report["revocations"] as? [[String: Any]])
-            #expect(report["schema"] as? Int == 1 && receipts.map { $0["outcome"] as? String } == ["proved", "no_token"])
-            #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
-            #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
-
-            // A waiting receipt, with its reason.
-            let waiting = try await receipt(other).output.joined(separator: "\n")
-            #expect(waiting.contains("com.example.app, request 3: its tokens wait for siwatch resume example"), "\(waiting)")
-            #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
-            #expect(
-                try await site.folder.siwatch("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") }
-            )
-            let page = try await site.folder.siwatch("status").output
-            #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 1 token at work, the oldest for ") }, "\(page)")
-
-            #expect(try await receipt("nobody").status == 1)
-            #expect(try await receipt(user, "--app", "exmaple").status == 1)
+    @Test(.site(onEach: SiteDatabase.allCases)) func aReceiptShowsWhatAppleAnswered() async throws {
+        func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
+            return try await site.folder.siwatch(["explain", "--receipts"] + arguments)
         }
+        let signIns = try await site.apple.signIn(2)
+        let (user, other) = (signIns[0].userID, signIns[1].userID)
+        let token = try #require(signIns[0].refreshToken)
+        let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)"
+        #expect(try await receipt(user).status == 1)
+        try await site.daemon { _ in
+            try await site.settle(signIns)
+            try await site.backend.execute(ask, [user])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+            try await site.backend.execute(ask, [user])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+            #expect(try await site.folder.siwatch("pause", "example").status == 0)
+            try await site.backend.execute(ask, [other])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_queue WHERE opened_at IS NOT NULL", is: 1)
+        }
+        let (status, output) = try await receipt(user)
+        let text = output.joined(separator: "\n")
+        #expect(status == 0)
+        let order = [
+            "revocation    com.example.app: proved, Apple accepted the token, was asked to revoke it, and accepts it no more, settled 2",
+            "request 1, the token of the sign-in of 2", "signed for with the key ABC123DEFG",
+            "is it accepted?        200, accepted, dated 2", "revoke it              200, dated 2",
+            "is it accepted still?  invalid_grant, dated 2", "no_token, no token was held that could be revoked, settled 2",
+            "request 2",
+        ]
+        let places = order.map { text.range(of: $0)?.lowerBound }
+        #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
+        #expect(!text.contains(token) && !text.contains(other))
+        let explanation = try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
+        #expect(explanation.contains("because the app asked for it then, and Apple accepted the token, was asked"), "\(explanation)")
+
+        let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
+        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        let receipts = try #require(report["revocations"] as? [[String: Any]])
+        #expect(report["schema"] as? Int == 1 && receipts.map { $0["outcome"] as? String } == ["proved", "no_token"])
+        #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
+        #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
+
+        // A waiting receipt, with its reason.
+        let waiting = try await receipt(other).output.joined(separator: "\n")
+        #expect(waiting.contains("com.example.app, request 3: its tokens wait for siwatch resume example"), "\(waiting)")
+        #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
+        #expect(try await site.folder.siwatch("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") })
+        let page = try await site.folder.siwatch("status").output
+        #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 1 token at work, the oldest for ") }, "\(page)")
+
+        #expect(try await receipt("nobody").status == 1)
+        #expect(try await receipt(user, "--app", "exmaple").status == 1)
     }
 
     /// A backend mixed up two users' tokens. siwatch verifies neither and names both. The right token mends it.
-    @Test(arguments: SiteDatabase.allCases) func tokensOfOtherUsersAreNamed(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            var users = try await site.apple.signIn(3)
-            let own = users.map(\.refreshToken)
-            (users[0].refreshToken, users[1].refreshToken) = (own[1], own[0])
-            try await site.daemon { _ in
-                try await site.settle(users)
-                // At once, like the first check of every client.
-                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answered_at IS NULL AND claimed_by IS NULL")
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
-                #expect(
-                    try await site.folder.siwatch("status").output.contains(
-                        "example: Apple accepts 2 tokens as those of other users; siwatch rejected example lists them"
-                    )
+    @Test(.site(onEach: SiteDatabase.allCases)) func tokensOfOtherUsersAreNamed() async throws {
+        var users = try await site.apple.signIn(3)
+        let own = users.map(\.refreshToken)
+        (users[0].refreshToken, users[1].refreshToken) = (own[1], own[0])
+        try await site.daemon { _ in
+            try await site.settle(users)
+            // At once, like the first check of every client.
+            try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answered_at IS NULL AND claimed_by IS NULL")
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+            try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
+            #expect(
+                try await site.folder.siwatch("status").output.contains(
+                    "example: Apple accepts 2 tokens as those of other users; siwatch rejected example lists them"
                 )
-                let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined(separator: "\n")
-                #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
-                let (_, listed) = try await site.folder.siwatch("rejected", "example")
-                #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
-                for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
-                // The right token, with a sign-in a moment later.
-                users[0].refreshToken = own[0]
-                users[0].grantedAt = users[0].grantedAt + .milliseconds(1)
-                try await site.settle([users[0]])
-                #expect(try await site.backend.int("SELECT foreign_tokens FROM app") == 1)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+            )
+            let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined(separator: "\n")
+            #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
+            let (_, listed) = try await site.folder.siwatch("rejected", "example")
+            #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
+            for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
+            // The right token, with a sign-in a moment later.
+            users[0].refreshToken = own[0]
+            users[0].grantedAt = users[0].grantedAt + .milliseconds(1)
+            try await site.settle([users[0]])
+            #expect(try await site.backend.int("SELECT foreign_tokens FROM app") == 1)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
     }
 
     /// A backend that may only tell sign-ins can undo what Apple has signed.
-    @Test(arguments: [(3, "note"), (11, "degraded")])
+    @Test(.site, arguments: [(3, "note"), (11, "degraded")])
     func signInsThatNothingProvesAreToldWithTheirShare(_ users: Int, _ severity: String) async throws {
-        try await Site.with { site in
-            let people = try await site.apple.signIn(users)
-            let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
-            try await site.backend.insert(people)
-            try await site.backend.insert(notifications: news.map(\.body))
-            try await site.folder.complete("run", "--once")
-            try await site.backend.execute(
-                "INSERT INTO grant_queue (client_id, user_id) SELECT client_id, user_id FROM credential_state WHERE reason = 'consent_revoked'"
-            )
-            try await site.folder.complete("run", "--once")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == users)
-            // An app of whose tokens Apple has never accepted one has none that could prove a sign-in.
-            try await site.backend.execute("UPDATE client SET valid_at = 1700000000000")
-            let output = try await site.folder.siwatch("status", "--json").output.joined()
-            let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
-            let findings = try #require(status["findings"] as? [[String: Any]])
-            let back = "\(users) (100 %) signed in again, and no token proves it"
-            let sentence = "example: Apple has ended the sign-ins of \(users) users; \(back)"
-            #expect(findings.first { $0["sentence"] as? String == sentence }?["severity"] as? String == severity, "\(output)")
-        }
+        let people = try await site.apple.signIn(users)
+        let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
+        try await site.backend.insert(people)
+        try await site.backend.insert(notifications: news.map(\.body))
+        try await site.folder.complete("run", "--once")
+        try await site.backend.execute(
+            "INSERT INTO grant_queue (client_id, user_id) SELECT client_id, user_id FROM credential_state WHERE reason = 'consent_revoked'"
+        )
+        try await site.folder.complete("run", "--once")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == users)
+        // An app of whose tokens Apple has never accepted one has none that could prove a sign-in.
+        try await site.backend.execute("UPDATE client SET valid_at = 1700000000000")
+        let output = try await site.folder.siwatch("status", "--json").output.joined()
+        let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
+        let findings = try #require(status["findings"] as? [[String: Any]])
+        let back = "\(users) (100 %) signed in again, and no token proves it"
+        let sentence = "example: Apple has ended the sign-ins of \(users) users; \(back)"
+        #expect(findings.first { $0["sentence"] as? String == sentence }?["severity"] as? String == severity, "\(output)")
     }
 
     // MARK: The quarantine
 
-    @Test(arguments: SiteDatabase.allCases) func theQuarantineIsShownHarmlesslyAndEmptied(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let hostile = site.folder.url.appending(path: "hostile").path
-            try Data("\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}".utf8 + [0xff, 0x00, 0x0d]).write(to: URL(filePath: hostile))
-            try await site.daemon { _ in
-                for count in 1...3 {
-                    #expect(try await site.folder.siwatch("enqueue", hostile).status == 0)
-                    try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
-                }
-                for arguments in [["list"], ["list", "1"], ["list", "1", "--json"], ["list", "--json"]] {
-                    let command = try await site.folder.siwatch(["quarantine"] + arguments)
-                    #expect(command.status == 0)
-                    let scalars = command.output.joined().unicodeScalars
-                    #expect(scalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) && $0.value != 0x202e })
-                }
-                let page = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "3").output
-                #expect(page.contains { $0.contains("malformed") } && page.last == "Older ones: --before 2")
-                let last = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "2").output
-                #expect(last.last?.contains("malformed") == true, "the last page names no other")
-
-                #expect(try await site.folder.siwatch("quarantine", "retry", "1").output == ["1 notification waits again."])
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)
-                let (status, output) = try await site.folder.siwatch("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
-                #expect(status == 1 && output.joined().contains("there is no row 1"))
-                #expect(try await site.folder.siwatch("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
-                #expect(try await site.folder.siwatch("quarantine", "drop", "2").status == 0)
+    @Test(.site(onEach: SiteDatabase.allCases)) func theQuarantineIsShownHarmlesslyAndEmptied() async throws {
+        let hostile = site.folder.url.appending(path: "hostile").path
+        try Data("\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}".utf8 + [0xff, 0x00, 0x0d]).write(to: URL(filePath: hostile))
+        try await site.daemon { _ in
+            for count in 1...3 {
+                #expect(try await site.folder.siwatch("enqueue", hostile).status == 0)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
             }
-            #expect(
-                try await site.folder.siwatch("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0
-            )
-            #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
-            #expect(try await site.folder.siwatch("quarantine", "drop", "--all").output == ["1 notification is gone."])
-            #expect(try await site.folder.siwatch("quarantine", "list").output == ["The quarantine is empty."])
-            #expect(try await site.folder.siwatch("quarantine", "list", "4").status == 1)
+            for arguments in [["list"], ["list", "1"], ["list", "1", "--json"], ["list", "--json"]] {
+                let command = try await site.folder.siwatch(["quarantine"] + arguments)
+                #expect(command.status == 0)
+                let scalars = command.output.joined().unicodeScalars
+                #expect(scalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) && $0.value != 0x202e })
+            }
+            let page = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "3").output
+            #expect(page.contains { $0.contains("malformed") } && page.last == "Older ones: --before 2")
+            let last = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "2").output
+            #expect(last.last?.contains("malformed") == true, "the last page names no other")
+
+            #expect(try await site.folder.siwatch("quarantine", "retry", "1").output == ["1 notification waits again."])
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)
+            let (status, output) = try await site.folder.siwatch("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
+            #expect(status == 1 && output.joined().contains("there is no row 1"))
+            #expect(try await site.folder.siwatch("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
+            #expect(try await site.folder.siwatch("quarantine", "drop", "2").status == 0)
         }
+        #expect(try await site.folder.siwatch("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0)
+        #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
+        #expect(try await site.folder.siwatch("quarantine", "drop", "--all").output == ["1 notification is gone."])
+        #expect(try await site.folder.siwatch("quarantine", "list").output == ["The quarantine is empty."])
+        #expect(try await site.folder.siwatch("quarantine", "list", "4").status == 1)
     }
 
-    @Test(arguments: SiteDatabase.allCases) func whatIsEnqueuedIsTakenLikeABackends(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let signIns = try await site.apple.signIn(1)
-            let body = try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID])[0].body
-            let file = site.folder.url.appending(path: "body.json").path
-            try Data((body + "\n").utf8).write(to: URL(filePath: file))
-            #expect(try await site.folder.siwatch("enqueue", file).output == ["Row 1 of notification_queue."])
-            try await site.daemon { _ in
-                try await site.settle(signIns)
-                #expect(try await site.folder.siwatch("enqueue", file).status == 0)
-                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
-
-            #expect(try await site.folder.siwatch("enqueue", "/dev/null").status == 64)
-            try Data(count: 65_537).write(to: URL(filePath: file))
-            #expect(try await site.folder.siwatch("enqueue", file).status == 64)
-            #expect(try await site.folder.siwatch("enqueue", file + ".none").status == 1)
-            #expect(try await site.folder.siwatch("enqueue", site.folder.url.path).status == 1)
+    @Test(.site(onEach: SiteDatabase.allCases)) func whatIsEnqueuedIsTakenLikeABackends() async throws {
+        let signIns = try await site.apple.signIn(1)
+        let body = try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID])[0].body
+        let file = site.folder.url.appending(path: "body.json").path
+        try Data((body + "\n").utf8).write(to: URL(filePath: file))
+        #expect(try await site.folder.siwatch("enqueue", file).output == ["Row 1 of notification_queue."])
+        try await site.daemon { _ in
+            try await site.settle(signIns)
+            #expect(try await site.folder.siwatch("enqueue", file).status == 0)
+            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+
+        #expect(try await site.folder.siwatch("enqueue", "/dev/null").status == 64)
+        try Data(count: 65_537).write(to: URL(filePath: file))
+        #expect(try await site.folder.siwatch("enqueue", file).status == 64)
+        #expect(try await site.folder.siwatch("enqueue", file + ".none").status == 1)
+        #expect(try await site.folder.siwatch("enqueue", site.folder.url.path).status == 1)
     }
 
     // MARK: The file
 
-    @Test func aBackupIsMadeBesideTheDaemonAndCanBeUsed() async throws {
-        try await Site.with { site in
-            let copy = site.folder.url.appending(path: "backup.sqlite").path
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(5))
-                let (status, output) = try await site.folder.siwatch("backup", copy)
-                #expect(status == 0 && output.joined().contains("keep it apart"), "\(output)")
-                let (again, reason) = try await site.folder.siwatch("backup", copy)
-                #expect(again == 1 && reason.joined().contains("exists already"))
-                #expect(try await site.folder.siwatch("backup", "/nowhere/backup.sqlite").status == 1)
-                #expect(try await site.folder.siwatch("backup", "/dev/full").status == 1)
-            }
-            #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
-            let backend = try Backend(databasePath: copy)
-            #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
-            #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
-            try backend.close()
+    @Test(.site) func aBackupIsMadeBesideTheDaemonAndCanBeUsed() async throws {
+        let copy = site.folder.url.appending(path: "backup.sqlite").path
+        try await site.daemon { _ in
+            try await site.settle(try await site.apple.signIn(5))
+            let (status, output) = try await site.folder.siwatch("backup", copy)
+            #expect(status == 0 && output.joined().contains("keep it apart"), "\(output)")
+            let (again, reason) = try await site.folder.siwatch("backup", copy)
+            #expect(again == 1 && reason.joined().contains("exists already"))
+            #expect(try await site.folder.siwatch("backup", "/nowhere/backup.sqlite").status == 1)
+            #expect(try await site.folder.siwatch("backup", "/dev/full").status == 1)
         }
+        #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
+        let backend = try Backend(databasePath: copy)
+        #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
+        #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
+        try backend.close()
     }
 
-    @Test func oldCopiesMakeRoomAndTheLastOneIsKnown() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            let folder = site.folder.url.appending(path: "copies")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-            let names = [
-                "siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite", "siwatch.sqlite", "notes",
-                // Of runs that were cut short before drafts had names of their own.
-                "siwatch-20300101T000000Z.sqlite", "siwatch-20310101T000000Z.sqlite",
-            ]
-            let database = try SQLiteStore.openForReading(DatabaseFile(path: site.folder.databasePath))
-            for name in names[..<2] { try await database.backUp(to: folder.appending(path: name).path) }
-            try database.close()
-            for name in names[2..<5] { try Data().write(to: folder.appending(path: name)) }
-            let whole = try Data(contentsOf: folder.appending(path: names[0]))
-            try whole.prefix(whole.count / 2).write(to: folder.appending(path: names[5]))
-            try whole.prefix(4096).write(to: folder.appending(path: "siwatch-20190101T000000Z.sqlite.partial"))
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                let metric = "siwatch_backup_last_success_timestamp_seconds"
-                #expect(try await pages.get("metrics").contains("\n\(metric) 0\n"))
-                #expect(try await site.folder.siwatch("status").output.contains("last backup     never"))
-                let (status, output) = try await site.folder.siwatch("backup", "--keep", "2", folder.path)
-                #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
-                #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
-                let broken = names[4...].map { "\(folder.path)/\($0): no whole copy, so it does not count." }
-                #expect(output.filter { $0.hasSuffix("removed.") }.count == 1 && Set(broken).isSubset(of: output), "\(output)")
-                #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
-                #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
-            }
-            let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
-            #expect(left.count == 6 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
-            #expect(try await site.folder.siwatch("backup", "--keep", "0", folder.path).status == 64)
+    @Test(.site(listen: "127.0.0.1:0")) func oldCopiesMakeRoomAndTheLastOneIsKnown() async throws {
+        let folder = site.folder.url.appending(path: "copies")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let names = [
+            "siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite", "siwatch.sqlite", "notes",
+            // Of runs that were cut short before drafts had names of their own.
+            "siwatch-20300101T000000Z.sqlite", "siwatch-20310101T000000Z.sqlite",
+        ]
+        let database = try SQLiteStore.openForReading(DatabaseFile(path: site.folder.databasePath))
+        for name in names[..<2] { try await database.backUp(to: folder.appending(path: name).path) }
+        try database.close()
+        for name in names[2..<5] { try Data().write(to: folder.appending(path: name)) }
+        let whole = try Data(contentsOf: folder.appending(path: names[0]))
+        try whole.prefix(whole.count / 2).write(to: folder.appending(path: names[5]))
+        try whole.prefix(4096).write(to: folder.appending(path: "siwatch-20190101T000000Z.sqlite.partial"))
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            let metric = "siwatch_backup_last_success_timestamp_seconds"
+            #expect(try await pages.get("metrics").contains("\n\(metric) 0\n"))
+            #expect(try await site.folder.siwatch("status").output.contains("last backup     never"))
+            let (status, output) = try await site.folder.siwatch("backup", "--keep", "2", folder.path)
+            #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
+            #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
+            let broken = names[4...].map { "\(folder.path)/\($0): no whole copy, so it does not count." }
+            #expect(output.filter { $0.hasSuffix("removed.") }.count == 1 && Set(broken).isSubset(of: output), "\(output)")
+            #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
+            #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
         }
+        let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+        #expect(left.count == 6 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
+        #expect(try await site.folder.siwatch("backup", "--keep", "0", folder.path).status == 64)
     }
 
     /// Of copies by other programs siwatch knows what they tell.
-    @Test(arguments: SiteDatabase.allCases) func aCopyByAnotherProgramIsNoted(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            func lines() async throws -> [String] { try await site.folder.siwatch("status").output.filter { $0.hasPrefix("last backup") } }
-            #expect(try await lines() == (database == .file ? ["last backup     never"] : []))
-            try await site.folder.succeed("backup", "--note")
-            #expect(try await lines().first?.hasSuffix(" ago") == true)
-            #expect(try await site.folder.siwatch("backup", "--note", "file").status == 64)
-            #expect(try await site.folder.siwatch("backup").status == 64)
-        }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aCopyByAnotherProgramIsNoted() async throws {
+        func lines() async throws -> [String] { try await site.folder.siwatch("status").output.filter { $0.hasPrefix("last backup") } }
+        #expect(try await lines() == (site.schema == nil ? ["last backup     never"] : []))
+        try await site.folder.succeed("backup", "--note")
+        #expect(try await lines().first?.hasSuffix(" ago") == true)
+        #expect(try await site.folder.siwatch("backup", "--note", "file").status == 64)
+        #expect(try await site.folder.siwatch("backup").status == 64)
     }
 
-    @Test(arguments: SiteDatabase.allCases)
-    func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(1))
-                #expect(try await site.folder.siwatch("rename", "app", "example", "renamed").status == 69)
-            }
-            let (status, output) = try await site.folder.siwatch("rename", "app", "example", "renamed")
-            #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
-            #expect(try await site.folder.run("run").status == 78)
-            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
-            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            #expect(try await site.folder.siwatch("rename", "app", "example", "other").status == 1)
-            #expect(try await site.folder.siwatch("rename", "app", "renamed", "").status == 64)
+    @Test(.site(onEach: SiteDatabase.allCases)) func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree() async throws {
+        try await site.daemon { _ in
+            try await site.settle(try await site.apple.signIn(1))
+            #expect(try await site.folder.siwatch("rename", "app", "example", "renamed").status == 69)
         }
+        let (status, output) = try await site.folder.siwatch("rename", "app", "example", "renamed")
+        #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
+        #expect(try await site.folder.run("run").status == 78)
+        try site.folder.edit("name = \"example\"", "name = \"renamed\"")
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        #expect(try await site.folder.siwatch("rename", "app", "example", "other").status == 1)
+        #expect(try await site.folder.siwatch("rename", "app", "renamed", "").status == 64)
     }
 
     // MARK: Watching
 
-    @Test(arguments: SiteDatabase.allCases) func statusGoesOnUntilItIsInterrupted(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(5))
-                let watch = try site.folder.start("status", "--watch")
-                // A sparkline needs two samples.
-                #expect(await watch.line(containing: "▁") != nil, "\(watch.output)")
-                watch.signal(SIGINT)
-                #expect(await watch.exit() == 0)
-                #expect(!watch.output.joined().contains("\u{1b}"))
-                #expect(watch.output.contains { $0.contains("authorized") && $0.contains("█") })
-            }
-            let json = try await site.folder.siwatch("status", "--json").output.joined(separator: "\n")
-            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
-            #expect(report["schema"] as? Int == 1 && report["is_running"] as? Bool == false)
+    @Test(.site(onEach: SiteDatabase.allCases)) func statusGoesOnUntilItIsInterrupted() async throws {
+        try await site.daemon { _ in
+            try await site.settle(try await site.apple.signIn(5))
+            let watch = try site.folder.start("status", "--watch")
+            // A sparkline needs two samples.
+            #expect(await watch.line(containing: "▁") != nil, "\(watch.output)")
+            watch.signal(SIGINT)
+            #expect(await watch.exit() == 0)
+            #expect(!watch.output.joined().contains("\u{1b}"))
+            #expect(watch.output.contains { $0.contains("authorized") && $0.contains("█") })
         }
+        let json = try await site.folder.siwatch("status", "--json").output.joined(separator: "\n")
+        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        #expect(report["schema"] as? Int == 1 && report["is_running"] as? Bool == false)
     }
 
     // MARK: Bad input
@@ -934,41 +870,36 @@ import Testing
         #expect(command.status == 64, "\(command.output)")
     }
 
-    @Test func nothingIsMadeWhereThereIsNoDatabase() async throws {
-        try await Site.with { site in
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-            let other = site.folder.url.appending(path: "other.toml").path
-            try text.replacing("siwatch.sqlite", with: "none.sqlite").write(toFile: other, atomically: true, encoding: .utf8)
-            for arguments in [
-                ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
-                ["enqueue", other], ["backup", other + ".copy"], ["rename", "app", "example", "new"], ["status"],
-            ] {
-                let command = try await CommandCall.siwatch(arguments + ["--config", other])
-                #expect(command.status == 78, "\(arguments): \(command.output)")
-                #expect(command.output.joined().contains("siwatch migrate creates it"), "\(command.output)")
-            }
-            let files = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
-            #expect(!files.contains { $0.hasPrefix("none.sqlite") } && !files.contains("other.toml.copy"))
+    @Test(.site) func nothingIsMadeWhereThereIsNoDatabase() async throws {
+        let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+        let other = site.folder.url.appending(path: "other.toml").path
+        try text.replacing("siwatch.sqlite", with: "none.sqlite").write(toFile: other, atomically: true, encoding: .utf8)
+        for arguments in [
+            ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
+            ["enqueue", other], ["backup", other + ".copy"], ["rename", "app", "example", "new"], ["status"],
+        ] {
+            let command = try await CommandCall.siwatch(arguments + ["--config", other])
+            #expect(command.status == 78, "\(arguments): \(command.output)")
+            #expect(command.output.joined().contains("siwatch migrate creates it"), "\(command.output)")
         }
+        let files = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
+        #expect(!files.contains { $0.hasPrefix("none.sqlite") } && !files.contains("other.toml.copy"))
     }
 
-    @Test func anOutputThatCannotBeWrittenIsAFailure() async throws {
-        try await Site.with { site in
-            let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-            let program = URL(filePath: own).deletingLastPathComponent().appending(path: "siwatch").path
-            let shell = try ChildProcess(
-                URL(filePath: "/bin/sh"),
-                ["-c", "\(program) status --config \(site.folder.configurationPath) > /dev/full"]
-            )
-            #expect(await shell.exit() == 1)
-            #expect(shell.output.joined().contains("No space left on device"))
-        }
+    @Test(.site) func anOutputThatCannotBeWrittenIsAFailure() async throws {
+        let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let program = URL(filePath: own).deletingLastPathComponent().appending(path: "siwatch").path
+        let shell = try ChildProcess(
+            URL(filePath: "/bin/sh"),
+            ["-c", "\(program) status --config \(site.folder.configurationPath) > /dev/full"]
+        )
+        #expect(await shell.exit() == 1)
+        #expect(shell.output.joined().contains("No space left on device"))
     }
 
     // MARK: Help
 
-    @Test(arguments: ["bash", "zsh", "fish"])
-    func shellsCanCompleteEveryCommand(shell: String) async throws {
+    @Test(arguments: ["bash", "zsh", "fish"]) func shellsCanCompleteEveryCommand(shell: String) async throws {
         let command = try await CommandCall.siwatch(["--generate-completion-script", shell])
         #expect(command.status == 0)
         let text = command.output.joined(separator: "\n")

@@ -10,7 +10,6 @@ import Testing
 
 /// Every command once as the program, because the other tests call commands in their own process.
 @Suite(.timeLimit(.minutes(10))) struct ProgramTests {
-    /// A call of each command, and its exit code.
     private static let calls: [([String], Int32)] = [
         (["doctor", "--before-start"], 0), (["migrate"], 0), (["status"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
         (["export", "nobody"], 1), (["forget", "nobody"], 1), (["rejected", "example"], 0), (["recheck", "nobody"], 1),

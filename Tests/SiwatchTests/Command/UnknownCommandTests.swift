@@ -3,6 +3,8 @@
 
 import ArgumentParser
 import DaemonHarness
+import Foundation
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import siwatch
@@ -50,5 +52,112 @@ struct UnknownCommandTests {
         for command in ["siwatch init ", "siwatch status ", "siwatch doctor ", "siwatch --help "] {
             #expect(alone.output.contains { $0.contains(command) }, "\(alone.output)")
         }
+    }
+}
+
+struct ProgressLineTests {
+    @Test func theBarFillsOnce() {
+        #expect(ProgressLine.line("copying", 0, of: 1_000, "rows").hasPrefix("copying  ░░"))
+        #expect(ProgressLine.line("copying", 500, of: 1_000, "rows").hasSuffix("░   50 %  500 rows"))
+        // `move` proves each row twice.
+        #expect(ProgressLine.line("proving", 4_000_000, of: 2_000_000, "rows", passes: 2).hasSuffix("█  100 %  2,000,000 rows"))
+        #expect(ProgressLine.line("searching", 7, of: nil, "s") == "searching  7 s")
+    }
+
+    @Test(arguments: [true, false]) func theLineIsClearedWithAndWithoutEscapes(usesEscapes: Bool) {
+        let written = NIOLockedValueBox<[String]>([])
+        let line = ProgressLine(isShown: true, usesEscapes: usesEscapes) { text in written.withLockedValue { $0.append(text) } }
+        line.begin("counting", of: nil, "lines")
+        line.end()
+        let clear = "\r" + String(repeating: " ", count: "counting  0 lines".count) + "\r"
+        let expected = usesEscapes ? ["\rcounting  0 lines\u{1B}[K", "\r\u{1B}[K"] : ["\rcounting  0 lines", clear]
+        #expect(written.withLockedValue { $0 } == expected)
+    }
+
+    @Test func aSilentLineWritesNothing() async throws {
+        let written = NIOLockedValueBox(0)
+        let line = ProgressLine(isShown: false) { _ in written.withLockedValue { $0 += 1 } }
+        line.begin("counting", of: 1)
+        line.add()
+        line.end()
+        #expect(try await line.time("waiting") { 7 } == 7)
+        #expect(written.withLockedValue { $0 } == 0)
+    }
+}
+
+/// Names that backends and operators chose may hold anything. A terminal obeys none of it.
+struct PrintableTests {
+    @Test(
+        arguments: [
+            ("two\nlines\n", "two\nlines\n"), ("a\u{1b}[2J\nb", "a\\u{1b}[2J\nb"), ("\u{9b}31m", "\\u{9b}31m"),
+            ("\u{202e}x\u{2028}", "\\u{202e}x\\u{2028}"),
+            ("▏é日", "▏é日"), ("\r\n", "\\u{d}\n"),
+        ]
+    )
+    func whatControlsATerminalIsSpelledOut(text: String, printed: String) {
+        #expect(text.printableLines == printed)
+    }
+
+    /// The name of the database comes from the configuration, and stands in many sentences.
+    @Test(.site) func noCommandPrintsItRaw() async throws {
+        try site.folder.edit("siwatch.sqlite\"", "si\u{9b}31mwatch.sqlite\"")
+        for command in ["doctor --before-start", "status", "migrate"] {
+            let (_, output) = try await site.folder.siwatch(line: command)
+            #expect(!output.joined().unicodeScalars.contains("\u{9b}"), "\(command): \(output)")
+        }
+    }
+}
+
+struct PastedPathTests {
+    @Test func aDraggedFileLosesItsQuotes() {
+        for pasted in ["/keys/Auth Key.p8", "'/keys/Auth Key.p8'", "\"/keys/Auth Key.p8\"", "/keys/./old/../Auth Key.p8"] {
+            #expect(pasted.pastedPath(homeBehindSudo: nil) == "/keys/Auth Key.p8")
+        }
+        #expect("'".pastedPath(homeBehindSudo: nil).hasSuffix("/'"))
+    }
+
+    /// Under sudo the home is root's, and the key lies in that of the person who typed it.
+    @Test func aTildeUnderSudoMeansThePersonsHome() throws {
+        let home = try TemporaryFolder()
+        try Data().write(to: URL(filePath: "\(home.path)/key.p8"))
+        #expect("~/key.p8".pastedPath(homeBehindSudo: home.path) == "\(home.path)/key.p8")
+        #expect("'~/key.p8'".pastedPath(homeBehindSudo: home.path) == "\(home.path)/key.p8")
+
+        let own = NSString(string: "~").expandingTildeInPath
+        #expect("~/key-of-nobody.p8".pastedPath(homeBehindSudo: home.path) == "\(own)/key-of-nobody.p8")
+        #expect("~/key.p8".pastedPath(homeBehindSudo: nil) == "\(own)/key.p8")
+        #expect("/~/key.p8".pastedPath(homeBehindSudo: home.path) == "/~/key.p8")
+    }
+}
+
+struct NewKeyTests {
+    private func make(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
+        return try await CommandCall.siwatch(["secret", "new", "sealing-key"] + arguments)
+    }
+
+    @Test(.site) func aNewKeyIsPrintedOrWrittenAndNeverTwice() async throws {
+        let folder = site.folder
+        let file = folder.url.appending(path: "siwatch.key")
+        var publicKeys = try await [folder.siwatch("secret", "public-key").output.joined()]
+        try FileManager.default.removeItem(at: file)
+
+        let (status, output) = try await make()
+        #expect(status == 0)
+        try Data(output.joined(separator: "\n").utf8).write(to: file)
+        try #require(chmod(file.path, 0o400) == 0)
+        publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
+
+        let refused = try await make(file.path)
+        #expect(refused.status == 1 && refused.output.joined().contains("exists already and is left as it is"), "\(refused.output)")
+        #expect(try await folder.siwatch("secret", "public-key").output.joined() == publicKeys[1])
+
+        try FileManager.default.removeItem(at: file)
+        let written = try await make(file.path)
+        #expect(written.status == 0 && written.output.isEmpty, "\(written.output)")
+        #expect(try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int == 0o600)
+        publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
+
+        #expect(publicKeys.allSatisfy { $0.hasPrefix("siwatch-public-key-1:") }, "\(publicKeys)")
+        #expect(Set(publicKeys).count == 3)
     }
 }

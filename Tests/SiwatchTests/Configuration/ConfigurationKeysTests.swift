@@ -106,8 +106,7 @@ struct ConfigurationKeysTests {
     }
 
     /// The sealing key's file has the same rule.
-    @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t])
-    func aKeyThatOthersCanReadIsRefused(mode: mode_t) throws {
+    @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t]) func aKeyThatOthersCanReadIsRefused(mode: mode_t) throws {
         let folder = try TemporaryFolder()
         try write(pem, to: "open.p8", in: folder, mode: mode)
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: ["open.p8"]).readKeys() }

@@ -16,15 +16,13 @@ struct ConfigurationMistakeTests {
         /// - Parameter text: stands before a valid app.
         init(_ text: String, _ key: String, _ problem: String) {
             self.text = text + "\n" + ConfigurationTests.app
-            self.key = key
-            self.problem = problem
+            (self.key, self.problem) = (key, problem)
         }
 
         /// - Parameter replacement: a key of the app, and its new text.
         init(_ replacement: (String, String), _ key: String, _ problem: String) {
             self.text = ConfigurationTests.app.replacing(replacement.0, with: replacement.1)
-            self.key = key
-            self.problem = problem
+            (self.key, self.problem) = (key, problem)
         }
 
         var testDescription: String { "\(key) \(problem)" }
@@ -142,11 +140,7 @@ struct ConfigurationMistakeTests {
         Case("[retention]\ngrant_log = \"x\"", "retention.grant_log", duration),
         Case("[retention]\nrevocation_log = \"x\"", "retention.revocation_log", duration),
         Case("[retention]\nrejected_token = \"x\"", "retention.rejected_token", duration),
-        Case(
-            "[retention]\nended_user = \"59m\"",
-            "retention.ended_user",
-            "must be at least an hour; m is minutes, and a month is \"30d\""
-        ),
+        Case("[retention]\nended_user = \"59m\"", "retention.ended_user", "must be at least an hour; m is minutes, and a month is \"30d\""),
         Case("[operations]\nlisten = \"9464\"", "operations.listen", listen),
         Case(
             "[operations]\nlisten = \"0.0.0.0:9464\"",
@@ -222,11 +216,7 @@ struct ConfigurationMistakeTests {
             "app[0].key[1].id",
             "is the same as app[0].key[0].id"
         ),
-        Case(
-            ConfigurationTests.app.replacing("com.example.", with: "org.example."),
-            "app[1].name",
-            "is the same as app[0].name"
-        ),
+        Case(ConfigurationTests.app.replacing("com.example.", with: "org.example."), "app[1].name", "is the same as app[0].name"),
         Case(
             ConfigurationTests.app.replacing("\"example\"", with: "\"other\"").replacing("com.example.web", with: "org.example.web"),
             "app[1].client_ids[0]",
@@ -405,9 +395,7 @@ struct ConfigurationFileTests {
             one
             [x]
             '''
-            client_ids = [
-              "a", # ]
-            ]
+            client_ids = ["a", #]]
             [[app.key]]
             id = "ABC123DEFG"
             [[app.key]]

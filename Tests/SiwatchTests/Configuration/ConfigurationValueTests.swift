@@ -71,8 +71,7 @@ struct ConfigurationValueTests {
         #expect(ListenAddress(text) == nil)
     }
 
-    @Test(arguments: ["localhost", "127.0.0.1", "127.255.0.9", "::1", "0:0:0:0:0:0:0:1"])
-    func loopbackIsKnown(host: String) {
+    @Test(arguments: ["localhost", "127.0.0.1", "127.255.0.9", "::1", "0:0:0:0:0:0:0:1"]) func loopbackIsKnown(host: String) {
         #expect(Host.isLoopback(host))
     }
 

@@ -94,94 +94,80 @@ struct MountTests {
     }
 
     /// Docker mounts each secret read-only, with the owner that its file has on the host.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func theOwnerOfAMountedKeyIsTheHosts(name: String) async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: name).path
-            try share(site.folder)
-            try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o440) == 0)
-            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-            #expect(found.status == 0 && !found.output.contains("chown"), "\(found.output)")
-            // A host's own folder may be a mount as well.
-            let writable = try await check(site.folder, key, mounting: Self.bound("rw"))
-            #expect(writable.status == 78 && writable.output.contains("who can read and change it"), "\(writable.output)")
-        }
+        let key = site.folder.url.appending(path: name).path
+        try share(site.folder)
+        try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o440) == 0)
+        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
+        #expect(found.status == 0 && !found.output.contains("chown"), "\(found.output)")
+        // A host's own folder may be a mount as well.
+        let writable = try await check(site.folder, key, mounting: Self.bound("rw"))
+        #expect(writable.status == 78 && writable.output.contains("who can read and change it"), "\(writable.output)")
     }
 
     /// As under a unit with `ReadOnlyPaths=` and `Group=siwatch-backend`.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func aReadOnlyMountDoesNotHideThatBackendsReadAKey(name: String) async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: name).path
-            try share(site.folder)
-            try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
-            let found = try await check(site.folder, key, as: Self.backends, mounting: Self.bound("ro"))
-            let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
-            #expect(found.status == 78 && found.output.contains("which is the backends' own; \(advice)"), "\(found.output)")
-        }
+        let key = site.folder.url.appending(path: name).path
+        try share(site.folder)
+        try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
+        let found = try await check(site.folder, key, as: Self.backends, mounting: Self.bound("ro"))
+        let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
+        #expect(found.status == 78 && found.output.contains("which is the backends' own; \(advice)"), "\(found.output)")
     }
 
     /// The key is as it should be, and the volume of the database is not.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
-    func aVolumeOfOurOwnGroupIsNamed() async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: "siwatch.key").path
-            try share(site.folder)
-            try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o440) == 0)
-            for path in [site.folder.url.path, site.folder.url.appending(path: "siwatch.sqlite").path] {
-                try #require(chown(path, Servant.user, Servant.user) == 0)
-            }
-            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-            #expect(found.status == 78 && found.output.contains("give the folder a group of the backends"), "\(found.output)")
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun)) func aVolumeOfOurOwnGroupIsNamed() async throws {
+        let key = site.folder.url.appending(path: "siwatch.key").path
+        try share(site.folder)
+        try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o440) == 0)
+        for path in [site.folder.url.path, site.folder.url.appending(path: "siwatch.sqlite").path] {
+            try #require(chown(path, Servant.user, Servant.user) == 0)
         }
+        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
+        #expect(found.status == 78 && found.output.contains("give the folder a group of the backends"), "\(found.output)")
     }
 
     /// Without a mount, the same key is given to the user's own group and not to that of the process.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun))
-    func aKeyOfTheBackendsGoesToThePrimaryGroup() async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
-            try share(site.folder)
-            try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
-            let found = try await check(site.folder, key, as: Self.backends, mounting: "")
-            let owner = "\(Account.name(ofUser: Servant.user)):\(Account.name(ofGroup: Servant.user))"
-            #expect(found.status == 78 && found.output.contains("; sudo chown -h \(owner) "), "\(found.output)")
-        }
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun)) func aKeyOfTheBackendsGoesToThePrimaryGroup() async throws {
+        let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+        try share(site.folder)
+        try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
+        let found = try await check(site.folder, key, as: Self.backends, mounting: "")
+        let owner = "\(Account.name(ofUser: Servant.user)):\(Account.name(ofGroup: Servant.user))"
+        #expect(found.status == 78 && found.output.contains("; sudo chown -h \(owner) "), "\(found.output)")
     }
 
     /// In a pod the database and the secrets may have one group.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func thePlatformChoosesOwnerAndGroupOfASecretInMemory(name: String) async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: name).path
-            try share(site.folder)
-            try #require(chown(key, Servant.user + 1, Self.backends) == 0 && chmod(key, 0o440) == 0)
-            let found = try await check(
-                site.folder,
-                key,
-                mounting: """
-                    memory=${0%/*}/memory
-                    mkdir "$memory"
-                    mount -t tmpfs tmpfs "$memory"
-                    cp -p "$0" "$memory/key"
-                    mount --bind "$memory/key" "$0"
-                    """
-            )
-            #expect(found.status == 0, "\(found.output)")
-        }
+        let key = site.folder.url.appending(path: name).path
+        try share(site.folder)
+        try #require(chown(key, Servant.user + 1, Self.backends) == 0 && chmod(key, 0o440) == 0)
+        let found = try await check(
+            site.folder,
+            key,
+            mounting: """
+                memory=${0%/*}/memory
+                mkdir "$memory"
+                mount -t tmpfs tmpfs "$memory"
+                cp -p "$0" "$memory/key"
+                mount --bind "$memory/key" "$0"
+                """
+        )
+        #expect(found.status == 0, "\(found.output)")
     }
 
     /// No command in the container can mend it.
-    @Test(.enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
+    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func aMountedKeyThatOthersCanReadIsClosedWhereItComesFrom(name: String) async throws {
-        try await Site.with { site in
-            let key = site.folder.url.appending(path: name).path
-            try Servant.take(over: site.folder)
-            try #require(chown(key, 0, 0) == 0 && chmod(key, 0o444) == 0)
-            let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-            #expect(found.status == 78 && !found.output.contains("chown") && !found.output.contains("chmod"), "\(found.output)")
-            let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
-            #expect(found.output.hasSuffix(advice), "\(found.output)")
-        }
+        let key = site.folder.url.appending(path: name).path
+        try Servant.take(over: site.folder)
+        try #require(chown(key, 0, 0) == 0 && chmod(key, 0o444) == 0)
+        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
+        #expect(found.status == 78 && !found.output.contains("chown") && !found.output.contains("chmod"), "\(found.output)")
+        let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
+        #expect(found.output.hasSuffix(advice), "\(found.output)")
     }
 }

@@ -44,8 +44,7 @@ struct SecretFileTests {
     }
 
     /// With one of each end of a line, in a secret and around it.
-    @Test(arguments: ["\n", "\r\n"], ["", "\u{feff}"])
-    func everySecretTakesWhatAnEditorAdds(_ end: String, _ mark: String) throws {
+    @Test(arguments: ["\n", "\r\n"], ["", "\u{feff}"]) func everySecretTakesWhatAnEditorAdds(_ end: String, _ mark: String) throws {
         let folder = try TemporaryFolder()
         let key = KeyRing.generate()
         try write(mark + key.text.replacing("\n", with: end) + end, in: folder)
@@ -83,8 +82,7 @@ struct SecretFileTests {
         #expect(failure?.code.rawValue == 78 && text.hasSuffix("chmod 600 \(path) closes it"), "\(text)")
     }
 
-    @Test(arguments: [0o600, 0o400, 0o640, 0o440] as [mode_t])
-    func aKeyOfItsOwnerAndItsGroupIsTaken(mode: mode_t) throws {
+    @Test(arguments: [0o600, 0o400, 0o640, 0o440] as [mode_t]) func aKeyOfItsOwnerAndItsGroupIsTaken(mode: mode_t) throws {
         let folder = try TemporaryFolder()
         try write(KeyRing.generate().text, mode: mode, in: folder)
         #expect(try ring(in: folder)?.keyIDs.count == 1)

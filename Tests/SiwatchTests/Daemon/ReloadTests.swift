@@ -7,80 +7,74 @@ import Foundation
 import Testing
 
 struct ReloadTests {
-    @Test func aKeyThatReplacesAWrongOneIsTriedAtOnce() async throws {
-        try await Site.with(["refresh": "interval = \"1s\""]) { site in
-            let file = site.folder.url.appending(path: SimulatedApple.keyFile)
-            let right = try Data(contentsOf: file)
-            try Data(P256.Signing.PrivateKey().pemRepresentation.utf8).write(to: file)
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(await daemon.line(containing: #""event":"app_paused""#) != nil)
-                try right.write(to: file)
-                daemon.signal(SIGHUP)
-                #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
-            }
+    @Test(.site(["refresh": "interval = \"1s\""])) func aKeyThatReplacesAWrongOneIsTriedAtOnce() async throws {
+        let file = site.folder.url.appending(path: SimulatedApple.keyFile)
+        let right = try Data(contentsOf: file)
+        try Data(P256.Signing.PrivateKey().pemRepresentation.utf8).write(to: file)
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(3))
+            #expect(await daemon.line(containing: #""event":"app_paused""#) != nil)
+            try right.write(to: file)
+            daemon.signal(SIGHUP)
+            #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
+            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
         }
     }
 
-    @Test func theLogLevelChangesAndTheRestWaits() async throws {
-        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\"", "queues": "poll_interval = \"1s\""]) { site in
-            try await site.daemon { daemon in
-                try site.folder.edit("level = \"info\"", "level = \"debug\"")
-                try site.folder.edit("poll_interval = \"1s\"", "poll_interval = \"2s\"\n[revocations]\nmax_per_hour = 7")
-                daemon.signal(SIGHUP)
-                let line = await daemon.line(containing: #""event":"reload_needs_restart""#)
-                #expect(line?.contains(#""reason":"queues.poll_interval, revocations.max_per_hour""#) == true)
-                try await site.settle(try await site.apple.signIn(1))
-                // At debug level only.
-                #expect(await daemon.line(containing: #""event":"credential_changed""#) != nil)
-                let metrics = try await OperationsPages(of: daemon).get("metrics")
-                #expect(metrics.contains("siwatch_config_last_reload_successful 1\n"))
-            }
+    @Test(.site(listen: "127.0.0.1:0", ["log": "level = \"info\"", "queues": "poll_interval = \"1s\""]))
+    func theLogLevelChangesAndTheRestWaits() async throws {
+        try await site.daemon { daemon in
+            try site.folder.edit("level = \"info\"", "level = \"debug\"")
+            try site.folder.edit("poll_interval = \"1s\"", "poll_interval = \"2s\"\n[revocations]\nmax_per_hour = 7")
+            daemon.signal(SIGHUP)
+            let line = await daemon.line(containing: #""event":"reload_needs_restart""#)
+            #expect(line?.contains(#""reason":"queues.poll_interval, revocations.max_per_hour""#) == true)
+            try await site.settle(try await site.apple.signIn(1))
+            // At debug level only.
+            #expect(await daemon.line(containing: #""event":"credential_changed""#) != nil)
+            let metrics = try await OperationsPages(of: daemon).get("metrics")
+            #expect(metrics.contains("siwatch_config_last_reload_successful 1\n"))
         }
     }
 
     /// Atomic: the daemon does not take over the good half of a bad file.
-    @Test func aBrokenConfigurationLeavesTheOldOneAtWork() async throws {
-        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
-            try await site.daemon { daemon in
-                try site.folder.edit("level = \"info\"", "level = \"debug\"")
-                try site.folder.edit(SimulatedApple.teamID, "short")
-                try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
-                daemon.signal(SIGHUP)
-                daemon.signal(SIGHUP)
-                let line = await daemon.line(containing: #""event":"reload_failed""#)
-                #expect(line?.contains("app[0].team_id") == true)
-                try await site.settle(try await site.apple.signIn(1))
-                let pages = try await OperationsPages(of: daemon)
-                #expect(try await pages.get("metrics").contains("siwatch_config_last_reload_successful 0\n"))
-                #expect(try await pages.get("readyz") == "ok\n")
-                #expect(!daemon.output.contains { $0.contains("credential_changed") })
-            }
+    @Test(.site(listen: "127.0.0.1:0", ["log": "level = \"info\""])) func aBrokenConfigurationLeavesTheOldOneAtWork() async throws {
+        try await site.daemon { daemon in
+            try site.folder.edit("level = \"info\"", "level = \"debug\"")
+            try site.folder.edit(SimulatedApple.teamID, "short")
+            try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
+            daemon.signal(SIGHUP)
+            daemon.signal(SIGHUP)
+            let line = await daemon.line(containing: #""event":"reload_failed""#)
+            #expect(line?.contains("app[0].team_id") == true)
+            try await site.settle(try await site.apple.signIn(1))
+            let pages = try await OperationsPages(of: daemon)
+            #expect(try await pages.get("metrics").contains("siwatch_config_last_reload_successful 0\n"))
+            #expect(try await pages.get("readyz") == "ok\n")
+            #expect(!daemon.output.contains { $0.contains("credential_changed") })
         }
     }
 
     /// Nor does the parser's end, whatever its cause. The daemon is the same process, and no parser process is left.
-    @Test func aConfigurationThatEndsItsParserLeavesTheDaemonAtWork() async throws {
-        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
-            try await site.daemon { daemon in
-                let sound = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-                try Self.endless.write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
-                let (status, output) = try await site.folder.run("doctor", "--before-start")
-                #expect(status == 78)
-                #expect(output.count == 1 && output.first?.contains("was not done after 5 s") == true, "\(output)")
-                daemon.signal(SIGHUP)
-                let line = await daemon.line(containing: #""event":"reload_failed""#)
-                #expect(line?.contains("its parser died of it") == true)
-                try sound.replacing("level = \"info\"", with: "level = \"debug\"")
-                    .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
-                daemon.signal(SIGHUP)
-                #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
-                try await site.settle(try await site.apple.signIn(1))
-                #expect(try await OperationsPages(of: daemon).get("healthz") == "ok\n")
-                #expect(children(of: daemon) == [])
-            }
+    @Test(.site(listen: "127.0.0.1:0", ["log": "level = \"info\""]))
+    func aConfigurationThatEndsItsParserLeavesTheDaemonAtWork() async throws {
+        try await site.daemon { daemon in
+            let sound = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            try Self.endless.write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            let (status, output) = try await site.folder.run("doctor", "--before-start")
+            #expect(status == 78)
+            #expect(output.count == 1 && output.first?.contains("was not done after 5 s") == true, "\(output)")
+            daemon.signal(SIGHUP)
+            let line = await daemon.line(containing: #""event":"reload_failed""#)
+            #expect(line?.contains("its parser died of it") == true)
+            try sound.replacing("level = \"info\"", with: "level = \"debug\"")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            daemon.signal(SIGHUP)
+            #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
+            try await site.settle(try await site.apple.signIn(1))
+            #expect(try await OperationsPages(of: daemon).get("healthz") == "ok\n")
+            #expect(children(of: daemon) == [])
         }
     }
 

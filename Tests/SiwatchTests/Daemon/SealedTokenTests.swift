@@ -50,8 +50,7 @@ struct SealedTokenTests {
         await (try ChildProcess(URL(filePath: "/usr/bin/env"), ["node", "--version"])).exit() == 0
     }
 
-    @Test(.enabled("there is no node on the PATH") { try await hasNode() })
-    func aTokenSealedInJavaScriptIsOpened() async throws {
+    @Test(.enabled("there is no node on the PATH") { try await hasNode() }) func aTokenSealedInJavaScriptIsOpened() async throws {
         let script = try Self.example("seal-token.mjs") + "console.log(sealToken(...process.argv.slice(1)).toString('hex'));\n"
         try await authorizes {
             try await Self.hex(of: "node", ["--input-type=module", "--eval", script.replacing("export function", with: "function")] + $0)

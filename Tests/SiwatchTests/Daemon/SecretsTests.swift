@@ -14,75 +14,72 @@ import Testing
     /// A canary that never signs in.
     private static let stranger = "000000.00112233445566778899aabbccddeeff.0000"
 
-    @Test(arguments: SiteDatabase.allCases) func noSecretAndNoUserStandsOutsideItsPlace(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, listen: "127.0.0.1:0", Self.tables) { site in
-            let secrets = try FleetSecrets(of: site)
-            let people = try await site.apple.signIn(20)
-            let canaries = "canaries = [\"\(people[19].userID)\", \"\(Self.stranger)\"]"
-            try site.folder.edit("name = \"example\"", "name = \"example\"\n\(canaries)")
-            let backup = site.folder.url.appending(path: "backup").path
-            var texts: [String: String] = [:]
-            let daemon = try await site.daemon { daemon in
-                try await Self.signIn(people, to: site)
-                try await Self.leave(people, site)
-                try await Self.fail(people, site, daemon)
-                try await Self.reload(site, daemon, canaries)
-                let pages = try await OperationsPages(of: daemon)
-                for page in ["metrics", "readyz", "healthz"] { texts[page] = try await pages.get(page) }
-                for name in ["cmdline", "environ"] {
-                    let file = try #require(FileHandle(forReadingAtPath: "/proc/\(daemon.identifier)/\(name)"))
-                    texts[name] = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
-                }
-                for command in [["status"], ["status", "--json"], ["breaker"], ["pause", "example"], ["resume", "example"]] {
-                    texts[command.joined(separator: " ")] = try await Self.run(command, in: site)
-                }
-                _ = try await site.folder.siwatch("backup", backup)
+    @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", tables)) func noSecretAndNoUserStandsOutsideItsPlace() async throws {
+        let secrets = try FleetSecrets(of: site)
+        let people = try await site.apple.signIn(20)
+        let canaries = "canaries = [\"\(people[19].userID)\", \"\(Self.stranger)\"]"
+        try site.folder.edit("name = \"example\"", "name = \"example\"\n\(canaries)")
+        let backup = site.folder.url.appending(path: "backup").path
+        var texts: [String: String] = [:]
+        let daemon = try await site.daemon { daemon in
+            try await Self.signIn(people, to: site)
+            try await Self.leave(people, site)
+            try await Self.fail(people, site, daemon)
+            try await Self.reload(site, daemon, canaries)
+            let pages = try await OperationsPages(of: daemon)
+            for page in ["metrics", "readyz", "healthz"] { texts[page] = try await pages.get(page) }
+            for name in ["cmdline", "environ"] {
+                let file = try #require(FileHandle(forReadingAtPath: "/proc/\(daemon.identifier)/\(name)"))
+                texts[name] = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
             }
-            texts["the log"] = daemon.output.joined(separator: "\n")
-            texts["run --once"] = try await Self.run(["run", "--once"], in: site)
+            for command in [["status"], ["status", "--json"], ["breaker"], ["pause", "example"], ["resume", "example"]] {
+                texts[command.joined(separator: " ")] = try await Self.run(command, in: site)
+            }
+            _ = try await site.folder.siwatch("backup", backup)
+        }
+        texts["the log"] = daemon.output.joined(separator: "\n")
+        texts["run --once"] = try await Self.run(["run", "--once"], in: site)
 
-            let users = try await site.apple.send(ListUsers()).users
-            let names = users.map(\.userID) + users.compactMap(\.email)
-            for (place, text) in texts {
-                // The status names the canaries that siwatch cannot ask about, because the configuration does.
-                let names = place.hasPrefix("status") ? names : names + [Self.stranger]
-                let leaks = text.split(separator: "\n").filter { line in
-                    secrets.areIn(String(line)) || names.contains(where: line.contains)
-                }
-                #expect(leaks == [], "\(place)")
+        let users = try await site.apple.send(ListUsers()).users
+        let names = users.map(\.userID) + users.compactMap(\.email)
+        for (place, text) in texts {
+            // The status names the canaries that siwatch cannot ask about, because the configuration does.
+            let names = place.hasPrefix("status") ? names : names + [Self.stranger]
+            let leaks = text.split(separator: "\n").filter { line in
+                secrets.areIn(String(line)) || names.contains(where: line.contains)
             }
-            // An operator who asks for a user gets the user, and no token.
-            for command in [
-                ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
-                ["explain", people[12].userID, "--receipts"],
-                ["export", people[0].userID], ["quarantine", "list"], ["quarantine", "list", "1"],
-            ] {
-                let text = try await Self.run(command, in: site)
-                #expect(!text.isEmpty && !Data(text.utf8).holdsSimulatedToken && !secrets.hasKey(text), "\(command): \(text)")
-            }
-            #expect(try site.folder.filesWithTokens() == [])
-            let places = try site.folder.files(with: names).filter { !$0.value.isEmpty }.map(\.key)
-            // The canaries stand in the configuration.
-            #expect(Set(places).isSubset(of: ["siwatch.sqlite", "siwatch.toml", "backup"]), "\(places)")
-            if let schema = site.schema { #expect(try await !Self.contents(of: schema.name, site).holdsSimulatedToken) }
+            #expect(leaks == [], "\(place)")
+        }
+        // An operator who asks for a user gets the user, and no token.
+        for command in [
+            ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
+            ["explain", people[12].userID, "--receipts"],
+            ["export", people[0].userID], ["quarantine", "list"], ["quarantine", "list", "1"],
+        ] {
+            let text = try await Self.run(command, in: site)
+            #expect(!text.isEmpty && !Data(text.utf8).holdsSimulatedToken && !secrets.hasKey(text), "\(command): \(text)")
+        }
+        #expect(try site.folder.filesWithTokens() == [])
+        let places = try site.folder.files(with: names).filter { !$0.value.isEmpty }.map(\.key)
+        // The canaries stand in the configuration.
+        #expect(Set(places).isSubset(of: ["siwatch.sqlite", "siwatch.toml", "backup"]), "\(places)")
+        if let schema = site.schema { #expect(try await !Self.contents(of: schema.name, site).holdsSimulatedToken) }
 
-            // All that could have told has happened.
-            let log = try #require(texts["the log"])
-            for event in [
-                "library", "credential_changed", "code_rejected", "token_undelivered", "answer_ambiguous", "answer_unavailable",
-                "throttled", "revocation_rejected", "settlement_refused", "unknown_clients", "canary_unknown", "app_paused",
-                "reload_failed", "reloaded",
-                // On a server the command may be quicker than the daemon.
-                site.schema == nil ? "operator_request_answered" : "ready",
-            ] {
-                #expect(log.contains("\"event\":\"\(event)\""), "\(event)")
-            }
+        // All that could have told has happened.
+        let log = try #require(texts["the log"])
+        for event in [
+            "library", "credential_changed", "code_rejected", "token_undelivered", "answer_ambiguous", "answer_unavailable",
+            "throttled", "revocation_rejected", "settlement_refused", "unknown_clients", "canary_unknown", "app_paused",
+            "reload_failed", "reloaded",
+            // On a server the command may be quicker than the daemon.
+            site.schema == nil ? "operator_request_answered" : "ready",
+        ] {
+            #expect(log.contains("\"event\":\"\(event)\""), "\(event)")
         }
     }
 
     // MARK: What happens
 
-    /// By a token, by a sealed token and by a code; some are good.
     private static func signIn(_ people: [SignIn], to site: Site) async throws {
         try await site.settle(people)
         let key = try #require(try await site.folder.siwatch("secret", "public-key").output.first)

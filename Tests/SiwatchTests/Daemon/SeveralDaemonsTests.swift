@@ -33,51 +33,46 @@ import Testing
     }
 
     /// A kill, a stop that thaws too late, and an orderly end. Each time another replica goes on, and no token gets two questions.
-    @Test(arguments: [SIGKILL, SIGSTOP, SIGTERM])
-    func oneTakesOverFromTheOther(signal: Int32) async throws {
-        try await Site.with(on: .server) { site in
-            let second = try site.folder.copy()
-            defer { second.remove() }
-            let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
-            defer { for daemon in daemons { daemon.signal(SIGKILL) } }
-            let first = try await owner(site.folder)
-            #expect(try await replicas(second).count { $0.value.contains(Self.asksApple) } == 1)
-            #expect(try await replicas(second).count == 2)
+    @Test(.site(on: .server), arguments: [SIGKILL, SIGSTOP, SIGTERM]) func oneTakesOverFromTheOther(signal: Int32) async throws {
+        let second = try site.folder.copy()
+        defer { second.remove() }
+        let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
+        defer { for daemon in daemons { daemon.signal(SIGKILL) } }
+        let first = try await owner(site.folder)
+        #expect(try await replicas(second).count { $0.value.contains(Self.asksApple) } == 1)
+        #expect(try await replicas(second).count == 2)
 
-            try await site.settle(try await site.apple.signIn(40))
-            let codes = try await site.apple.signInByCode(10)
-            try await site.tell(codesOf: codes)
-            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 50)
+        try await site.settle(try await site.apple.signIn(40))
+        let codes = try await site.apple.signInByCode(10)
+        try await site.tell(codesOf: codes)
+        try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 50)
 
-            let struck = try #require(daemons.first { $0.identifier == first })
-            struck.signal(signal)
-            let more = try await site.apple.signInByCode(10)
-            try await site.tell(codesOf: more)
-            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 60)
-            #expect(try await owner(site.folder) != first)
-            struck.signal(SIGCONT)
-            let events = try await site.apple.notify(RevokeConsent(), users: more[0..<5].map(\.userID))
-            try await site.tell(events)
-            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
-            #expect(try await site.audit().wrong == [])
-            // A code is good once. Sending it twice would be a bug of ours.
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
-        }
+        let struck = try #require(daemons.first { $0.identifier == first })
+        struck.signal(signal)
+        let more = try await site.apple.signInByCode(10)
+        try await site.tell(codesOf: more)
+        try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 60)
+        #expect(try await owner(site.folder) != first)
+        struck.signal(SIGCONT)
+        let events = try await site.apple.notify(RevokeConsent(), users: more[0..<5].map(\.userID))
+        try await site.tell(events)
+        try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
+        #expect(try await site.audit().wrong == [])
+        // A code is good once. Sending it twice would be a bug of ours.
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
     }
 
     /// A taken port ends a start, and `status` does not name a replica that never worked.
-    @Test func aReplicaThatCannotStartLeaves() async throws {
-        try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
-            let second = try site.folder.copy()
-            defer { second.remove() }
-            try await site.daemon { daemon in
-                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
-                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
-                try second.edit("127.0.0.1:0", String(address))
-                let (status, output) = try await second.run("run")
-                #expect(status == 69 && output.joined().contains("cannot be listened on"), "\(output)")
-                #expect(try await replicas(site.folder).keys.map(\.self) == [daemon.identifier])
-            }
+    @Test(.site(on: .server, listen: "127.0.0.1:0")) func aReplicaThatCannotStartLeaves() async throws {
+        let second = try site.folder.copy()
+        defer { second.remove() }
+        try await site.daemon { daemon in
+            let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+            let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+            try second.edit("127.0.0.1:0", String(address))
+            let (status, output) = try await second.run("run")
+            #expect(status == 69 && output.joined().contains("cannot be listened on"), "\(output)")
+            #expect(try await replicas(site.folder).keys.map(\.self) == [daemon.identifier])
         }
     }
 
@@ -87,78 +82,74 @@ import Testing
     }
 
     /// A sum over all replicas counts nothing twice, and each lane has one owner.
-    @Test func oneTellsWhatStandsInTheTables() async throws {
-        try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
-            let second = try site.folder.copy()
-            defer { second.remove() }
-            let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
-            defer { for daemon in daemons { daemon.signal(SIGKILL) } }
-            var pages: [pid_t: OperationsPages] = [:]
-            for daemon in daemons { pages[daemon.identifier] = try await OperationsPages(of: daemon) }
-            try await site.settle(try await site.apple.signIn(3))
+    @Test(.site(on: .server, listen: "127.0.0.1:0")) func oneTellsWhatStandsInTheTables() async throws {
+        let second = try site.folder.copy()
+        defer { second.remove() }
+        let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
+        defer { for daemon in daemons { daemon.signal(SIGKILL) } }
+        var pages: [pid_t: OperationsPages] = [:]
+        for daemon in daemons { pages[daemon.identifier] = try await OperationsPages(of: daemon) }
+        try await site.settle(try await site.apple.signIn(3))
 
-            func values(of series: String) async throws -> [String] {
-                var values: [String] = []
-                for page in pages.values {
-                    let lines = try await page.get("metrics").split(separator: "\n")
-                    values += lines.filter { $0.hasPrefix(series + " ") }.map { String($0.dropFirst(series.count + 1)) }
-                }
-                return values.sorted()
+        func values(of series: String) async throws -> [String] {
+            var values: [String] = []
+            for page in pages.values {
+                let lines = try await page.get("metrics").split(separator: "\n")
+                values += lines.filter { $0.hasPrefix(series + " ") }.map { String($0.dropFirst(series.count + 1)) }
             }
-            let housekeeper = try await owner(site.folder, "keeps house")
-            _ = try await pages[housekeeper]?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
-            for lane in ["example", "maintenance"] {
-                #expect(try await values(of: "siwatch_lane_owned{lane=\"\(lane)\"}") == ["0", "1"])
-            }
-            let authorized = "siwatch_credentials{app=\"example\",state=\"authorized\"}"
-            #expect(try await values(of: authorized) == ["3"])
-            #expect(try await values(of: "siwatch_queue_depth{queue=\"grant\"}") == ["0"])
-
-            // A replica with figures that may be out of date reports none.
-            try #require(daemons.first { $0.identifier == housekeeper }).signal(SIGKILL)
-            pages[housekeeper] = nil
-            _ = try await pages.values.first?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
-            #expect(try await values(of: authorized) == ["3"])
+            return values.sorted()
         }
+        let housekeeper = try await owner(site.folder, "keeps house")
+        _ = try await pages[housekeeper]?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
+        for lane in ["example", "maintenance"] {
+            #expect(try await values(of: "siwatch_lane_owned{lane=\"\(lane)\"}") == ["0", "1"])
+        }
+        let authorized = "siwatch_credentials{app=\"example\",state=\"authorized\"}"
+        #expect(try await values(of: authorized) == ["3"])
+        #expect(try await values(of: "siwatch_queue_depth{queue=\"grant\"}") == ["0"])
+
+        // A replica with figures that may be out of date reports none.
+        try #require(daemons.first { $0.identifier == housekeeper }).signal(SIGKILL)
+        pages[housekeeper] = nil
+        _ = try await pages.values.first?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
+        #expect(try await values(of: authorized) == ["3"])
     }
 
     /// Each would reject for good the work that the other serves.
-    @Test func oneThatKnowsOtherClientsDoesNotStartBeside() async throws {
-        try await Site.with(on: .server) { site in
-            let second = try site.folder.copy()
-            defer { second.remove() }
-            try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
-            try await site.daemon { _ in
-                let (status, output) = try await second.run("run")
-                let sentence = "with other apps, clients, canaries, rules or sealing keys; stop all"
-                #expect(status == 69 && output.last?.contains(sentence) == true, "\(output)")
-            }
-            try await second.withDaemon { _ in }
+    @Test(.site(on: .server)) func oneThatKnowsOtherClientsDoesNotStartBeside() async throws {
+        let second = try site.folder.copy()
+        defer { second.remove() }
+        try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
+        try await site.daemon { _ in
+            let (status, output) = try await second.run("run")
+            let sentence = "with other apps, clients, canaries, rules or sealing keys; stop all"
+            #expect(status == 69 && output.last?.contains(sentence) == true, "\(output)")
+        }
+        try await second.withDaemon { _ in }
 
-            // Every replica must open the tokens that another seals.
-            try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
-            let key = second.url.appending(path: "siwatch.key")
-            let ring = try Data(contentsOf: key)
-            let new = Data("siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n".utf8)
-            try await site.daemon { _ in
-                for text in [ring + new, new + ring] {
-                    try text.write(to: key)
-                    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
-                    #expect(try await second.run("run").status == 69)
-                }
-                try ring.write(to: key)
-                try await second.withDaemon { _ in }
+        // Every replica must open the tokens that another seals.
+        try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
+        let key = second.url.appending(path: "siwatch.key")
+        let ring = try Data(contentsOf: key)
+        let new = Data("siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n".utf8)
+        try await site.daemon { _ in
+            for text in [ring + new, new + ring] {
+                try text.write(to: key)
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+                #expect(try await second.run("run").status == 69)
             }
-            try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
-
-            // A replica that lost its server is about to come back, and was there first.
-            let first = try await site.folder.startDaemon()
-            first.signal(SIGKILL)
-            await first.exit()
-            try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 4000")
-            #expect(try await second.run("run").status == 69)
-            try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 30000")
+            try ring.write(to: key)
             try await second.withDaemon { _ in }
         }
+        try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
+
+        // A replica that lost its server is about to come back, and was there first.
+        let first = try await site.folder.startDaemon()
+        first.signal(SIGKILL)
+        await first.exit()
+        try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 4000")
+        #expect(try await second.run("run").status == 69)
+        try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 30000")
+        try await second.withDaemon { _ in }
     }
 }

@@ -12,34 +12,32 @@ import Testing
     private static let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
     private static let returnAddress = "https://example.com/siwa?x=1&y=ü"
 
-    @Test(arguments: SiteDatabase.allCases) func codesOfEveryKindBecomeSignIns(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.daemon { _ in
-                let signIns =
-                    try await site.apple.signInByCode(5)
-                    + site.apple.signInByCode(3, clientID: Self.web, redirectURI: Self.returnAddress)
-                    + site.apple.signInByCode(2, nonce: "n-0S6_WzA2Mj")
-                var rows = signIns.compactMap(CodeRow.init)
-                // Some backends know the user, and others leave the user to Apple. Some write an empty text for nothing.
-                for index in 0..<3 { rows[index].userID = nil }
-                rows[3].redirectURI = ""
-                rows[4].nonce = ""
-                for index in rows.indices { rows[index].grantedAt = nil }
-                try await site.backend.insert(codes: rows)
-                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: signIns.count)
-                // The answer to a code is the first check of its token.
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL") == signIns.count)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE first_check IS NOT NULL") == 0)
-                for signIn in signIns {
-                    let row = try #require(try await site.backend.rows("SELECT * FROM user_state WHERE user_id = ?", [signIn.userID]).first)
-                    #expect(row["email"] == signIn.email)
-                    // Within the second in Apple's id_token.
-                    let changedAt: Int64 = row["changed_at"]
-                    #expect(changedAt >= signIn.grantedAt.milliseconds / 1000 * 1000)
-                }
+    @Test(.site(onEach: SiteDatabase.allCases)) func codesOfEveryKindBecomeSignIns() async throws {
+        try await site.daemon { _ in
+            let signIns =
+                try await site.apple.signInByCode(5)
+                + site.apple.signInByCode(3, clientID: Self.web, redirectURI: Self.returnAddress)
+                + site.apple.signInByCode(2, nonce: "n-0S6_WzA2Mj")
+            var rows = signIns.compactMap(CodeRow.init)
+            // Some backends know the user, and others leave the user to Apple. Some write an empty text for nothing.
+            for index in 0..<3 { rows[index].userID = nil }
+            rows[3].redirectURI = ""
+            rows[4].nonce = ""
+            for index in rows.indices { rows[index].grantedAt = nil }
+            try await site.backend.insert(codes: rows)
+            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: signIns.count)
+            // The answer to a code is the first check of its token.
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL") == signIns.count)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE first_check IS NOT NULL") == 0)
+            for signIn in signIns {
+                let row = try #require(try await site.backend.rows("SELECT * FROM user_state WHERE user_id = ?", [signIn.userID]).first)
+                #expect(row["email"] == signIn.email)
+                // Within the second in Apple's id_token.
+                let changedAt: Int64 = row["changed_at"]
+                #expect(changedAt >= signIn.grantedAt.milliseconds / 1000 * 1000)
             }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied' AND user_id IS NOT NULL") == 10)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied' AND user_id IS NOT NULL") == 10)
     }
 
     @Test(arguments: SiteDatabase.allCases) func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut(on database: SiteDatabase)
@@ -92,117 +90,108 @@ import Testing
         }
     }
 
-    @Test func anAnswerThatIsTooLargeIsLostAndCounted() async throws {
-        try await Site.with { site in
-            let signIn = try await site.apple.signInByCode(1)[0]
-            var fault = Fault.answer(200, body: "{}", count: 1)
-            fault.endpoint = .token
-            // Apple has taken the code.
-            fault.loss = .answer
-            fault.padding = 10_000_000
-            try await site.apple.script(fault)
-            try await site.daemon { _ in
-                try await site.backend.insert(codes: [CodeRow(clientID: Self.app, code: try #require(signIn.code))])
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE reason = 'answer_lost'") == 1)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 0)
+    @Test(.site) func anAnswerThatIsTooLargeIsLostAndCounted() async throws {
+        let signIn = try await site.apple.signInByCode(1)[0]
+        var fault = Fault.answer(200, body: "{}", count: 1)
+        fault.endpoint = .token
+        // Apple has taken the code.
+        fault.loss = .answer
+        fault.padding = 10_000_000
+        try await site.apple.script(fault)
+        try await site.daemon { _ in
+            try await site.backend.insert(codes: [CodeRow(clientID: Self.app, code: try #require(signIn.code))])
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE reason = 'answer_lost'") == 1)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 0)
     }
 
     /// Apple is asked one question at a time, so that it accepts each token before the first of a user is revoked, which ends the others.
-    @Test(arguments: SiteDatabase.allCases) func aDeletedAccountIsProvedToBeRevokedAtEveryClient(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, ["refresh": "max_concurrent_requests = 1"]) { site in
-            let users = try await site.apple.signIn(4)
-            let again = try await site.apple.signIn([users[0].userID], clientID: Self.web)
-            try await site.daemon { _ in
-                try await site.settle(users + again)
-                try await site.backend.insert(revocationsOf: [users[0].userID, users[1].userID, "nobody"], at: Self.app)
-                try await site.backend.insert(revocationsOf: [users[2].userID], at: "com.example.nobody")
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_queue", is: 0)
-                // At the second request there is nothing left to revoke.
-                try await site.backend.insert(revocationsOf: [users[1].userID], at: Self.app)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 6)
-            }
-            let outcomes = try await site.backend.rows("SELECT outcome FROM revocation_log").map { $0[0] as String }.sorted()
-            #expect(outcomes == ["no_token", "no_token", "proved", "proved", "proved", "rejected"])
-            for user in users[0...1] {
-                #expect(
-                    try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
-                        .map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]]
-                )
-                #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.allSatisfy { $0.state == .revoked })
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
-            for receipt in try await site.backend.rows("SELECT * FROM revocation_log WHERE outcome = 'proved'") {
-                #expect(receipt["before_answer"] == "accepted")
-                #expect(receipt["revoke_answer"] == "revoked")
-                #expect(receipt["after_answer"] == "invalid_grant")
-                let times: [Int64] = [receipt["requested_at"], receipt["before_at"], receipt["revoke_at"], receipt["after_at"]]
-                #expect(times == times.sorted())
-                let dates: [Int64?] = [receipt["before_date"], receipt["revoke_date"], receipt["after_date"]]
-                #expect(!dates.contains(nil))
-                #expect((receipt["key_id"] as String).hasPrefix(SimulatedApple.keyID))
-            }
+    @Test(.site(onEach: SiteDatabase.allCases, ["refresh": "max_concurrent_requests = 1"]))
+    func aDeletedAccountIsProvedToBeRevokedAtEveryClient() async throws {
+        let users = try await site.apple.signIn(4)
+        let again = try await site.apple.signIn([users[0].userID], clientID: Self.web)
+        try await site.daemon { _ in
+            try await site.settle(users + again)
+            try await site.backend.insert(revocationsOf: [users[0].userID, users[1].userID, "nobody"], at: Self.app)
+            try await site.backend.insert(revocationsOf: [users[2].userID], at: "com.example.nobody")
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_queue", is: 0)
+            // At the second request there is nothing left to revoke.
+            try await site.backend.insert(revocationsOf: [users[1].userID], at: Self.app)
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 6)
+        }
+        let outcomes = try await site.backend.rows("SELECT outcome FROM revocation_log").map { $0[0] as String }.sorted()
+        #expect(outcomes == ["no_token", "no_token", "proved", "proved", "proved", "rejected"])
+        for user in users[0...1] {
+            #expect(
+                try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
+                    .map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]]
+            )
+            #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.allSatisfy { $0.state == .revoked })
+        }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
+        for receipt in try await site.backend.rows("SELECT * FROM revocation_log WHERE outcome = 'proved'") {
+            #expect(receipt["before_answer"] == "accepted")
+            #expect(receipt["revoke_answer"] == "revoked")
+            #expect(receipt["after_answer"] == "invalid_grant")
+            let times: [Int64] = [receipt["requested_at"], receipt["before_at"], receipt["revoke_at"], receipt["after_at"]]
+            #expect(times == times.sorted())
+            let dates: [Int64?] = [receipt["before_date"], receipt["revoke_date"], receipt["after_date"]]
+            #expect(!dates.contains(nil))
+            #expect((receipt["key_id"] as String).hasPrefix(SimulatedApple.keyID))
         }
     }
 
     /// The account was deleted before the operator imported the users.
-    @Test(arguments: SiteDatabase.allCases) func aDeletionMeetsTheTokenThatIsToldAfterIt(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let user = try await site.apple.signIn(1)[0]
-            try await site.daemon { _ in
-                try await site.backend.insert(revocationsOf: [user.userID], at: Self.app)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
-                try await site.backend.insert([user])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE reason = 'revoked_by_app'") == 1)
-            #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.map(\.state) == [.revoked])
+    @Test(.site(onEach: SiteDatabase.allCases)) func aDeletionMeetsTheTokenThatIsToldAfterIt() async throws {
+        let user = try await site.apple.signIn(1)[0]
+        try await site.daemon { _ in
+            try await site.backend.insert(revocationsOf: [user.userID], at: Self.app)
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+            try await site.backend.insert([user])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE reason = 'revoked_by_app'") == 1)
+        #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.map(\.state) == [.revoked])
     }
 
     /// Staging shares production's Apple app, so a deletion there would end production's consent.
-    @Test(arguments: SiteDatabase.allCases) func anAppThatMayNotRevokeAsksAppleForNoRevocation(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try site.folder.edit("name = \"example\"", "name = \"example\"\nrevocations = false")
-            let users = try await site.apple.signIn(1)
-            let codes = try await site.apple.signInByCode(2, nonce: "one").compactMap(CodeRow.init)
-            try await site.daemon { _ in
-                try await site.settle(users)
-                try await site.backend.insert(revocationsOf: [users[0].userID], at: Self.app)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE reason = 'revocations_disabled'", is: 1)
-                // The previous code brought a sign-in, so siwatch revokes the token of a bad code.
-                try await site.backend.insert(codes: [codes[0]])
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
-                var bad = codes[1]
-                bad.nonce = "another"
-                try await site.backend.insert(codes: [bad])
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'bad_id_token'", is: 1)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
-            #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
+    @Test(.site(onEach: SiteDatabase.allCases)) func anAppThatMayNotRevokeAsksAppleForNoRevocation() async throws {
+        try site.folder.edit("name = \"example\"", "name = \"example\"\nrevocations = false")
+        let users = try await site.apple.signIn(1)
+        let codes = try await site.apple.signInByCode(2, nonce: "one").compactMap(CodeRow.init)
+        try await site.daemon { _ in
+            try await site.settle(users)
+            try await site.backend.insert(revocationsOf: [users[0].userID], at: Self.app)
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE reason = 'revocations_disabled'", is: 1)
+            // The previous code brought a sign-in, so siwatch revokes the token of a bad code.
+            try await site.backend.insert(codes: [codes[0]])
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
+            var bad = codes[1]
+            bad.nonce = "another"
+            try await site.backend.insert(codes: [bad])
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'bad_id_token'", is: 1)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
+        #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
     }
 
-    @Test(arguments: SiteDatabase.allCases) func whoSignsInAgainBeforeTheRevocationIsNotRevoked(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let users = try await site.apple.signIn(2)
-            let again = try await site.apple.signIn(users.map(\.userID), clientID: Self.web)
-            let earlier = try #require(users.map(\.grantedAt).max())
-            try await site.daemon { _ in
-                try await site.settle(users)
-                // One user is known to have signed in again. The other user's row waits beside the request.
-                try await site.settle([again[0]])
-                try await site.backend.execute(
-                    "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",
-                    [again[1].clientID, again[1].userID, again[1].refreshToken, again[1].grantedAt.milliseconds]
-                )
-                try await site.backend.insert(revocationsOf: users.map(\.userID), at: Self.app, requestedAt: earlier)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 2)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 4)
-            #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
+    @Test(.site(onEach: SiteDatabase.allCases)) func whoSignsInAgainBeforeTheRevocationIsNotRevoked() async throws {
+        let users = try await site.apple.signIn(2)
+        let again = try await site.apple.signIn(users.map(\.userID), clientID: Self.web)
+        let earlier = try #require(users.map(\.grantedAt).max())
+        try await site.daemon { _ in
+            try await site.settle(users)
+            // One user is known to have signed in again. The other user's row waits beside the request.
+            try await site.settle([again[0]])
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",
+                [again[1].clientID, again[1].userID, again[1].refreshToken, again[1].grantedAt.milliseconds]
+            )
+            try await site.backend.insert(revocationsOf: users.map(\.userID), at: Self.app, requestedAt: earlier)
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 2)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 4)
+        #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
     }
 }

@@ -7,25 +7,22 @@ import Foundation
 import GRDB
 import Testing
 
-/// The real program with a wall clock that steps while it runs.
 struct SteppedClockTests {
     /// The clock is an hour behind during a sign-in.
-    @Test func aSignInUnderAClockThatIsBehindIsKept() async throws {
-        try await Site.with { site in
-            let clock = try await SteppedClock(in: site.folder)
-            try await site.daemon(environment: clock.environment) { _ in
-                try clock.step(to: .seconds(-3_600))
-                let signIn = try await site.apple.signIn(1)
-                try await site.backend.insert(signIn)
-                // siwatch takes it at once if it knows Apple's clock, and otherwise puts it off.
-                let seen = "SELECT (SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL) + COUNT(*) FROM grant_log"
-                try await site.backend.until(seen, is: 1)
-                try clock.step(to: .zero)
-                try await site.backend.insert(try await site.apple.signIn(1))
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
-            }
+    @Test(.site) func aSignInUnderAClockThatIsBehindIsKept() async throws {
+        let clock = try await SteppedClock(in: site.folder)
+        try await site.daemon(environment: clock.environment) { _ in
+            try clock.step(to: .seconds(-3_600))
+            let signIn = try await site.apple.signIn(1)
+            try await site.backend.insert(signIn)
+            // siwatch takes it at once if it knows Apple's clock, and otherwise puts it off.
+            let seen = "SELECT (SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL) + COUNT(*) FROM grant_log"
+            try await site.backend.until(seen, is: 1)
+            try clock.step(to: .zero)
+            try await site.backend.insert(try await site.apple.signIn(1))
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
         }
     }
 
@@ -51,65 +48,61 @@ struct SteppedClockTests {
     }
 
     /// At the second start siwatch knows Apple's keys, and learns Apple's time from the answer that refuses its first client secret.
-    @Test(arguments: SiteDatabase.allCases) func peopleSignInUnderAClockThatIsAhead(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, listen: "127.0.0.1:0") { site in
-            _ = try await site.apple.send(SetClock(offset: -90_000))
-            for start in 1...2 {
-                let daemon = try await site.daemon { daemon in
-                    try await site.tell(codesOf: try await site.apple.signInByCode(2))
-                    try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: start * 2)
-                    let pages = try await OperationsPages(of: daemon)
-                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("s ahead of Apple's\"") }
-                    #expect(!said.contains("siwatchapppaused") && !said.contains("refuses"), "\(said)")
-                }
-                #expect(!daemon.output.contains { $0.contains("app_paused") }, "\(daemon.output)")
+    @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0")) func peopleSignInUnderAClockThatIsAhead() async throws {
+        _ = try await site.apple.send(SetClock(offset: -90_000))
+        for start in 1...2 {
+            let daemon = try await site.daemon { daemon in
+                try await site.tell(codesOf: try await site.apple.signInByCode(2))
+                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: start * 2)
+                let pages = try await OperationsPages(of: daemon)
+                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("s ahead of Apple's\"") }
+                #expect(!said.contains("siwatchapppaused") && !said.contains("refuses"), "\(said)")
             }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome <> 'applied'") == 0)
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-            #expect(status == 0 && output.contains { $0.hasPrefix("ok       Apple accepts ") }, "\(output)")
-            #expect(output.contains { $0.hasPrefix("warning  the clock that siwatch goes by is ") }, "\(output)")
+            #expect(!daemon.output.contains { $0.contains("app_paused") }, "\(daemon.output)")
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome <> 'applied'") == 0)
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
+        #expect(status == 0 && output.contains { $0.hasPrefix("ok       Apple accepts ") }, "\(output)")
+        #expect(output.contains { $0.hasPrefix("warning  the clock that siwatch goes by is ") }, "\(output)")
     }
 
     /// The clock is eight days ahead for a moment, while the program runs and while it starts.
-    @Test func aClockThatIsAheadEndsNoWaitAndForgetsNothing() async throws {
-        try await Site.with { site in
-            let clock = try await SteppedClock(in: site.folder)
-            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-            func logged(_ days: Int64) async throws {
-                try await site.backend.execute(
-                    """
-                    INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
-                    VALUES ('example', ?1, 'com.example.app', 'u', 'other', 0, ?2, ?2, 'duplicate')
-                    """,
-                    ["\(days)", now - days * 86_400_000]
-                )
-            }
-            func left() async throws -> [String] {
-                try await site.backend.rows("SELECT jti FROM notification_log ORDER BY jti").map { $0[0] as String }
-            }
-            for days: Int64 in [99, 85] { try await logged(days) }
-            #expect(try await site.folder.run("run", "--once", environment: clock.environment).status == 0)
-            #expect(try await left() == ["85"])
-
-            try await site.daemon(environment: clock.environment) { daemon in
-                try await site.backend.execute(
-                    "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES ('com.example.forgotten', 'ann', 'r')"
-                )
-                try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL", is: 1)
-                try clock.step(to: .seconds(8 * 86_400))
-                #expect(await daemon.line(containing: "clock_doubted") != nil)
-                try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > \(now + 8 * 86_400_000)", is: 1)
-                try clock.step(to: .zero)
-                // Without a token, because siwatch is to ask Apple nothing eight days ahead.
-                var signIn = try await site.apple.signIn(1)
-                signIn[0].refreshToken = nil
-                try await site.settle(signIn)
-            }
-            try clock.step(to: .seconds(8 * 86_400))
-            #expect(try await site.folder.run("run", "--once", environment: clock.environment).status == 0)
-            #expect(try await left() == ["85"])
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE refresh_token = 'r'") == 1)
+    @Test(.site) func aClockThatIsAheadEndsNoWaitAndForgetsNothing() async throws {
+        let clock = try await SteppedClock(in: site.folder)
+        let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+        func logged(_ days: Int64) async throws {
+            try await site.backend.execute(
+                """
+                INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
+                VALUES ('example', ?1, 'com.example.app', 'u', 'other', 0, ?2, ?2, 'duplicate')
+                """,
+                ["\(days)", now - days * 86_400_000]
+            )
         }
+        func left() async throws -> [String] {
+            try await site.backend.rows("SELECT jti FROM notification_log ORDER BY jti").map { $0[0] as String }
+        }
+        for days: Int64 in [99, 85] { try await logged(days) }
+        #expect(try await site.folder.run("run", "--once", environment: clock.environment).status == 0)
+        #expect(try await left() == ["85"])
+
+        try await site.daemon(environment: clock.environment) { daemon in
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES ('com.example.forgotten', 'ann', 'r')"
+            )
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL", is: 1)
+            try clock.step(to: .seconds(8 * 86_400))
+            #expect(await daemon.line(containing: "clock_doubted") != nil)
+            try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > \(now + 8 * 86_400_000)", is: 1)
+            try clock.step(to: .zero)
+            // Without a token, because siwatch is to ask Apple nothing eight days ahead.
+            var signIn = try await site.apple.signIn(1)
+            signIn[0].refreshToken = nil
+            try await site.settle(signIn)
+        }
+        try clock.step(to: .seconds(8 * 86_400))
+        #expect(try await site.folder.run("run", "--once", environment: clock.environment).status == 0)
+        #expect(try await left() == ["85"])
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE refresh_token = 'r'") == 1)
     }
 }

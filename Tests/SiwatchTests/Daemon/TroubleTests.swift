@@ -7,239 +7,216 @@ import Foundation
 import GRDB
 import Testing
 
-/// Trouble around a running daemon.
 struct TroubleTests {
     /// I10 and I11: not ready while the store can commit nothing, and ready again by itself.
-    @Test func aLockedDatabaseIsNotReadyAndHeals() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+    @Test(.site(listen: "127.0.0.1:0")) func aLockedDatabaseIsNotReadyAndHeals() async throws {
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
 
-                var configuration = GRDB.Configuration()
-                configuration.allowsUnsafeTransactions = true
-                configuration.busyMode = .timeout(10)
-                let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
-                // Due in a moment, so that the daemon meets it behind the lock. If the daemon took it before the lock, insert another.
-                var isBehindTheLock = false
-                while !isBehindTheLock {
-                    try Task.checkCancellation()
-                    isBehindTheLock = try await hog.writeWithoutTransaction { db in
-                        try db.execute(
-                            sql: """
-                                INSERT INTO notification_queue (payload, due_at)
-                                VALUES ('{}', CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 1000);
-                                BEGIN IMMEDIATE;
-                                """
-                        )
-                        let waiting = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM notification_queue WHERE claimed_by IS NULL")
-                        if waiting != 1 { try db.execute(sql: "ROLLBACK") }
-                        return waiting == 1
-                    }
+            var configuration = GRDB.Configuration()
+            configuration.allowsUnsafeTransactions = true
+            configuration.busyMode = .timeout(10)
+            let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+            // Due in a moment, so that the daemon meets it behind the lock. If the daemon took it before the lock, insert another.
+            var isBehindTheLock = false
+            while !isBehindTheLock {
+                try Task.checkCancellation()
+                isBehindTheLock = try await hog.writeWithoutTransaction { db in
+                    try db.execute(
+                        sql: """
+                            INSERT INTO notification_queue (payload, due_at)
+                            VALUES ('{}', CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 1000);
+                            BEGIN IMMEDIATE;
+                            """
+                    )
+                    let waiting = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM notification_queue WHERE claimed_by IS NULL")
+                    if waiting != 1 { try db.execute(sql: "ROLLBACK") }
+                    return waiting == 1
                 }
-                let reasons = ["backends cannot insert: process ", "the database is locked by another program; no progress: notifications"]
-                let body = try await pages.get("readyz", within: .seconds(60)) { body in reasons.allSatisfy(body.contains) }
-                #expect(reasons.allSatisfy(body.contains), "\(body)")
-                // A new process would find the database just as locked.
-                #expect(try await pages.get("healthz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
-                try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
-                try hog.close()
-                try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
-                try await site.backend.until("SELECT EXISTS (SELECT 1 FROM notification_quarantine)", is: 1)
-                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
             }
+            let reasons = ["backends cannot insert: process ", "the database is locked by another program; no progress: notifications"]
+            let body = try await pages.get("readyz", within: .seconds(60)) { body in reasons.allSatisfy(body.contains) }
+            #expect(reasons.allSatisfy(body.contains), "\(body)")
+            // A new process would find the database just as locked.
+            #expect(try await pages.get("healthz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+            try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+            try hog.close()
+            try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+            try await site.backend.until("SELECT EXISTS (SELECT 1 FROM notification_quarantine)", is: 1)
+            #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
         }
     }
 
     /// A start asks Apple for the time before it takes a sign-in. If no answer comes, it goes by the wall clock.
-    @Test func aStartTakesNoSignInBeforeItHasAskedApple() async throws {
-        try await Site.with(["refresh": "timeout = \"5s\""]) { site in
-            try await site.apple.script(.hang().at(.keys))
-            try await site.backend.insert(try await site.apple.signIn(1))
-            try await site.backend.insert(notifications: ["no notification"])
-            try await site.daemon { daemon in
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
-                let isUntouched = try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE attempts = 0") == 1
-                // On a machine under load the question may be over by now.
-                #expect(isUntouched || daemon.output.contains { $0.contains("signing_keys_failed") })
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
-            }
+    @Test(.site(["refresh": "timeout = \"5s\""])) func aStartTakesNoSignInBeforeItHasAskedApple() async throws {
+        try await site.apple.script(.hang().at(.keys))
+        try await site.backend.insert(try await site.apple.signIn(1))
+        try await site.backend.insert(notifications: ["no notification"])
+        try await site.daemon { daemon in
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+            let isUntouched = try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE attempts = 0") == 1
+            // On a machine under load the question may be over by now.
+            #expect(isUntouched || daemon.output.contains { $0.contains("signing_keys_failed") })
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
         }
     }
 
-    @Test func aDatabaseThatIsMovedAwayIsNotReady() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try await Self.wait(for: "ok\n", at: pages)
-                try Self.move(site.folder.databasePath, to: site.folder.databasePath + ".moved")
-                try await Self.wait(for: "siwatch.sqlite is gone, and siwatch has its file still open\n", at: pages)
-                #expect(await daemon.line(containing: "database_displaced") != nil)
-                try Self.move(site.folder.databasePath + ".moved", to: site.folder.databasePath)
-                try await Self.wait(for: "ok\n", at: pages)
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func aDatabaseThatIsMovedAwayIsNotReady() async throws {
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            try await Self.wait(for: "ok\n", at: pages)
+            try Self.move(site.folder.databasePath, to: site.folder.databasePath + ".moved")
+            try await Self.wait(for: "siwatch.sqlite is gone, and siwatch has its file still open\n", at: pages)
+            #expect(await daemon.line(containing: "database_displaced") != nil)
+            try Self.move(site.folder.databasePath + ".moved", to: site.folder.databasePath)
+            try await Self.wait(for: "ok\n", at: pages)
         }
     }
 
     /// A clean-up script takes the log for a left-over. Connections that are open go on sharing it, new ones begin another.
-    @Test func aLogThatIsRemovedIsNotReadyAndNothingSettledIsLost() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            let path = site.folder.databasePath
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(2))
-                let pages = try await OperationsPages(of: daemon)
-                for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + suffix) }
-                let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-                #expect(body.contains("siwatch.sqlite-wal was removed or replaced while siwatch has it open"), "\(body)")
-                #expect(await daemon.line(containing: "database_displaced") != nil)
-                let notification = site.folder.url.appending(path: "notification")
-                try Data("no notification".utf8).write(to: notification)
-                #expect(try await site.folder.run("enqueue", notification.path).status == 0)
-                // The backend of this site shares siwatch's log.
-                try await site.settle(try await site.apple.signIn(3))
-            }
-            let names = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
-            #expect(names.contains { $0.hasPrefix("siwatch.sqlite-wal.displaced-") }, "\(names)")
-            try await site.daemon { _ in
-                // This process still has the old log open.
-                let output = try await site.folder.run("status").output
-                #expect(output.contains { $0.contains(#/authorized\ +5\ /#) }, "\(output)")
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func aLogThatIsRemovedIsNotReadyAndNothingSettledIsLost() async throws {
+        let path = site.folder.databasePath
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(2))
+            let pages = try await OperationsPages(of: daemon)
+            for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + suffix) }
+            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
+            #expect(body.contains("siwatch.sqlite-wal was removed or replaced while siwatch has it open"), "\(body)")
+            #expect(await daemon.line(containing: "database_displaced") != nil)
+            let notification = site.folder.url.appending(path: "notification")
+            try Data("no notification".utf8).write(to: notification)
+            #expect(try await site.folder.run("enqueue", notification.path).status == 0)
+            // The backend of this site shares siwatch's log.
+            try await site.settle(try await site.apple.signIn(3))
+        }
+        let names = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
+        #expect(names.contains { $0.hasPrefix("siwatch.sqlite-wal.displaced-") }, "\(names)")
+        try await site.daemon { _ in
+            // This process still has the old log open.
+            let output = try await site.folder.run("status").output
+            #expect(output.contains { $0.contains(#/authorized\ +5\ /#) }, "\(output)")
         }
     }
 
     /// Two siwatch could work on the file, and neither would know.
-    @Test func aLockFileThatIsRemovedIsNotReady() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try await Self.wait(for: "ok\n", at: pages)
-                try FileManager.default.removeItem(atPath: site.folder.databasePath + ".lock")
-                let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-                #expect(body.contains("siwatch.sqlite.lock was removed or replaced"), "\(body)")
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func aLockFileThatIsRemovedIsNotReady() async throws {
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            try await Self.wait(for: "ok\n", at: pages)
+            try FileManager.default.removeItem(atPath: site.folder.databasePath + ".lock")
+            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
+            #expect(body.contains("siwatch.sqlite.lock was removed or replaced"), "\(body)")
         }
     }
 
     /// A member of the group may truncate it, and a siwatch at work ends by SIGBUS without a word.
-    @Test func sharedMemoryThatWasCutOffIsSaid() async throws {
-        try await Site.with { site in
-            let killed = try await site.folder.startDaemon()
-            try await site.settle(try await site.apple.signIn(1))
-            killed.signal(SIGKILL)
-            await killed.exit()
-            // The backend of the site has mapped the memory, and would end as well.
-            let folder = try site.folder.copy()
-            defer { folder.remove() }
-            let memory = folder.databasePath + "-shm"
-            #expect(try await !folder.siwatch("doctor", "--before-start").output.joined().contains("SIGBUS"), "a kill is no such thing")
-            for size in [0, 100] as [off_t] {
-                try Data(count: Int(size)).write(to: URL(filePath: memory))
-                let (status, output) = try await folder.siwatch("doctor", "--before-start")
-                let words = "\(memory) was cut off, to \(size) bytes, by a user who may write it: a siwatch at work ends by SIGBUS"
-                #expect(status == 0 && output.contains { $0.contains("warning  database.path: \(words)") }, "\(output)")
-                try Data(count: Int(size)).write(to: URL(filePath: memory))
-                let daemon = try await folder.startDaemon()
-                #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
-                daemon.signal(SIGKILL)
-                await daemon.exit()
-            }
-            let daemon = try await folder.withDaemon { $0 }
-            #expect(!daemon.output.joined().contains("shared_memory_cut"))
+    @Test(.site) func sharedMemoryThatWasCutOffIsSaid() async throws {
+        let killed = try await site.folder.startDaemon()
+        try await site.settle(try await site.apple.signIn(1))
+        killed.signal(SIGKILL)
+        await killed.exit()
+        // The backend of the site has mapped the memory, and would end as well.
+        let folder = try site.folder.copy()
+        defer { folder.remove() }
+        let memory = folder.databasePath + "-shm"
+        #expect(try await !folder.siwatch("doctor", "--before-start").output.joined().contains("SIGBUS"), "a kill is no such thing")
+        for size in [0, 100] as [off_t] {
+            try Data(count: Int(size)).write(to: URL(filePath: memory))
+            let (status, output) = try await folder.siwatch("doctor", "--before-start")
+            let words = "\(memory) was cut off, to \(size) bytes, by a user who may write it: a siwatch at work ends by SIGBUS"
+            #expect(status == 0 && output.contains { $0.contains("warning  database.path: \(words)") }, "\(output)")
+            try Data(count: Int(size)).write(to: URL(filePath: memory))
+            let daemon = try await folder.startDaemon()
+            #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
+            daemon.signal(SIGKILL)
+            await daemon.exit()
         }
+        let daemon = try await folder.withDaemon { $0 }
+        #expect(!daemon.output.joined().contains("shared_memory_cut"))
     }
 
     /// A lane changes its owner within seconds, so only an old fleet without one is in trouble.
-    @Test func aLaneWithoutAnOwnerIsTold() async throws {
-        try await Site.with(on: .server(nil)) { site in
-            try await site.daemon { _ in
-                let owned = "SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'"
-                try await site.backend.until(owned, is: 2)
-                try await site.backend.execute("UPDATE replica SET started_at = 1")
-                #expect(try await !site.folder.siwatch("status").output.joined().contains("no siwatch owns"))
-                try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
-                let text = try await site.folder.siwatch("status").output.joined(separator: "\n")
-                #expect(
-                    text.contains("no siwatch owns the lane example") && text.contains("no siwatch owns the lane maintenance"),
-                    "\(text)"
-                )
-            }
+    @Test(.site(on: .server(nil))) func aLaneWithoutAnOwnerIsTold() async throws {
+        try await site.daemon { _ in
+            let owned = "SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'"
+            try await site.backend.until(owned, is: 2)
+            try await site.backend.execute("UPDATE replica SET started_at = 1")
+            #expect(try await !site.folder.siwatch("status").output.joined().contains("no siwatch owns"))
+            try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
+            let text = try await site.folder.siwatch("status").output.joined(separator: "\n")
+            #expect(text.contains("no siwatch owns the lane example") && text.contains("no siwatch owns the lane maintenance"), "\(text)")
         }
     }
 
     /// Backends cannot make the log of the database, which is gone after siwatch's end.
-    @Test func aFolderWhereBackendsCannotMakeFilesIsTold() async throws {
-        try await Site.with { site in
-            try #require(chmod(site.folder.url.path, 0o750) == 0)
-            for command in ["doctor --before-start", "status"] {
-                let (_, output) = try await site.folder.siwatch(line: command)
-                let text = output.joined(separator: "\n")
-                #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
-            }
-            try #require(chmod(site.folder.url.path, 0o2770) == 0)
-            let (_, output) = try await site.folder.siwatch("status")
-            #expect(!output.joined(separator: "\n").contains("only while siwatch runs"))
+    @Test(.site) func aFolderWhereBackendsCannotMakeFilesIsTold() async throws {
+        try #require(chmod(site.folder.url.path, 0o750) == 0)
+        for command in ["doctor --before-start", "status"] {
+            let (_, output) = try await site.folder.siwatch(line: command)
+            let text = output.joined(separator: "\n")
+            #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
         }
+        try #require(chmod(site.folder.url.path, 0o2770) == 0)
+        let (_, output) = try await site.folder.siwatch("status")
+        #expect(!output.joined(separator: "\n").contains("only while siwatch runs"))
     }
 
     /// The queues are empty and the loops turn, and nobody can insert.
-    @Test(arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "2770")] as [(String, mode_t, String)])
+    @Test(
+        .site(listen: "127.0.0.1:0"),
+        arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "2770")] as [(String, mode_t, String)]
+    )
     func aDatabaseThatIsClosedToItsGroupIsNotReady(suffix: String, mode: mode_t, change: String) async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let path = suffix == "/.." ? site.folder.url.path : site.folder.databasePath + suffix
-                let pages = try await OperationsPages(of: daemon)
-                try await Self.wait(for: "ok\n", at: pages)
-                try #require(chmod(path, mode) == 0)
-                let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-                #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
-                #expect(try await pages.get("readyz/tables") == body)
-                #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
-                #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
-                #expect(await daemon.line(containing: "inserts_blocked") != nil)
-                for command in ["doctor --before-start", "status"] {
-                    let (status, output) = try await site.folder.siwatch(line: command)
-                    #expect(
-                        status == (command == "status" ? 2 : 0) && output.joined(separator: "\n").contains(body.dropLast()),
-                        "\(command): \(output)"
-                    )
-                }
-                // The command in the message, as its owner runs it.
-                let command = try #require(body.firstMatch(of: /; sudo -u \S+ (chmod \S+ \S+) lets them/)).1
-                #expect(command.hasPrefix("chmod \(change) "))
-                #expect(await (try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command)])).exit() == 0)
-                try await Self.wait(for: "ok\n", at: pages)
-                #expect(await daemon.line(containing: "inserts_possible") != nil)
+        try await site.daemon { daemon in
+            let path = suffix == "/.." ? site.folder.url.path : site.folder.databasePath + suffix
+            let pages = try await OperationsPages(of: daemon)
+            try await Self.wait(for: "ok\n", at: pages)
+            try #require(chmod(path, mode) == 0)
+            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
+            #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
+            #expect(try await pages.get("readyz/tables") == body)
+            #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
+            #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
+            #expect(await daemon.line(containing: "inserts_blocked") != nil)
+            for command in ["doctor --before-start", "status"] {
+                let (status, output) = try await site.folder.siwatch(line: command)
+                #expect(
+                    status == (command == "status" ? 2 : 0) && output.joined(separator: "\n").contains(body.dropLast()),
+                    "\(command): \(output)"
+                )
             }
+            // The command in the message, as its owner runs it.
+            let command = try #require(body.firstMatch(of: /; sudo -u \S+ (chmod \S+ \S+) lets them/)).1
+            #expect(command.hasPrefix("chmod \(change) "))
+            #expect(await (try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command)])).exit() == 0)
+            try await Self.wait(for: "ok\n", at: pages)
+            #expect(await daemon.line(containing: "inserts_possible") != nil)
         }
     }
 
     /// A container's log driver blocks. The daemon goes on, and stops on request.
-    @Test func aLogThatNobodyReadsHoldsUpNothing() async throws {
-        try await Site.with { site in
-            let log = site.folder.url.appending(path: "log").path
-            try #require(mkfifo(log, 0o600) == 0)
-            let reader = open(log, O_RDWR | O_NONBLOCK)
-            try #require(reader >= 0)
-            defer { close(reader) }
-            let page = [UInt8](repeating: UInt8(ascii: "x"), count: 4096)
-            while write(reader, page, page.count) > 0 {}
+    @Test(.site) func aLogThatNobodyReadsHoldsUpNothing() async throws {
+        let log = site.folder.url.appending(path: "log").path
+        try #require(mkfifo(log, 0o600) == 0)
+        let reader = open(log, O_RDWR | O_NONBLOCK)
+        try #require(reader >= 0)
+        defer { close(reader) }
+        let page = [UInt8](repeating: UInt8(ascii: "x"), count: 4096)
+        while write(reader, page, page.count) > 0 {}
 
-            let siwatch = try ChildProcess.program("siwatch").path
-            let daemon = try ChildProcess(
-                URL(filePath: "/bin/sh"),
-                ["-c", "exec \"$0\" run --config \"$1\" 2<>\"$2\"", siwatch, site.folder.configurationPath, log]
-            )
-            defer { daemon.signal(SIGKILL) }
-            try await site.settle(try await site.apple.signIn(3))
-            daemon.signal(SIGTERM)
-            #expect(await daemon.exit() == 0)
-        }
+        let siwatch = try ChildProcess.program("siwatch").path
+        let daemon = try ChildProcess(
+            URL(filePath: "/bin/sh"),
+            ["-c", "exec \"$0\" run --config \"$1\" 2<>\"$2\"", siwatch, site.folder.configurationPath, log]
+        )
+        defer { daemon.signal(SIGKILL) }
+        try await site.settle(try await site.apple.signIn(3))
+        daemon.signal(SIGTERM)
+        #expect(await daemon.exit() == 0)
     }
 
-    private static func move(_ file: String, to place: String) throws {
-        try FileManager.default.moveItem(atPath: file, toPath: place)
-    }
+    private static func move(_ file: String, to place: String) throws { try FileManager.default.moveItem(atPath: file, toPath: place) }
 
     private static func wait(for end: String, at pages: OperationsPages) async throws {
         let page = try await pages.get("readyz", within: .seconds(60)) { $0.hasSuffix(end) }

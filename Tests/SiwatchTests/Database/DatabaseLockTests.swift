@@ -56,17 +56,12 @@ struct DatabaseLockTests {
     @Test func aFileThatCannotBeLockedIsNamed() throws {
         let folder = try TemporaryFolder()
         let error = #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("none/siwatch.sqlite")) }
-        #expect(
-            error == .unavailable(file: folder.path("none/siwatch.sqlite.lock"), reason: "No such file or directory")
-        )
+        #expect(error == .unavailable(file: folder.path("none/siwatch.sqlite.lock"), reason: "No such file or directory"))
     }
 
     @Test func aLinkOfAnotherUserIsNotFollowed() throws {
         let folder = try TemporaryFolder()
-        try FileManager.default.createSymbolicLink(
-            atPath: folder.path("siwatch.sqlite.lock"),
-            withDestinationPath: folder.path("target")
-        )
+        try FileManager.default.createSymbolicLink(atPath: folder.path("siwatch.sqlite.lock"), withDestinationPath: folder.path("target"))
         #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("siwatch.sqlite")) }
         #expect(!FileManager.default.fileExists(atPath: folder.path("target")))
     }

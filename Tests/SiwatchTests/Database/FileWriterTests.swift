@@ -16,7 +16,6 @@ import Testing
         /// In `make test` each third of the tables has one of them.
         var turn: Int? { Self.allCases.firstIndex(of: self) }
 
-        /// A value that the type of a column allows.
         func value(_ type: String) -> DatabaseValue {
             switch (self, type) {
             case (.nothing, _): .null
@@ -35,42 +34,41 @@ import Testing
         /[\u{0}-\u{9}\u{b}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{feff}]/.matchingSemantics(.unicodeScalar)
     }
 
-    @Test(arguments: Malice.allCases) func noRowOfAnyTableTrapsOrIsPrintedRaw(_ malice: Malice) async throws {
-        try await Site.with(["refresh": "interval = \"1s\""]) { site in
-            let people = try await site.apple.signIn(6)
-            try await site.daemon { _ in
-                try await site.settle(people)
-                let events = try await site.apple.notify(RevokeConsent(), users: [people[0].userID]).map(\.body)
-                try await site.backend.insert(notifications: events + ["no notification"])
-                try await site.backend.insert(revocationsOf: [people[1].userID], at: SimulatedApple.clientIDs[0])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
-            }
-            // What waits in the queues.
-            try await site.backend.insert(notifications: ["another notification"])
-            try await site.backend.insert(try await site.apple.signIn(1))
-            try await site.backend.insert(revocationsOf: [people[4].userID], at: SimulatedApple.clientIDs[0])
-            let tables = try await site.backend.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-            #expect(tables.count > 20)
-            let commands = [
-                ["status"], ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
-                ["explain", people[1].userID, "--receipts"],
-                ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
-            ]
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                let own = tables.enumerated().filter { Length.isFull || $0.offset % 3 == malice.turn }
-                for (number, table) in own.map({ $0.element["name"] as String }).enumerated() {
-                    // Two at a time, so that none is late for want of a processor.
-                    if number > 1 { try await group.next() }
-                    let folder = try site.folder.copy()
-                    group.addTask {
-                        defer { folder.remove() }
-                        try Self.fill(table, malice, at: folder.databasePath)
-                        for command in commands { try await Self.run(command, on: folder, "\(malice) in \(table)") }
-                    }
+    @Test(.site(["refresh": "interval = \"1s\""]), arguments: Malice.allCases)
+    func noRowOfAnyTableTrapsOrIsPrintedRaw(_ malice: Malice) async throws {
+        let people = try await site.apple.signIn(6)
+        try await site.daemon { _ in
+            try await site.settle(people)
+            let events = try await site.apple.notify(RevokeConsent(), users: [people[0].userID]).map(\.body)
+            try await site.backend.insert(notifications: events + ["no notification"])
+            try await site.backend.insert(revocationsOf: [people[1].userID], at: SimulatedApple.clientIDs[0])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+        }
+        // What waits in the queues.
+        try await site.backend.insert(notifications: ["another notification"])
+        try await site.backend.insert(try await site.apple.signIn(1))
+        try await site.backend.insert(revocationsOf: [people[4].userID], at: SimulatedApple.clientIDs[0])
+        let tables = try await site.backend.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        #expect(tables.count > 20)
+        let commands = [
+            ["status"], ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
+            ["explain", people[1].userID, "--receipts"],
+            ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
+        ]
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            let own = tables.enumerated().filter { Length.isFull || $0.offset % 3 == malice.turn }
+            for (number, table) in own.map({ $0.element["name"] as String }).enumerated() {
+                // Two at a time, so that none is late for want of a processor.
+                if number > 1 { try await group.next() }
+                let folder = try site.folder.copy()
+                group.addTask {
+                    defer { folder.remove() }
+                    try Self.fill(table, malice, at: folder.databasePath)
+                    for command in commands { try await Self.run(command, on: folder, "\(malice) in \(table)") }
                 }
-                try await group.waitForAll()
             }
+            try await group.waitForAll()
         }
     }
 

@@ -8,93 +8,117 @@ import Testing
 
 /// `siwatch migrate` before it changes anything, and beside a siwatch at work.
 @Suite(.timeLimit(.minutes(10))) struct MigrationTests {
-    @Test(arguments: SiteDatabase.allCases) func aDryRunSaysThatNothingIsMissing(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
-            #expect(status == 0 && output.count == 1 && output[0].hasSuffix(" is up to date, with schema version 1."), "\(output)")
-        }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aDryRunSaysThatNothingIsMissing() async throws {
+        let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
+        #expect(status == 0 && output.count == 1 && output[0].hasSuffix(" is up to date, with schema version 1."), "\(output)")
     }
 
-    @Test func aDryRunPrintsTheTablesOfAFileAndMakesNone() async throws {
-        try await Site.with { site in
-            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            try site.folder.edit("siwatch.sqlite", "new.sqlite")
-            let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
-            #expect(status == 0 && output.first?.contains("new.sqlite is not there yet") == true, "\(output.prefix(2))")
-            #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
-            #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
+    @Test(.site) func aDryRunPrintsTheTablesOfAFileAndMakesNone() async throws {
+        try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+        try site.folder.edit("siwatch.sqlite", "new.sqlite")
+        let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
+        #expect(status == 0 && output.first?.contains("new.sqlite is not there yet") == true, "\(output.prefix(2))")
+        #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
+        #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
 
-            // It is SQL that SQLite takes.
-            let database = try DatabaseQueue()
-            try await database.write { db in try db.execute(sql: output.joined(separator: "\n")) }
-            #expect(try await database.read { db in try db.tableExists("notification_queue") && db.viewExists("user_state") })
-        }
+        // It is SQL that SQLite takes.
+        let database = try DatabaseQueue()
+        try await database.write { db in try db.execute(sql: output.joined(separator: "\n")) }
+        #expect(try await database.read { db in try db.tableExists("notification_queue") && db.viewExists("user_state") })
     }
 
     /// siwatch's own user may run the script by hand.
-    @Test func aDryRunPrintsTheScriptThatMakesASchema() async throws {
-        try await Site.with(on: .server) { site in
-            try site.folder.edit("schema = \"", "schema = \"new_")
-            let (status, script) = try await site.folder.siwatch("migrate", "--dry-run")
-            #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
-            let output = try await site.folder.siwatch("doctor", "--before-start").output
-            #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
+    @Test(.site(on: .server)) func aDryRunPrintsTheScriptThatMakesASchema() async throws {
+        try site.folder.edit("schema = \"", "schema = \"new_")
+        let (status, script) = try await site.folder.siwatch("migrate", "--dry-run")
+        #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
+        let output = try await site.folder.siwatch("doctor", "--before-start").output
+        #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
 
-            try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
-            #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
-            let again = try await site.folder.siwatch("migrate", "--dry-run").output
-            #expect(again.last?.hasSuffix(" is up to date, with schema version 1.") == true, "\(again)")
-            #expect(try await site.folder.siwatch("migrate").status == 0)
-        }
+        try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
+        #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
+        let again = try await site.folder.siwatch("migrate", "--dry-run").output
+        #expect(again.last?.hasSuffix(" is up to date, with schema version 1.") == true, "\(again)")
+        #expect(try await site.folder.siwatch("migrate").status == 0)
     }
 
-    @Test(arguments: SiteDatabase.allCases) func aDryRunMissesAKeyAsAMigrationDoes(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            for arguments in [["migrate", "--dry-run"], ["migrate"]] {
-                let process = try await site.folder.siwatch(arguments)
-                #expect(process.status == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
-            }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aDryRunMissesAKeyAsAMigrationDoes() async throws {
+        try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+        for arguments in [["migrate", "--dry-run"], ["migrate"]] {
+            let process = try await site.folder.siwatch(arguments)
+            #expect(process.status == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
         }
     }
 
     /// Killed after its tables and before its key. Nothing is sealed yet.
-    @Test(arguments: SiteDatabase.allCases) func aFirstMigrationThatWasKilledIsRepeated(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            try await site.backend.execute("DELETE FROM secret")
-            let repeated = try await site.folder.siwatch("migrate")
-            #expect(repeated.status == 0, "\(repeated.output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM secret") == 1)
+    @Test(.site(onEach: SiteDatabase.allCases)) func aFirstMigrationThatWasKilledIsRepeated() async throws {
+        try await site.backend.execute("DELETE FROM secret")
+        let repeated = try await site.folder.siwatch("migrate")
+        #expect(repeated.status == 0, "\(repeated.output)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM secret") == 1)
 
-            // Or the first start was killed.
-            try await site.backend.execute("DELETE FROM secret")
-            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        // Or the first start was killed.
+        try await site.backend.execute("DELETE FROM secret")
+        try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
 
-            // A token is sealed.
-            try await site.backend.execute("DELETE FROM secret")
-            let (status, output) = try await site.folder.siwatch("migrate")
-            #expect(status == 78 && output.joined().contains("token-fingerprint of the table secret is gone"), "\(output)")
-        }
+        // A token is sealed.
+        try await site.backend.execute("DELETE FROM secret")
+        let (status, output) = try await site.folder.siwatch("migrate")
+        #expect(status == 78 && output.joined().contains("token-fingerprint of the table secret is gone"), "\(output)")
     }
 
     /// The next release's first replica migrates the schema. Those of this release go on.
-    @Test func aDaemonGoesOnBesideTheMigrationOfTheNextRelease() async throws {
-        try await Site.with(on: .server) { site in
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(3))
-                let schema = try #require(site.schema)
-                let migration = try ChildProcess("siwatch-next", ["--server", schema.address, "--schema", schema.name])
-                // Sign-ins that are inserted meanwhile wait for the migration, or go before it.
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(await migration.exit() == 0, "\(migration.output)")
-                #expect(try await site.backend.int("SELECT version FROM schema_version") == 2)
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 9)
-            }
-            // This release may start again, and so may its commands.
-            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
+    @Test(.site(on: .server)) func aDaemonGoesOnBesideTheMigrationOfTheNextRelease() async throws {
+        try await site.daemon { _ in
+            try await site.settle(try await site.apple.signIn(3))
+            let schema = try #require(site.schema)
+            let migration = try ChildProcess("siwatch-next", ["--server", schema.address, "--schema", schema.name])
+            // Sign-ins that are inserted meanwhile wait for the migration, or go before it.
+            try await site.settle(try await site.apple.signIn(3))
+            #expect(await migration.exit() == 0, "\(migration.output)")
+            #expect(try await site.backend.int("SELECT version FROM schema_version") == 2)
+            try await site.settle(try await site.apple.signIn(3))
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 9)
         }
+        // This release may start again, and so may its commands.
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
+    }
+}
+
+/// `siwatch backup` that ends in the middle of its work.
+@Suite(.timeLimit(.minutes(5))) struct BackupKillTests {
+    @Test(.site) func aBackupThatIsCutShortCostsNoCopy() async throws {
+        let folder = site.folder.url.appending(path: "copies")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let names = ["siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite"]
+        for name in names { try await site.folder.succeed("backup", folder.appending(path: name).path) }
+        // 64 MB, so that a copy takes longer than a look.
+        try await site.backend.execute(
+            """
+            INSERT INTO notification_queue (payload)
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT hex(randomblob(32000)) FROM n
+            """
+        )
+        for signal in [SIGKILL, SIGTERM, SIGINT] {
+            let process = try site.folder.start("backup", "--keep", "3", folder.path)
+            try await eventually { try Self.files(in: folder).contains { !names.contains($0) } }
+            process.signal(signal)
+            #expect(await process.exit() != 0)
+            let left = try Self.files(in: folder).filter { !$0.contains(".partial") }
+            #expect(left == names, "\(signal): \(left)")
+        }
+        let (status, output) = try await site.folder.siwatch("backup", "--keep", "3", folder.path)
+        #expect(status == 0 && !output.joined().contains("removed"), "\(output)")
+        let left = try Self.files(in: folder)
+        #expect(left.count == 3 && Array(left.prefix(2)) == names && left[2].hasSuffix("Z.sqlite"), "\(left)")
+        let backend = try Backend(databasePath: folder.appending(path: left[2]).path)
+        #expect(try await backend.int("SELECT COUNT(*) FROM notification_queue") == 1000)
+        try backend.close()
+    }
+
+    private static func files(in folder: URL) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
     }
 }

@@ -17,28 +17,43 @@ import Testing
         }
     }
 
+    /// Lets the role `clerk` in by its password alone, and the site be the clerk's.
+    private func admitClerk(_ password: String, to server: PostgresServer, _ site: Site) async throws {
+        try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD '\(password)'")
+        server.takeDown()
+        try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
+        try server.bringUp()
+        try site.folder.edit("siwatch@/", "clerk@/")
+    }
+
+    private func tell(_ password: String, to site: Site) throws {
+        let file = site.folder.url.appending(path: "password")
+        try Data("\(password)\n".utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+    }
+
+    /// Lets people sign in before a trouble and after it. Nothing is lost.
+    private func live(through trouble: (ChildProcess) async throws -> Void, at site: Site) async throws {
+        let signIns = try await site.apple.signIn(20)
+        try await site.daemon { daemon in
+            try await site.settle(Array(signIns[..<10]))
+            try await trouble(daemon)
+            try await site.settle(Array(signIns[10...]))
+            #expect(try await site.audit().wrong == [])
+        }
+    }
+
     @Test func aWrongPasswordIsNamed() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
         try await Site.with(on: .server(server)) { site in
-            try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD 'what it knows'")
-            server.takeDown()
-            try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
-            try server.bringUp()
-            try site.folder.edit("siwatch@/", "clerk@/")
+            try await admitClerk("what it knows", to: server, site)
             try await expect("fe_sendauth: no password supplied; database.password_file names the file that holds it", from: site.folder)
-
-            let file = site.folder.url.appending(path: "password").path
             try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
-            for (password, isRight) in [("what it knew", false), ("what it knows", true)] {
-                try Data("\(password)\n".utf8).write(to: URL(filePath: file))
-                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
-                if isRight {
-                    try await site.folder.succeed("doctor", "--before-start")
-                } else {
-                    try await expect("password authentication failed for user \"clerk\"", from: site.folder)
-                }
-            }
+            try tell("what it knew", to: site)
+            try await expect("password authentication failed for user \"clerk\"", from: site.folder)
+            try tell("what it knows", to: site)
+            try await site.folder.succeed("doctor", "--before-start")
         }
     }
 
@@ -47,28 +62,18 @@ import Testing
         let server = try PostgresServer()
         defer { server.stop() }
         try await Site.with(on: .server(server)) { site in
-            try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD 'what it knew'")
-            server.takeDown()
-            try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
-            try server.bringUp()
-            let file = site.folder.url.appending(path: "password")
-            func know(_ password: String) throws {
-                try Data("\(password)\n".utf8).write(to: file)
-                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
-            }
-            try know("what it knew")
-            try site.folder.edit("siwatch@/", "clerk@/")
+            try await admitClerk("what it knew", to: server, site)
+            try tell("what it knew", to: site)
             try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
-            let signIns = try await site.apple.signIn(20)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<10]))
-                try await site.backend.execute("ALTER ROLE clerk PASSWORD 'what it knows'")
-                try await site.backend.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'")
-                #expect(await daemon.line(containing: "password authentication failed") != nil)
-                try know("what it knows")
-                try await site.settle(Array(signIns[10...]))
-                #expect(try await site.audit().wrong == [])
-            }
+            try await live(
+                through: { daemon in
+                    try await site.backend.execute("ALTER ROLE clerk PASSWORD 'what it knows'")
+                    try await site.backend.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'")
+                    #expect(await daemon.line(containing: "password authentication failed") != nil)
+                    try tell("what it knows", to: site)
+                },
+                at: site
+            )
         }
     }
 
@@ -116,19 +121,18 @@ import Testing
         let server = try PostgresServer()
         defer { server.stop() }
         try await Site.with(on: .server(server)) { site in
-            let signIns = try await site.apple.signIn(20)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<10]))
-                try server.demote()
-                #expect(await daemon.line(containing: "session is read-only") != nil)
-                try await expect("session is read-only", from: site.folder, ["doctor --before-start", "run", "migrate"])
-                // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
-                let (status, page) = try await site.folder.siwatch("status")
-                #expect([0, 2].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
-                try await site.backend.execute("SELECT pg_promote()")
-                try await site.settle(Array(signIns[10...]))
-                #expect(try await site.audit().wrong == [])
-            }
+            try await live(
+                through: { daemon in
+                    try server.demote()
+                    #expect(await daemon.line(containing: "session is read-only") != nil)
+                    try await expect("session is read-only", from: site.folder, ["doctor --before-start", "run", "migrate"])
+                    // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
+                    let (status, page) = try await site.folder.siwatch("status")
+                    #expect([0, 2].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
+                    try await site.backend.execute("SELECT pg_promote()")
+                },
+                at: site
+            )
         }
     }
 
@@ -177,20 +181,19 @@ import Testing
             for backend in others { try backend.close() }
             try await site.backend.until("SELECT COUNT(*) \(activity) = ''", is: 1)
 
-            let signIns = try await site.apple.signIn(20)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<10]))
-                // siwatch loses its connections, and other clients take them first.
-                try await daemon.freeze()
-                try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
-                try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
-                others = try await fill()
-                daemon.signal(SIGCONT)
-                #expect(await daemon.line(containing: "too many clients already") != nil)
-                for backend in others { try backend.close() }
-                try await site.settle(Array(signIns[10...]))
-                #expect(try await site.audit().wrong == [])
-            }
+            try await live(
+                through: { daemon in
+                    // siwatch loses its connections, and other clients take them first.
+                    try await daemon.freeze()
+                    try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
+                    try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
+                    others = try await fill()
+                    daemon.signal(SIGCONT)
+                    #expect(await daemon.line(containing: "too many clients already") != nil)
+                    for backend in others { try backend.close() }
+                },
+                at: site
+            )
         }
     }
 }

@@ -9,34 +9,30 @@ import Testing
 
 /// The differences when the database is on a PostgreSQL server.
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
-    @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
-        try await Site.with(on: .server) { site in
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 0, "\(output)")
-            #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
-            // siwatch writes no database file beside the server.
-            #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
-            try site.folder.edit("schema = \"", "schema = \"new_")
-            let before = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
-            #expect(try await site.folder.siwatch("status").status == 78)
-            #expect(try await site.folder.siwatch("migrate").status == 0)
-            #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
-        }
+    @Test(.site(on: .server)) func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(status == 0, "\(output)")
+        #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
+        // siwatch writes no database file beside the server.
+        #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
+        try site.folder.edit("schema = \"", "schema = \"new_")
+        let before = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
+        #expect(try await site.folder.siwatch("status").status == 78)
+        #expect(try await site.folder.siwatch("migrate").status == 0)
+        #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
     }
 
-    @Test func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
-        try await Site.with(on: .server) { site in
-            try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
-            for command in ["doctor --before-start", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
-            }
-            try await site.backend.execute("DROP TABLE schema_version")
-            for command in ["doctor --before-start", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
-            }
+    @Test(.site(on: .server)) func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
+        try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
+        for command in ["doctor --before-start", "run", "migrate", "status"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
+        }
+        try await site.backend.execute("DROP TABLE schema_version")
+        for command in ["doctor --before-start", "run", "migrate", "status"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
         }
     }
 
@@ -54,29 +50,25 @@ import Testing
         }
     }
 
-    @Test func aServerThatIsAwayIsUnavailable() async throws {
-        try await Site.with(on: .server) { site in
-            try site.folder.edit("?host=/", "?host=/nowhere/")
-            for command in ["doctor --before-start", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                let expected: Int32 = command == "status" ? 2 : 69
-                #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
-            }
+    @Test(.site(on: .server)) func aServerThatIsAwayIsUnavailable() async throws {
+        try site.folder.edit("?host=/", "?host=/nowhere/")
+        for command in ["doctor --before-start", "run", "migrate", "status"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            let expected: Int32 = command == "status" ? 2 : 69
+            #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
         }
     }
 
-    @Test func whoMayNotWriteIsToldSo() async throws {
-        try await Site.with(on: .server) { site in
-            try await site.backend.execute("CREATE ROLE stranger LOGIN")
-            try site.folder.edit("siwatch@/", "stranger@/")
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
-            #expect(try await site.folder.run("run").status == 78)
-            // A user who cannot create the schema, either.
-            try site.folder.edit("schema = \"", "schema = \"other_")
-            let (other, words) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
-        }
+    @Test(.site(on: .server)) func whoMayNotWriteIsToldSo() async throws {
+        try await site.backend.execute("CREATE ROLE stranger LOGIN")
+        try site.folder.edit("siwatch@/", "stranger@/")
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
+        #expect(try await site.folder.run("run").status == 78)
+        // A user who cannot create the schema, either.
+        try site.folder.edit("schema = \"", "schema = \"other_")
+        let (other, words) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
     }
 
     /// An installation with SQLite need not have it, and does not load it.
@@ -92,67 +84,61 @@ import Testing
         }
     }
 
-    @Test func aPasswordIsReadFromAFileThatNobodyElseMayRead() async throws {
-        try await Site.with(on: .server) { site in
-            let file = site.folder.url.appending(path: "password").path
-            try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
-            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
-            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
-            let again = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
-            let advice = try await site.folder.siwatch("backup", "copy.dump").output
-            #expect(advice.contains { $0.hasPrefix("  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")
-        }
+    @Test(.site(on: .server)) func aPasswordIsReadFromAFileThatNobodyElseMayRead() async throws {
+        let file = site.folder.url.appending(path: "password").path
+        try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
+        try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+        let again = try await site.folder.siwatch("doctor", "--before-start")
+        #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
+        let advice = try await site.folder.siwatch("backup", "copy.dump").output
+        #expect(advice.contains { $0.hasPrefix("  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")
     }
 
-    @Test func aBackupIsTheServersAndIsSeenToWork() async throws {
-        try await Site.with(on: .server) { site in
-            let (status, output) = try await site.folder.siwatch("backup", "/var/backups/it's.dump")
-            #expect(status == 0, "\(output)")
-            let dump = try #require(output.first { $0.contains("; pg_dump ") })
-            #expect(
-                dump.contains("--file='/var/backups/it'\\''s.dump'") && dump.contains("postgresql://siwatch@/postgres?host="),
-                "\(dump)"
-            )
-            #expect(output.contains { $0.hasPrefix("  pg_restore ") } && output.joined().contains("keep it apart"))
-        }
+    @Test(.site(on: .server)) func aBackupIsTheServersAndIsSeenToWork() async throws {
+        let (status, output) = try await site.folder.siwatch("backup", "/var/backups/it's.dump")
+        #expect(status == 0, "\(output)")
+        let dump = try #require(output.first { $0.contains("; pg_dump ") })
+        #expect(
+            dump.contains("--file='/var/backups/it'\\''s.dump'") && dump.contains("postgresql://siwatch@/postgres?host="),
+            "\(dump)"
+        )
+        #expect(output.contains { $0.hasPrefix("  pg_restore ") } && output.joined().contains("keep it apart"))
     }
 
     /// Runs the printed commands in an operator's shell.
-    @Test func whatWasBackedUpIsPutBack() async throws {
-        try await Site.with(on: .server) { site in
-            let schema = try #require(site.schema?.name)
-            func shell(_ command: String) async throws {
-                let process = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", command])
-                let status = await process.exit()
-                #expect(status == 0, "\(command): \(process.output)")
-            }
-            let copy = site.folder.url.appending(path: "it's a copy").path
-            let commands = try await site.folder.siwatch("backup", copy).output.filter { $0.hasPrefix("  ") }
-            try #require(commands.count == 2)
-            let (before, after) = (try await site.apple.signIn(5), try await site.apple.signIn(2))
-            try await site.daemon { _ in
-                try await site.settle(before)
-                try await shell(commands[0])
-                // The backup knows nothing of these.
-                try await site.settle(after)
-            }
-            #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
-            try await site.backend.execute("DROP SCHEMA \(schema) CASCADE")
-            #expect(try await site.folder.siwatch("status").status == 78)
-            try await shell(commands[1])
-            try await site.daemon { _ in
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 5)
-                try await site.backend.insert(after)
-                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 7)
-            }
-            // Backends and readers have their rights back.
-            let rights = "SELECT has_table_privilege('siwatch_reader', '\(schema).user_state', 'SELECT')::integer"
-            #expect(try await site.backend.int(rights) == 1)
+    @Test(.site(on: .server)) func whatWasBackedUpIsPutBack() async throws {
+        let schema = try #require(site.schema?.name)
+        func shell(_ command: String) async throws {
+            let process = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", command])
+            let status = await process.exit()
+            #expect(status == 0, "\(command): \(process.output)")
         }
+        let copy = site.folder.url.appending(path: "it's a copy").path
+        let commands = try await site.folder.siwatch("backup", copy).output.filter { $0.hasPrefix("  ") }
+        try #require(commands.count == 2)
+        let (before, after) = (try await site.apple.signIn(5), try await site.apple.signIn(2))
+        try await site.daemon { _ in
+            try await site.settle(before)
+            try await shell(commands[0])
+            // The backup knows nothing of these.
+            try await site.settle(after)
+        }
+        #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
+        try await site.backend.execute("DROP SCHEMA \(schema) CASCADE")
+        #expect(try await site.folder.siwatch("status").status == 78)
+        try await shell(commands[1])
+        try await site.daemon { _ in
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 5)
+            try await site.backend.insert(after)
+            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 7)
+        }
+        // Backends and readers have their rights back.
+        let rights = "SELECT has_table_privilege('siwatch_reader', '\(schema).user_state', 'SELECT')::integer"
+        #expect(try await site.backend.int(rights) == 1)
     }
 
     /// The test takes the server down, so it has a server of its own.
@@ -202,18 +188,51 @@ import Testing
     }
 
     /// The sign-in and its grant are one commit.
-    @Test func aTransactionThatRollsBackLeavesNothing() async throws {
-        try await Site.with(on: .server) { site in
-            let signIns = try await site.apple.signIn(2)
-            let insert = "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES"
-            func row(_ signIn: SignIn) -> String { "('\(signIn.clientID)', '\(signIn.userID)', '\(signIn.refreshToken ?? "")')" }
-            try await site.daemon { _ in
-                try await site.backend.execute("BEGIN; \(insert) \(row(signIns[0])); ROLLBACK")
-                try await site.backend.execute("BEGIN; \(insert) \(row(signIns[1])); COMMIT")
-                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 1)
-            }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 1)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+    @Test(.site(on: .server)) func aTransactionThatRollsBackLeavesNothing() async throws {
+        let signIns = try await site.apple.signIn(2)
+        let insert = "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES"
+        func row(_ signIn: SignIn) -> String { "('\(signIn.clientID)', '\(signIn.userID)', '\(signIn.refreshToken ?? "")')" }
+        try await site.daemon { _ in
+            try await site.backend.execute("BEGIN; \(insert) \(row(signIns[0])); ROLLBACK")
+            try await site.backend.execute("BEGIN; \(insert) \(row(signIns[1])); COMMIT")
+            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 1)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 1)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+    }
+}
+
+/// The log of a server whose administrator lets it quote every statement with every value.
+@Suite(.timeLimit(.minutes(10))) struct ServerLogTests {
+    @Test func itHoldsTheTokensThatBackendsInsertAndNoneThatSiwatchKeeps() async throws {
+        let settings = ["log_min_messages=log", "log_statement=all", "log_parameter_max_length=-1", "log_line_prefix=%a|"]
+        let server = try PostgresServer(settings: settings)
+        defer { server.stop() }
+        try await Site.with(on: .server(server), ["refresh": "interval = \"1s\""]) { site in
+            let people = try await site.apple.signIn(4)
+            let codes = try await site.apple.signInByCode(2)
+            try await site.daemon { _ in
+                try await site.settle(people)
+                try await site.tell(codesOf: codes)
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 6)
+                try await site.tell(leaving: people[..<2].map(\.userID), at: SimulatedApple.clientIDs[0])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 2)
+            }
+            let (own, backends) = Self.parts(of: server.log)
+            #expect(backends.holdsSimulatedToken && own.contains(people[0].userID), "the server does not log values")
+            #expect(!Data(own.utf8).holdsSimulatedToken)
+            #expect(!(try FleetSecrets(of: site)).hasKey(own))
+        }
+    }
+
+    /// What the sessions of siwatch have caused, and what all others have.
+    private static func parts(of log: String) -> (own: String, backends: Data) {
+        var (own, backends, isOwn) = ("", "", false)
+        for line in log.split(separator: "\n") {
+            // A line of an entry that is not its first begins with a tab.
+            if !line.hasPrefix("\t") { isOwn = line.hasPrefix("siwatch|") }
+            if isOwn { own += line + "\n" } else { backends += line + "\n" }
+        }
+        return (own, Data(backends.utf8))
     }
 }

@@ -20,71 +20,63 @@ import Testing
          AND pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND relation IN ('credential'::regclass, 'grant_queue'::regclass))
         """
 
-    @Test(arguments: ["credential", "grant_queue"])
+    @Test(.site(on: .server), arguments: ["credential", "grant_queue"])
     func aTableThatSomebodyLocksIsWaitedFor(_ table: String) async throws {
-        try await Site.with(on: .server) { site in
-            let signIns = try await site.apple.signIn(40)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<20]))
-                let hog = try await lock(table, of: site)
-                // A settlement waits, or a claim.
-                if table == "credential" { try await site.tell(Array(signIns[20...])) }
-                // A waiting session gives way after ten seconds, and comes back.
-                #expect(await daemon.line(containing: "lock timeout") != nil)
-                try await hog.execute("COMMIT")
-                if table == "grant_queue" { try await site.tell(Array(signIns[20...])) }
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-                #expect(try await site.audit().wrong == [])
-                try hog.close()
-            }
+        let signIns = try await site.apple.signIn(40)
+        try await site.daemon { daemon in
+            try await site.settle(Array(signIns[..<20]))
+            let hog = try await lock(table, of: site)
+            // A settlement waits, or a claim.
+            if table == "credential" { try await site.tell(Array(signIns[20...])) }
+            // A waiting session gives way after ten seconds, and comes back.
+            #expect(await daemon.line(containing: "lock timeout") != nil)
+            try await hog.execute("COMMIT")
+            if table == "grant_queue" { try await site.tell(Array(signIns[20...])) }
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+            #expect(try await site.audit().wrong == [])
+            try hog.close()
         }
     }
 
-    @Test func aStatementThatSomebodyCancelsIsRepeated() async throws {
-        try await Site.with(on: .server) { site in
-            let signIns = try await site.apple.signIn(40)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<20]))
-                let hog = try await lock("credential", of: site)
-                try await site.tell(Array(signIns[20...]))
-                // A session that has just given way by itself does not get the cancellation. Cancel the next one then.
-                while daemon.exitStatus == nil, !daemon.output.contains(where: { $0.contains("due to user request") }) {
-                    try await site.backend.first(of: "SELECT COUNT(*) \(Self.waiters)", within: .seconds(5)) { $0 > 0 }
-                    try await site.backend.execute("SELECT pg_cancel_backend(pid) \(Self.waiters)")
-                    try Task.checkCancellation()
-                }
-                #expect(await daemon.line(containing: "due to user request") != nil)
-                try await hog.execute("COMMIT")
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-                #expect(try await site.audit().wrong == [])
-                try hog.close()
+    @Test(.site(on: .server)) func aStatementThatSomebodyCancelsIsRepeated() async throws {
+        let signIns = try await site.apple.signIn(40)
+        try await site.daemon { daemon in
+            try await site.settle(Array(signIns[..<20]))
+            let hog = try await lock("credential", of: site)
+            try await site.tell(Array(signIns[20...]))
+            // A session that has just given way by itself does not get the cancellation. Cancel the next one then.
+            while daemon.exitStatus == nil, !daemon.output.contains(where: { $0.contains("due to user request") }) {
+                try await site.backend.first(of: "SELECT COUNT(*) \(Self.waiters)", within: .seconds(5)) { $0 > 0 }
+                try await site.backend.execute("SELECT pg_cancel_backend(pid) \(Self.waiters)")
+                try Task.checkCancellation()
             }
+            #expect(await daemon.line(containing: "due to user request") != nil)
+            try await hog.execute("COMMIT")
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+            #expect(try await site.audit().wrong == [])
+            try hog.close()
         }
     }
 
-    @Test func aTableThatIsAwayForAWhileIsWaitedFor() async throws {
-        try await Site.with(on: .server) { site in
-            let signIns = try await site.apple.signIn(40)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<20]))
-                try await site.backend.execute("ALTER TABLE grant_log RENAME TO elsewhere")
-                try await site.tell(Array(signIns[20...]))
-                #expect(await daemon.line(containing: "42P01") != nil)
-                try await site.backend.execute("ALTER TABLE elsewhere RENAME TO grant_log")
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-                #expect(try await site.audit().wrong == [])
-            }
+    @Test(.site(on: .server)) func aTableThatIsAwayForAWhileIsWaitedFor() async throws {
+        let signIns = try await site.apple.signIn(40)
+        try await site.daemon { daemon in
+            try await site.settle(Array(signIns[..<20]))
+            try await site.backend.execute("ALTER TABLE grant_log RENAME TO elsewhere")
+            try await site.tell(Array(signIns[20...]))
+            #expect(await daemon.line(containing: "42P01") != nil)
+            try await site.backend.execute("ALTER TABLE elsewhere RENAME TO grant_log")
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+            #expect(try await site.audit().wrong == [])
         }
     }
 
     /// siwatch starts no work on the remaining tables.
-    @Test func aTableThatIsGoneIsNamed() async throws {
-        try await Site.with(on: .server) { site in
-            try await site.backend.execute("DROP TABLE grant_log CASCADE")
-            for command in ["doctor --before-start", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")
-            }
+    @Test(.site(on: .server)) func aTableThatIsGoneIsNamed() async throws {
+        try await site.backend.execute("DROP TABLE grant_log CASCADE")
+        for command in ["doctor --before-start", "run", "migrate", "status"] {
+            let (status, output) = try await site.folder.siwatch(line: command)
+            #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")
         }
     }
 }

@@ -37,9 +37,7 @@ final class FeedFollower: Sendable {
     private let backend: Backend
     private let seen = NIOLockedValueBox(Seen())
 
-    init(_ site: Site) throws {
-        backend = try Backend(site.schema!)
-    }
+    init(_ site: Site) throws { backend = try Backend(site.schema!) }
 
     /// Follows until the task is cancelled. The next call for news throws an earlier error.
     func run() async {
@@ -71,7 +69,6 @@ final class FeedFollower: Sendable {
         }
     }
 
-    /// The changes since the last call.
     func takeNews() throws -> [Change] {
         try seen.withLockedValue { seen in
             if let failure = seen.failure { throw failure }
@@ -86,7 +83,6 @@ final class FeedFollower: Sendable {
         return try await backend.int("SELECT COUNT(*) FROM credential_change WHERE id <= \(last)") - count
     }
 
-    /// Waits until the follower has all changes of the table.
     func catchUp(with backend: Backend) async throws {
         let newest = try await backend.first(of: "SELECT COALESCE(MAX(id), 0) FROM credential_change", within: .seconds(30), where: isTold)
         guard isTold(newest) else { throw HarnessError("the feed stands still before \(newest)") }

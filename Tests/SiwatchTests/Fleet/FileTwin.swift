@@ -14,9 +14,7 @@ import GRDB
 struct FileTwin {
     private let site: Site
 
-    init(of site: Site) {
-        self.site = site
-    }
+    init(of site: Site) { self.site = site }
 
     /// - Parameter facts: the fleet has settled all of them.
     /// - Returns: the rows that are on one side only.
@@ -60,9 +58,7 @@ struct FileTwin {
 }
 
 extension FleetPeople.Fact {
-    fileprivate var byCode: [SignIn] {
-        if case .codes(let signIns) = self { signIns } else { [] }
-    }
+    fileprivate var byCode: [SignIn] { if case .codes(let signIns) = self { signIns } else { [] } }
 }
 
 /// The columns of a table that follow from the facts, and so must be the same on both sides.

@@ -17,9 +17,7 @@ enum FleetFault: Sendable {
     case cut(Int)
     /// Bytes to and from a replica stay on the way, and come late or never.
     case darkness(Int, isForGood: Bool)
-    /// Bytes to and from a replica come late.
     case delay(Int, Duration)
-    /// The server's disk is full.
     case fullDisk
     /// The wall clock of the replica with a clock of its own is set.
     case step(Duration)
@@ -99,7 +97,6 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// How long a replica is struck.
     enum Length: Sendable {
         /// Until another replica has shown that it works.
         case brief

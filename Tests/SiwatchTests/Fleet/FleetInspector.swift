@@ -17,7 +17,6 @@ struct FleetInspector {
     private let site: Site
     private let looks: Backend
     private let feed: FeedFollower
-    /// The state of each credential in the feed's last change.
     private var shown: [Name: FeedFollower.Change.State] = [:]
 
     private struct Name: Hashable {
@@ -26,9 +25,7 @@ struct FleetInspector {
     }
 
     init(_ site: Site, _ feed: FeedFollower, _ limits: FleetLimits) throws {
-        self.limits = limits
-        self.site = site
-        self.feed = feed
+        (self.limits, self.site, self.feed) = (limits, site, feed)
         looks = try Backend(site.schema!)
     }
 
@@ -167,9 +164,7 @@ struct FleetInspector {
 
     /// siwatch had sent the code of each sign-in once.
     private func noCodeIsSentTwice() async throws -> [String] {
-        let lost = Set(
-            try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
-        )
+        let lost = Set(try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String })
         return try await site.apple.send(ListUsers()).users.filter { !lost.contains($0.userID) }.flatMap { user in
             user.credentials.filter { $0.exchanges > 1 }.map { "I4: the code of \(user.userID) was sent \($0.exchanges) times" }
         }

@@ -12,7 +12,6 @@ import NIOConcurrencyHelpers
 /// People with a token may withdraw their consent, delete their accounts, come back, or switch their mail off. People with a code may leave
 /// the app, so that siwatch must revoke their tokens. It asks nothing else about those.
 actor FleetPeople {
-    /// Rows of each lane so far.
     struct Told: Equatable {
         var tokens = 0
         var codes = 0
@@ -20,7 +19,6 @@ actor FleetPeople {
         var requests = 0
     }
 
-    /// A fact that the backend reported.
     enum Fact: Sendable {
         case signIns([SignIn])
         case codes([SignIn])
@@ -33,13 +31,9 @@ actor FleetPeople {
     private let site: Site
     private let looks: Backend
     private var generator: SeededGenerator
-    /// People with a token who are signed in.
     private var present: [String] = []
-    /// People who have withdrawn their consent and will come back.
     private var returning: [String] = []
-    /// People who signed in by code and have not left.
     private var byCode: [String] = []
-    /// Notifications that the backend may report once more.
     private var last: [SignedNotification] = []
     private var requestsOwed = 0
 
@@ -51,7 +45,6 @@ actor FleetPeople {
         generator = SeededGenerator(seed: seed)
     }
 
-    /// A wave: this many rows for each lane.
     func wave(_ count: Int) async throws {
         try await signIn(count)
         // A few codes get lost with the replica that sent them, and their people cannot leave.
@@ -186,13 +179,8 @@ actor FleetPeople {
     /// Waits until siwatch has asked about all due credentials.
     ///
     /// - Returns: whether it has, within the limit.
-    func areAllChecked(within limit: Duration) async throws -> Bool {
-        try await looks.first(of: Self.due, within: limit) { $0 == 0 } == 0
-    }
-
-    var checksDue: Int {
-        get async throws { try await looks.int(Self.due) }
-    }
+    func areAllChecked(within limit: Duration) async throws -> Bool { try await looks.first(of: Self.due, within: limit) { $0 == 0 } == 0 }
+    var checksDue: Int { get async throws { try await looks.int(Self.due) } }
 
     private static let due = "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)"
 

@@ -6,7 +6,6 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// Striking and healing.
 extension ReplicaFleet {
     /// After this time another replica may take over a claim. A claim lasts a minute.
     private static let claim = Duration.seconds(50)
@@ -108,7 +107,6 @@ extension ReplicaFleet {
         if fault.isOnTheRoad { try await untilReady(false, index, within: .zero) }
     }
 
-    /// Ends all faults, and restarts dead replicas.
     func heal(after fault: FleetFault) async throws {
         if case .darkness(let index, isForGood: true) = fault { replicas[index].road.cut() }
         for index in replicas.indices {
@@ -130,7 +128,6 @@ extension ReplicaFleet {
         isHealed = true
     }
 
-    /// Lets a replica that was cut off or frozen go on.
     private func rejoin(_ index: Int) {
         guard let since = replicas[index].apartSince else { return }
         if since.duration(to: .now) > Self.claim, replicas[index].life?.hasAskedApple ?? false { history.losses += 1 }

@@ -9,7 +9,6 @@ import GRDB
 /// Three siwatch on one schema of a server. Each is a process with its own folder, its own road to the server and its own name at Apple.
 actor ReplicaFleet {
     static let size = 3
-    /// The replica with a wall clock that a test can set.
     static let clocked = 2
 
     struct Replica {
@@ -30,9 +29,7 @@ actor ReplicaFleet {
         let footprint: Footprint
 
         /// Whether it has ever asked Apple.
-        var hasAskedApple: Bool {
-            process.output.contains { $0.contains(#""event":"lane_taken""#) && $0.contains(#""lane":"example""#) }
-        }
+        var hasAskedApple: Bool { process.output.contains { $0.contains(#""event":"lane_taken""#) && $0.contains(#""lane":"example""#) } }
     }
 
     let server: PostgresServer
@@ -65,7 +62,6 @@ actor ReplicaFleet {
         }
     }
 
-    /// The last lines of each replica.
     private var lastWords: String {
         replicas.enumerated().map { index, replica in
             "replica \(index):\n" + (replica.life?.process.output ?? []).suffix(12).map { "  \($0)\n" }.joined()
@@ -87,9 +83,7 @@ actor ReplicaFleet {
         }
     }
 
-    private func start() async throws {
-        for index in replicas.indices { try await start(index) }
-    }
+    private func start() async throws { for index in replicas.indices { try await start(index) } }
 
     func start(_ index: Int) async throws {
         let process = try await replicas[index].folder.startDaemon(environment: replicas[index].clock?.environment ?? [:])
@@ -169,7 +163,6 @@ actor ReplicaFleet {
         return try await looks.rows("SELECT owner FROM replica WHERE replica LIKE '%\(Self.mark(of: life))%'").first?[0] ?? ""
     }
 
-    /// The text that identifies a process in its row.
     private static func mark(of life: Life) -> String { "\"processID\":\(life.process.identifier)," }
 
     /// Waits until all replicas, or one of them, report that they are ready, or that they are not.

@@ -12,7 +12,6 @@ import Testing
 @testable import BackendAPI
 @testable import siwatch
 
-/// When an operator hears that a backend errs.
 struct DoorRefusalsTests {
     private let clock = TestClock()
     private let events = NIOLockedValueBox<[String]>([])
@@ -42,9 +41,7 @@ struct DoorRefusalsTests {
         for _ in 0..<number { refusals.note(served) }
     }
 
-    private var level: String? {
-        registry.exposition().firstMatch(of: /siwatch_http_refusals\{client="backend"\} (\d)/).map { "\($0.1)" }
-    }
+    private var level: String? { registry.exposition().firstMatch(of: /siwatch_http_refusals\{client="backend"\} (\d)/).map { "\($0.1)" } }
 
     @Test func aDoorThatHasServedNobodyIsUseless() {
         serve(4)
@@ -139,7 +136,37 @@ private struct EventLog: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
-        if let name = event.metadata?["event"] { events.withLockedValue { $0.append("\(name)") } }
+    func log(event: LogEvent) { if let name = event.metadata?["event"] { events.withLockedValue { $0.append("\(name)") } } }
+}
+
+/// What nobody but the backends notices.
+struct DoorWatchTests {
+    private let now = NIOLockedValueBox(ContinuousClock.now)
+    private let watch: DoorWatch
+
+    init() { watch = DoorWatch { [now] in now.withLockedValue(\.self) } }
+    private func pass(_ time: Duration) { now.withLockedValue { $0 += time } }
+
+    @Test func whatFailsForSecondsIsATrouble() {
+        #expect(watch.note(.reading, failure: "no room") == nil)
+        pass(.seconds(5))
+        #expect(watch.trouble == nil, "one failure is none")
+        #expect(watch.note(.reading, failure: "no room at all") == .failed)
+        #expect(watch.note(.reading, failure: "no room at all") == nil, "it is told once")
+        #expect(watch.note(.writing, failure: nil) == nil)
+        #expect(watch.trouble == "the HTTP door finds no database for reading: no room at all")
+        #expect(watch.note(.reading, failure: nil) == .recovered && watch.trouble == nil)
+    }
+
+    /// Nobody may ask again for hours.
+    @Test func aTroubleIsForgottenAfterAMinute() {
+        _ = watch.note(.writing, failure: "no room")
+        pass(.seconds(59))
+        #expect(watch.note(.writing, failure: "no room") == .failed)
+        pass(.seconds(59))
+        #expect(watch.trouble != nil)
+        pass(.seconds(1))
+        #expect(watch.trouble == nil)
+        #expect(watch.note(.writing, failure: "no room") == nil, "it begins anew")
     }
 }

@@ -435,9 +435,7 @@ import Testing
                 let user = try #require(signedIn[0]["user.user_id"])
                 let deletion = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
-                lost = [
-                    "/v1/sign-ins/\(try #require(signedIn[1]["id"]))", "/v1/deletions/\(try #require(deletion["id"]))",
-                ]
+                lost = ["/v1/sign-ins/\(try #require(signedIn[1]["id"]))", "/v1/deletions/\(try #require(deletion["id"]))"]
                 position = try #require(try await door.get("/v1/changes")["next"])
                 for path in lost { #expect(try await door.get(path).status == 200) }
             }

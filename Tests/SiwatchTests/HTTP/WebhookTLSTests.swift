@@ -4,37 +4,48 @@
 import AppleSimulatorKit
 import DaemonHarness
 import Foundation
+import NIOSSL
 import Testing
 
 /// Webhooks of the real daemon at a receiver that speaks TLS.
 @Suite(.timeLimit(.minutes(10))) struct WebhookTLSTests {
-    private static let types = "types = [\"credential.authorized\"]"
     private static let words = "no TLS 1.2 connection with a valid certificate"
 
     /// The authorities that the host trusts. siwatch knows no others.
     private static let trusted = "/etc/ssl/certs/ca-certificates.crt"
     private static let canTrust = Servant.canMount && FileManager.default.fileExists(atPath: trusted)
 
+    /// A site whose one receiver shows this certificate.
+    private func withReceiver(
+        of folder: WatchedFolder,
+        _ certificate: NIOSSLContext,
+        listen: String = "",
+        _ more: String = "",
+        _ body: (Site, HookReceiver) async throws -> Void
+    ) async throws {
+        let receiver = HookReceiver()
+        try await receiver.serve(tls: certificate) { port in
+            let table = try Hook.table(in: folder, scheme: "https", port: port, "types = [\"credential.authorized\"]\n\(more)")
+            try await Site.with(folder, listen: listen, table) { site in try await body(site, receiver) }
+        }
+    }
+
     @Test func aReceiverWhoseCertificateNobodyTrustsGetsNothing() async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }
         let certificate = try await CertificateAuthority(in: folder).issue()
-        let receiver = HookReceiver()
-        try await receiver.serve(tls: certificate) { port in
-            let table = try Hook.table(in: folder, scheme: "https", port: port, Self.types)
-            try await Site.with(folder, listen: "127.0.0.1:0", table) { site in
-                _ = try await site.daemon { daemon in
-                    let pages = try await OperationsPages(of: daemon)
-                    try await site.settle(try await site.apple.signIn(1))
-                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
-                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
-                    #expect(said.contains(Self.words), "\(said)")
-                    let (status, output) = try await folder.siwatch("delivery", "test", "hook")
-                    #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
-                    #expect(receiver.hooks.isEmpty)
-                    // The change waits for the receiver, and for no try of its own.
-                    #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
-                }
+        try await withReceiver(of: folder, certificate, listen: "127.0.0.1:0") { site, receiver in
+            _ = try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
+                #expect(said.contains(Self.words), "\(said)")
+                let (status, output) = try await folder.siwatch("delivery", "test", "hook")
+                #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
+                #expect(receiver.hooks.isEmpty)
+                // The change waits for the receiver, and for no try of its own.
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
             }
         }
     }
@@ -45,24 +56,20 @@ import Testing
         let authority = try await CertificateAuthority(in: folder)
         let valid = try await authority.issue()
         let invalid = [try await authority.issue(days: -1), try await authority.issue(for: "DNS:example.com")]
-        let receiver = HookReceiver()
-        try await receiver.serve(tls: valid) { port in
-            let table = try Hook.table(in: folder, scheme: "https", port: port, Self.types)
-            try await Site.with(folder, listen: "127.0.0.1:0", table) { site in
-                try await withDaemon(in: folder, trusting: authority) { daemon in
-                    let pages = try await OperationsPages(of: daemon)
+        try await withReceiver(of: folder, valid, listen: "127.0.0.1:0") { site, receiver in
+            try await withDaemon(in: folder, trusting: authority) { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(try await receiver.hooks(count: 1).count == 1)
+                for (index, certificate) in invalid.enumerated() {
+                    receiver.show(certificate)
                     try await site.settle(try await site.apple.signIn(1))
-                    #expect(try await receiver.hooks(count: 1).count == 1)
-                    for (index, certificate) in invalid.enumerated() {
-                        receiver.show(certificate)
-                        try await site.settle(try await site.apple.signIn(1))
-                        let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
-                        #expect(said.contains(Self.words), "\(said)")
-                        #expect(Set(receiver.hooks.map(\.id)).count == index + 1)
-                        receiver.show(valid)
-                        #expect(Set(try await receiver.hooks(count: index + 2).map(\.id)).count == index + 2)
-                        _ = try await pages.get("status.json", within: .seconds(60)) { !$0.contains("takes no webhooks since") }
-                    }
+                    let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
+                    #expect(said.contains(Self.words), "\(said)")
+                    #expect(Set(receiver.hooks.map(\.id)).count == index + 1)
+                    receiver.show(valid)
+                    #expect(Set(try await receiver.hooks(count: index + 2).map(\.id)).count == index + 2)
+                    _ = try await pages.get("status.json", within: .seconds(60)) { !$0.contains("takes no webhooks since") }
                 }
             }
         }
@@ -73,27 +80,22 @@ import Testing
         let (folder, elsewhere) = (try WatchedFolder(), try WatchedFolder())
         defer { for each in [folder, elsewhere] { each.remove() } }
         let (authority, other) = (try await CertificateAuthority(in: folder), try await CertificateAuthority(in: elsewhere))
-        let certificate = try await authority.issue()
         let pems = try [other, authority].map { try String(contentsOfFile: $0.certificatePath, encoding: .utf8) }
         try pems.joined().write(to: folder.url.appending(path: "both.pem"), atomically: true, encoding: .utf8)
         try pems[0].write(to: folder.url.appending(path: "other.pem"), atomically: true, encoding: .utf8)
-        let receiver = HookReceiver()
-        try await receiver.serve(tls: certificate) { port in
-            let table = try Hook.table(in: folder, scheme: "https", port: port, "\(Self.types)\nca_file = \"other.pem\"")
-            try await Site.with(folder, table) { site in
-                _ = try await site.daemon { daemon in
-                    try await site.settle(try await site.apple.signIn(1))
-                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
-                    let (status, output) = try await folder.siwatch("delivery", "test", "hook")
-                    #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
-                    #expect(receiver.hooks.isEmpty)
-                    try folder.edit("other.pem", "both.pem")
-                    daemon.signal(SIGHUP)
-                    #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                    #expect(Set(receiver.hooks.map(\.id)).count == 1)
-                    try await folder.succeed("delivery", "test", "hook")
-                    #expect(!daemon.output.joined().contains("reload_needs_restart"), "\(daemon.output)")
-                }
+        try await withReceiver(of: folder, try await authority.issue(), "ca_file = \"other.pem\"") { site, receiver in
+            _ = try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                let (status, output) = try await folder.siwatch("delivery", "test", "hook")
+                #expect(status == 1 && output.joined().contains(Self.words), "\(output)")
+                #expect(receiver.hooks.isEmpty)
+                try folder.edit("other.pem", "both.pem")
+                daemon.signal(SIGHUP)
+                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+                #expect(Set(receiver.hooks.map(\.id)).count == 1)
+                try await folder.succeed("delivery", "test", "hook")
+                #expect(!daemon.output.joined().contains("reload_needs_restart"), "\(daemon.output)")
             }
         }
     }
@@ -102,16 +104,11 @@ import Testing
         let (folder, elsewhere) = (try WatchedFolder(), try WatchedFolder())
         defer { for each in [folder, elsewhere] { each.remove() } }
         let (authority, other) = (try await CertificateAuthority(in: folder), try await CertificateAuthority(in: elsewhere))
-        let receiver = HookReceiver()
-        try await receiver.serve(tls: try await authority.issue()) { port in
-            let file = "ca_file = \"\(other.certificatePath)\""
-            let table = try Hook.table(in: folder, scheme: "https", port: port, "\(Self.types)\n\(file)")
-            try await Site.with(folder, table) { site in
-                try await withDaemon(in: folder, trusting: authority) { daemon in
-                    try await site.settle(try await site.apple.signIn(1))
-                    #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
-                    #expect(receiver.hooks.isEmpty)
-                }
+        try await withReceiver(of: folder, try await authority.issue(), "ca_file = \"\(other.certificatePath)\"") { site, receiver in
+            try await withDaemon(in: folder, trusting: authority) { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(Self.words) == true)
+                #expect(receiver.hooks.isEmpty)
             }
         }
     }

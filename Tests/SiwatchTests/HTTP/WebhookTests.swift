@@ -31,7 +31,6 @@ import Testing
         return "v1,\(Data(code).base64EncodedString())"
     }
 
-    /// Waits until all tries so far meet a condition.
     private func waitForTries(at receiver: HookReceiver, where isMet: ([HookReceiver.Hook]) -> Bool) async throws {
         try await eventually { isMet(receiver.hooks) }
     }

@@ -35,7 +35,6 @@ struct InitTests {
             ]
         }
 
-        /// The configuration that init has written.
         var written: Configuration {
             get throws {
                 try Configuration(parsing: String(contentsOf: configuration, encoding: .utf8), from: configuration.path)
@@ -43,13 +42,8 @@ struct InitTests {
         }
 
         /// The names of all files and folders that are there.
-        var files: Set<String> {
-            get throws { Set(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path)) }
-        }
-
-        func mode(_ path: String) throws -> Int? {
-            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-        }
+        var files: Set<String> { get throws { Set(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path)) } }
+        func mode(_ path: String) throws -> Int? { try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int }
     }
 
     @Test func answersBecomeAConfigurationAKeyAndADatabase() async throws {

@@ -14,13 +14,41 @@ import Testing
     private static let password = "not-to-be-seen"
 
     /// With a password that the server does not need, and that no output may show.
-    private func address(_ server: PostgresServer) -> String {
-        server.url().replacing("@/", with: ":\(Self.password)@/")
-    }
+    private func address(_ server: PostgresServer) -> String { server.url().replacing("@/", with: ":\(Self.password)@/") }
 
     private func move(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
         return try await CommandCall.siwatch(["move"] + arguments)
     }
+
+    /// Kills a move while the server holds back its rows of a table, and then calls `body`, with the command's arguments.
+    private func killAMove(of site: Site, to server: PostgresServer, in table: String, _ body: (Backend, [String]) async throws -> Void)
+        async throws
+    {
+        _ = try PostgresStore.open(PostgresAddress(server.address()))
+        let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
+        defer { try? administrator.close() }
+        // The server waits there for as long as the rest takes, however slow the machine is.
+        try await administrator.execute(
+            """
+            CREATE TABLE IF NOT EXISTS arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL);
+            CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+              PERFORM set_config(''lock_timeout'', ''0'', true);
+              PERFORM pg_advisory_xact_lock(7);
+              RETURN NEW;
+            END'
+            """
+        )
+        try await administrator.execute("CREATE TRIGGER hold BEFORE INSERT ON \(table) FOR EACH ROW EXECUTE FUNCTION hold()")
+        try await administrator.execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
+        let command = ["move", "--from", site.folder.databasePath, "--to", address(server)]
+        let dying = try ChildProcess("siwatch", command)
+        try await administrator.until(Self.waiting, is: 1)
+        dying.signal(SIGKILL)
+        await dying.exit()
+        try await body(administrator, command)
+    }
+
+    private static let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted"
 
     @Test func aSiteMovesAndComesBack() async throws {
         let server = try PostgresServer()
@@ -101,38 +129,14 @@ import Testing
     }
 
     /// The worst moment to die: the source is closed, and the server has the COMMIT and is not done with it.
-    @Test func aCommitThatOutlivesItsProcessIsFound() async throws {
+    @Test(.site) func aCommitThatOutlivesItsProcessIsFound() async throws {
         let server = try PostgresServer()
-        try await Site.with { site in
-            let (file, url) = (site.folder.databasePath, address(server))
-            _ = try PostgresStore.open(PostgresAddress(server.address()))
-            let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
-            defer { try? administrator.close() }
-            try await administrator.execute("CREATE TABLE arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
-            // The server waits there for as long as the rest takes, however slow the machine is.
-            try await administrator.execute(
-                """
-                CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
-                  PERFORM set_config(''lock_timeout'', ''0'', true);
-                  PERFORM pg_advisory_xact_lock(7);
-                  RETURN NEW;
-                END'
-                """
-            )
-            try await administrator.execute("CREATE TRIGGER hold BEFORE INSERT ON arrival FOR EACH ROW EXECUTE FUNCTION hold()")
-            try await administrator.execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
-            let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted"
-
-            let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
-            try await administrator.until(waiting, is: 1)
-            dying.signal(SIGKILL)
-            await dying.exit()
+        try await killAMove(of: site, to: server, in: "arrival") { administrator, command in
             let status = try await site.folder.siwatch("status")
             #expect(status.status == 78 && status.output.joined().contains("is on the way to"), "\(status.output)")
-
             // The next command waits for the end of the other.
-            let next = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
-            try await administrator.until(waiting, is: 2)
+            let next = try ChildProcess("siwatch", command)
+            try await administrator.until(Self.waiting, is: 2)
             try await administrator.execute("COMMIT")
             #expect(await next.exit() == 0)
             #expect(next.output.joined().contains("had moved to"), "\(next.output)")
@@ -140,27 +144,14 @@ import Testing
     }
 
     /// No row has left the file until the proof is complete.
-    @Test func aMoveThatDiesAmongItsRowsLeavesTheFileAsItWas() async throws {
+    @Test(.site) func aMoveThatDiesAmongItsRowsLeavesTheFileAsItWas() async throws {
         let server = try PostgresServer()
-        try await Site.with { site in
-            let (file, url) = (site.folder.databasePath, address(server))
-            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(5)) }
-            _ = try PostgresStore.open(PostgresAddress(server.address()))
-            let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
-            defer { try? administrator.close() }
-            try await administrator.execute(
-                "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'"
-            )
-            try await administrator.execute("CREATE TRIGGER hold BEFORE INSERT ON credential_change FOR EACH ROW EXECUTE FUNCTION hold()")
-            try await administrator.execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
-            let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
-            try await administrator.until("SELECT COUNT(*) FROM pg_locks WHERE NOT granted", is: 1)
-            dying.signal(SIGKILL)
-            await dying.exit()
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(5)) }
+        try await killAMove(of: site, to: server, in: "credential_change") { administrator, command in
             try await administrator.execute("COMMIT")
             try await administrator.execute("DROP TRIGGER hold ON credential_change")
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-            let (status, output) = try await move("--from", file, "--to", url)
+            let (status, output) = try await CommandCall.siwatch(command)
             #expect(status == 0 && output.contains { $0.contains("6 of 6 states were derived again") }, "\(output)")
         }
     }

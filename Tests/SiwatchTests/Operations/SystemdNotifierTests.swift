@@ -31,8 +31,7 @@ struct SystemdNotifierTests {
         #expect(socket.receive() == "STATUS=one READY=1 two", "a status cannot forge a message")
     }
 
-    @Test(arguments: [nil, ""])
-    func nothingIsSentWhereNobodyListens(address: String?) throws {
+    @Test(arguments: [nil, ""]) func nothingIsSentWhereNobodyListens(address: String?) throws {
         try SystemdNotifier(address: address).notify(.ready)
     }
 
@@ -67,7 +66,6 @@ struct SystemdNotifierTests {
     }
 }
 
-/// systemd's end of the socket.
 private final class DatagramSocket {
     private let descriptor: Int32
 
@@ -87,11 +85,8 @@ private final class DatagramSocket {
         try #require(bound == 0)
     }
 
-    deinit {
-        close(descriptor)
-    }
+    deinit { close(descriptor) }
 
-    /// The datagram that has already arrived. Does not wait.
     func receive() -> String? {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))

@@ -7,71 +7,60 @@ import NIOConcurrencyHelpers
 import Testing
 
 struct SystemdTests {
-    @Test func readyAndStoppingReachTheNotifySocket() async throws {
-        try await Site.with { site in
-            let listener = try NotifySocket()
-            try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path]) { _ in
-                #expect(await listener.receive("READY=1"))
-            }
-            #expect(await listener.receive("STOPPING=1"))
+    @Test(.site) func readyAndStoppingReachTheNotifySocket() async throws {
+        let listener = try NotifySocket()
+        try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path]) { _ in
+            #expect(await listener.receive("READY=1"))
+        }
+        #expect(await listener.receive("STOPPING=1"))
+    }
+
+    @Test(.site) func figuresAndProgressAreReported() async throws {
+        try await site.backend.insert(try await site.apple.signIn(5))
+        #expect(try await site.folder.run("run", "--once").status == 0)
+        let listener = try NotifySocket()
+        try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path, "WATCHDOG_USEC": "300000"]) { _ in
+            #expect(await listener.receive("READY=1"))
+            for _ in 1...3 { #expect(await listener.receive("WATCHDOG=1")) }
+            #expect(
+                await listener.receive(
+                    "STATUS=5 authorized, 0 revoked, 0 notFound; waiting: 0 notification, 0 sign-in, 0 revocation; 0 checks overdue"
+                ),
+                "\(Set(listener.passed))"
+            )
         }
     }
 
-    @Test func figuresAndProgressAreReported() async throws {
-        try await Site.with { site in
-            try await site.backend.insert(try await site.apple.signIn(5))
-            #expect(try await site.folder.run("run", "--once").status == 0)
-            let listener = try NotifySocket()
-            try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path, "WATCHDOG_USEC": "300000"]) { _ in
-                #expect(await listener.receive("READY=1"))
-                for _ in 1...3 { #expect(await listener.receive("WATCHDOG=1")) }
-                #expect(
-                    await listener.receive(
-                        """
-                        STATUS=5 authorized, 0 revoked, 0 notFound; waiting: 0 notification, 0 sign-in, 0 revocation; 0 checks overdue
-                        """
-                    ),
-                    "\(Set(listener.passed))"
-                )
-            }
+    @Test(.site) func aReloadIsAnnouncedAndEndsReady() async throws {
+        let listener = try NotifySocket()
+        try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path]) { daemon in
+            #expect(await listener.receive("READY=1"))
+            daemon.signal(SIGHUP)
+            let message = await listener.receive(where: { $0.hasPrefix("RELOADING=1") })
+            #expect(message?.wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+/) != nil)
+            #expect(await listener.receive("READY=1"))
         }
     }
 
-    @Test func aReloadIsAnnouncedAndEndsReady() async throws {
-        try await Site.with { site in
-            let listener = try NotifySocket()
-            try await site.daemon(environment: ["NOTIFY_SOCKET": listener.path]) { daemon in
-                #expect(await listener.receive("READY=1"))
-                daemon.signal(SIGHUP)
-                let message = await listener.receive(where: { $0.hasPrefix("RELOADING=1") })
-                #expect(message?.wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+/) != nil)
-                #expect(await listener.receive("READY=1"))
+    @Test(.site(listen: "127.0.0.1:0")) func readinessAndMetricsAreServed() async throws {
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(7))
+            let operations = try await OperationsPages(of: daemon)
+            for page in ["readyz", "healthz"] {
+                let body = try await operations.get(page, within: .seconds(60)) { $0 == "ok\n" }
+                #expect(body == "ok\n", "\(page)")
             }
-        }
-    }
-
-    @Test func readinessAndMetricsAreServed() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(7))
-                let operations = try await OperationsPages(of: daemon)
-                for page in ["readyz", "healthz"] {
-                    let body = try await operations.get(page, within: .seconds(60)) { $0 == "ok\n" }
-                    #expect(body == "ok\n", "\(page)")
-                }
-                // A settlement shows in the tables before it shows in the counters.
-                let figures = [
-                    #"siwatch_credentials{app="example",state="authorized"} 7"#, #"siwatch_grants_total{outcome="applied"} 7"#,
-                    "siwatch_seals_total 7",
-                ]
-                let metrics = try await operations.get("metrics", within: .seconds(60)) { page in figures.allSatisfy { page.contains($0) } }
-                for figure in figures { #expect(metrics.contains(figure)) }
-            }
+            // A settlement shows in the tables before it shows in the counters.
+            let figures = [
+                #"siwatch_credentials{app="example",state="authorized"} 7"#, #"siwatch_grants_total{outcome="applied"} 7"#,
+                "siwatch_seals_total 7",
+            ]
+            let metrics = try await operations.get("metrics", within: .seconds(60)) { page in figures.allSatisfy { page.contains($0) } }
+            for figure in figures { #expect(metrics.contains(figure)) }
         }
     }
 }
 
-/// The other end of `NOTIFY_SOCKET`.
 private final class NotifySocket: Sendable {
     /// Not in the site's folder, whose path may be too long for a socket.
     let path = "/tmp/siwatch-notify-\(UUID().uuidString.prefix(8))"
@@ -97,13 +86,8 @@ private final class NotifySocket: Sendable {
         unlink(path)
     }
 
-    /// The messages that came in place of the awaited one.
     var passed: [String] { others.withLockedValue { $0 } }
-
-    /// Waits for a message, and skips others.
-    func receive(_ message: String) async -> Bool {
-        await receive { $0 == message } != nil
-    }
+    func receive(_ message: String) async -> Bool { await receive { $0 == message } != nil }
 
     func receive(where isMeant: (String) -> Bool) async -> String? {
         let end = ContinuousClock.now + .seconds(30)
@@ -114,7 +98,6 @@ private final class NotifySocket: Sendable {
         return nil
     }
 
-    /// The next message; nil after 30 seconds without one.
     private func receive() async -> String? {
         await withCheckedContinuation { continuation in
             // On a thread of its own, because it blocks.

@@ -13,78 +13,71 @@ import Testing
 struct DaemonWordsTests {
     private static let socket = ["operations": "socket = \"siwatch.sock\""]
 
-    @Test(arguments: SiteDatabase.allCases)
-    func statusIsTheDaemonsOwnWord(_ database: SiteDatabase) async throws {
-        try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
-            let folder = site.folder
-            #expect(try await folder.siwatch("status", "--line").output == ["down: no siwatch runs on this database"])
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(3))
-                try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
-                let page = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
-                #expect(page.output[1] == "health: healthy", "\(page)")
-                #expect(page.output.contains { $0.hasPrefix("process \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
-                let checks = /\ +example +checks +200 .* ago/
-                #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
-                let (code, line) = try await folder.siwatch("status", "--line")
-                #expect(code == 0 && line == ["healthy"])
+    @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func statusIsTheDaemonsOwnWord() async throws {
+        let folder = site.folder
+        #expect(try await folder.siwatch("status", "--line").output == ["down: no siwatch runs on this database"])
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(3))
+            try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
+            let page = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
+            #expect(page.output[1] == "health: healthy", "\(page)")
+            #expect(page.output.contains { $0.hasPrefix("process \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
+            let checks = /\ +example +checks +200 .* ago/
+            #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
+            let (code, line) = try await folder.siwatch("status", "--line")
+            #expect(code == 0 && line == ["healthy"])
 
-                let said = try await folder.siwatch("status", "--json").output.joined(separator: "\n")
-                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-                #expect(document.schema == 1 && document.health == "healthy")
-                #expect(document.daemon?.answers.contains { $0.lane == "checks" && $0.kind == "200" } == true)
-                // The same over TCP. The socket is for its user alone.
-                let served = try await OperationsPages(of: daemon).get("status.json")
-                #expect(try JSONDecoder().decode(Document.self, from: Data(served.utf8)).daemon?.processID == daemon.identifier)
-                let socket = try FileManager.default.attributesOfItem(atPath: folder.url.appending(path: "siwatch.sock").path)
-                #expect(socket[.posixPermissions] as? Int == 0o600)
+            let said = try await folder.siwatch("status", "--json").output.joined(separator: "\n")
+            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            #expect(document.schema == 1 && document.health == "healthy")
+            #expect(document.daemon?.answers.contains { $0.lane == "checks" && $0.kind == "200" } == true)
+            // The same over TCP. The socket is for its user alone.
+            let served = try await OperationsPages(of: daemon).get("status.json")
+            #expect(try JSONDecoder().decode(Document.self, from: Data(served.utf8)).daemon?.processID == daemon.identifier)
+            let socket = try FileManager.default.attributesOfItem(atPath: folder.url.appending(path: "siwatch.sock").path)
+            #expect(socket[.posixPermissions] as? Int == 0o600)
 
-                // A file that the next start would refuse does not silence it.
-                try folder.edit("team_id", "team_ids")
-                let broken = try await folder.siwatch("status")
-                #expect(broken.status == 78, "without a configuration only the usual socket is known")
-                try folder.edit("team_ids", "team_id")
-            }
-            #expect(!FileManager.default.fileExists(atPath: folder.url.appending(path: "siwatch.sock").path))
+            // A file that the next start would refuse does not silence it.
+            try folder.edit("team_id", "team_ids")
+            let broken = try await folder.siwatch("status")
+            #expect(broken.status == 78, "without a configuration only the usual socket is known")
+            try folder.edit("team_ids", "team_id")
         }
+        #expect(!FileManager.default.fileExists(atPath: folder.url.appending(path: "siwatch.sock").path))
     }
 
     /// A line of the configuration may be lost. Then siwatch does not believe Apple's events for the app either.
-    @Test func anAppThatLeftTheConfigurationIsSaid() async throws {
-        try await Site.with { site in
-            let people = try await site.apple.signIn(2)
-            try await site.daemon { _ in try await site.settle(people) }
-            try site.folder.edit("name = \"example\"", "name = \"other\"")
-            for client in SimulatedApple.clientIDs { try site.folder.edit(client, "org.\(client)") }
-            try await site.daemon { _ in
-                try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
-            }
-            let output = try await site.folder.siwatch("status").output.joined(separator: "\n")
-            #expect(output.contains("example is not in the configuration, so nobody asks Apple about its 2 users"), "\(output)")
-            #expect(output.contains("1 notification that Apple signed is in quarantine (wrong_audience 1)"), "\(output)")
+    @Test(.site) func anAppThatLeftTheConfigurationIsSaid() async throws {
+        let people = try await site.apple.signIn(2)
+        try await site.daemon { _ in try await site.settle(people) }
+        try site.folder.edit("name = \"example\"", "name = \"other\"")
+        for client in SimulatedApple.clientIDs { try site.folder.edit(client, "org.\(client)") }
+        try await site.daemon { _ in
+            try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
         }
+        let output = try await site.folder.siwatch("status").output.joined(separator: "\n")
+        #expect(output.contains("example is not in the configuration, so nobody asks Apple about its 2 users"), "\(output)")
+        #expect(output.contains("1 notification that Apple signed is in quarantine (wrong_audience 1)"), "\(output)")
     }
 
     /// It may be a line that is lost.
-    @Test(arguments: SiteDatabase.allCases) func aClientThatLeftIsSaid(on database: SiteDatabase) async throws {
-        try await Site.with(on: database) { site in
-            let person = try #require(try await site.apple.signIn(1).first)
-            try await site.daemon { _ in try await site.settle([person]) }
-            try site.folder.edit(person.clientID, "org.\(person.clientID)")
-            try await site.daemon { _ in
-                let status = try await site.folder.siwatch("status").output.joined(separator: "\n")
-                let left = "the client \(person.clientID) of example is not in the configuration, so nobody asks Apple about its tokens"
-                #expect(status.contains(left), "\(status)")
-                let explained = try await site.folder.siwatch("explain", person.userID).output.joined(separator: "\n")
-                #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
-                #expect(!explained.contains("the check at"), "\(explained)")
-                let (code, recheck) = try await site.folder.siwatch("recheck", person.userID)
-                let words = "\(person.clientID) is not in \(site.folder.configurationPath), so nobody asks Apple there"
-                #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
-                let all = try await site.folder.siwatch("recheck", "--app", "example")
-                #expect(all.status == 0 && all.output.joined().contains(words), "\(all.output)")
-            }
+    @Test(.site(onEach: SiteDatabase.allCases)) func aClientThatLeftIsSaid() async throws {
+        let person = try #require(try await site.apple.signIn(1).first)
+        try await site.daemon { _ in try await site.settle([person]) }
+        try site.folder.edit(person.clientID, "org.\(person.clientID)")
+        try await site.daemon { _ in
+            let status = try await site.folder.siwatch("status").output.joined(separator: "\n")
+            let left = "the client \(person.clientID) of example is not in the configuration, so nobody asks Apple about its tokens"
+            #expect(status.contains(left), "\(status)")
+            let explained = try await site.folder.siwatch("explain", person.userID).output.joined(separator: "\n")
+            #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
+            #expect(!explained.contains("the check at"), "\(explained)")
+            let (code, recheck) = try await site.folder.siwatch("recheck", person.userID)
+            let words = "\(person.clientID) is not in \(site.folder.configurationPath), so nobody asks Apple there"
+            #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
+            let all = try await site.folder.siwatch("recheck", "--app", "example")
+            #expect(all.status == 0 && all.output.joined().contains(words), "\(all.output)")
         }
     }
 
@@ -155,223 +148,204 @@ struct DaemonWordsTests {
     }
 
     /// It holds the lock and answers nobody.
-    @Test func aFrozenDaemonIsNamed() async throws {
-        try await Site.with(Self.socket) { site in
-            try await site.daemon { daemon in
-                _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("process ") } }
-                try await daemon.freeze()
-                defer { daemon.signal(SIGCONT) }
-                let output = try await site.folder.siwatch("status").output
-                #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
-                #expect(output.contains("from the tables alone: no daemon has answered"))
-                let (status, line) = try await site.folder.siwatch("status", "--line")
-                #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
-            }
+    @Test(.site(socket)) func aFrozenDaemonIsNamed() async throws {
+        try await site.daemon { daemon in
+            _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("process ") } }
+            try await daemon.freeze()
+            defer { daemon.signal(SIGCONT) }
+            let output = try await site.folder.siwatch("status").output
+            #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
+            #expect(output.contains("from the tables alone: no daemon has answered"))
+            let (status, line) = try await site.folder.siwatch("status", "--line")
+            #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
         }
     }
 
     /// In a folder that others may write, somebody else might answer. siwatch does not listen there, and is well without.
-    @Test func aSocketThatOthersCouldReplaceIsNotUsed() async throws {
-        try await Site.with(Self.socket) { site in
-            let folder = site.folder
-            try #require(chmod(folder.url.path, 0o770) == 0)
-            try await site.daemon { daemon in
-                #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
-                let (status, line) = try await folder.siwatch("status", "--line")
-                let words = "degraded: siwatch runs and cannot be asked, so the tables alone speak; "
-                #expect(status == 1 && line.joined().hasPrefix(words), "\(line)")
-                #expect(line.joined().contains("siwatch.sock: other users may write its folder"), "\(line)")
-            }
+    @Test(.site(socket)) func aSocketThatOthersCouldReplaceIsNotUsed() async throws {
+        let folder = site.folder
+        try #require(chmod(folder.url.path, 0o770) == 0)
+        try await site.daemon { daemon in
+            #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
+            let (status, line) = try await folder.siwatch("status", "--line")
+            let words = "degraded: siwatch runs and cannot be asked, so the tables alone speak; "
+            #expect(status == 1 && line.joined().hasPrefix(words), "\(line)")
+            #expect(line.joined().contains("siwatch.sock: other users may write its folder"), "\(line)")
         }
     }
 
     /// A second unit with the same RuntimeDirectory= takes the folder's sockets away as it ends.
-    @Test func aSocketThatIsRemovedIsMadeAgain() async throws {
-        try await Site.with(listen: "127.0.0.1:0", Self.socket) { site in
-            let folder = site.folder
-            let socket = folder.url.appending(path: "siwatch.sock").path
-            try await site.daemon { daemon in
-                _ = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
-                for _ in 1...2 {
-                    try #require(unlink(socket) == 0)
-                    let silent = try await folder.siwatch("status", "--line")
-                    #expect(silent.output == ["healthy"] || silent.status == 1, "\(silent)")
-                    try await eventually { FileManager.default.fileExists(atPath: socket) }
-                    #expect(
-                        try await Self.status(folder) { $0.status == 0 }.output.contains {
-                            $0.hasPrefix("process \(daemon.identifier) on ")
-                        }
-                    )
-                    #expect(try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int == 0o600)
-                }
-
-                // Without a socket, health asks where the pages are.
-                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
-                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
-                try folder.edit("siwatch.sock", "other.sock")
-                let unasked = try await folder.siwatch("status", "--line")
-                #expect(unasked.status == 1 && unasked.output.joined().contains("other.sock: nobody listens there"), "\(unasked)")
-                try folder.edit("127.0.0.1:0", String(address))
-                #expect(try await folder.siwatch("status", "--line").output == ["healthy"])
-                #expect(try await folder.siwatch("status").output.contains { $0.hasPrefix("process \(daemon.identifier) on ") })
+    @Test(.site(listen: "127.0.0.1:0", socket)) func aSocketThatIsRemovedIsMadeAgain() async throws {
+        let folder = site.folder
+        let socket = folder.url.appending(path: "siwatch.sock").path
+        try await site.daemon { daemon in
+            _ = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
+            for _ in 1...2 {
+                try #require(unlink(socket) == 0)
+                let silent = try await folder.siwatch("status", "--line")
+                #expect(silent.output == ["healthy"] || silent.status == 1, "\(silent)")
+                try await eventually { FileManager.default.fileExists(atPath: socket) }
+                #expect(
+                    try await Self.status(folder) { $0.status == 0 }.output.contains {
+                        $0.hasPrefix("process \(daemon.identifier) on ")
+                    }
+                )
+                #expect(try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int == 0o600)
             }
-            let (status, output) = try await folder.siwatch("status", "--line")
-            #expect(status == 2 && output == ["down: no siwatch runs on this database"])
+
+            // Without a socket, health asks where the pages are.
+            let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+            let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+            try folder.edit("siwatch.sock", "other.sock")
+            let unasked = try await folder.siwatch("status", "--line")
+            #expect(unasked.status == 1 && unasked.output.joined().contains("other.sock: nobody listens there"), "\(unasked)")
+            try folder.edit("127.0.0.1:0", String(address))
+            #expect(try await folder.siwatch("status", "--line").output == ["healthy"])
+            #expect(try await folder.siwatch("status").output.contains { $0.hasPrefix("process \(daemon.identifier) on ") })
         }
+        let (status, output) = try await folder.siwatch("status", "--line")
+        #expect(status == 2 && output == ["down: no siwatch runs on this database"])
     }
 
     /// An upgrade without a restart.
-    @Test func aProgramThatIsReplacedIsSaid() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            let program = site.folder.url.appending(path: "siwatch")
-            try FileManager.default.copyItem(at: try ChildProcess.program("siwatch"), to: program)
-            let daemon = try ChildProcess(program, ["run", "--config", site.folder.configurationPath])
-            defer { daemon.signal(SIGKILL) }
-            let pages = try await OperationsPages(of: daemon)
-            let words = "the program's file was replaced or removed"
-            #expect(try await !pages.get("").contains(words))
-            try FileManager.default.removeItem(at: program)
-            #expect(try await pages.get("", within: .seconds(60)) { $0.contains(words) }.contains(words))
-            // No remedy before it was tried: the new program refuses the configuration, then its successor takes it.
-            func put(_ script: String) throws {
-                try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
-                try #require(chmod(program.path, 0o755) == 0)
-            }
-            try put("echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
-            let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
-            let refused = try await pages.get("", within: .seconds(60)) { $0.contains(obstacle) }
-            #expect(refused.contains(obstacle) && !refused.contains(restart) && refused.contains("health: degraded"), "\(refused)")
-            try put("echo 'siwatch: the file has schema version 1; siwatch migrate brings it up to date' >&2; exit 78")
-            let good = try await pages.get("", within: .seconds(60)) { $0.contains(restart) }
-            #expect(good.contains(restart) && !good.contains("would not start"), "\(good)")
+    @Test(.site(listen: "127.0.0.1:0")) func aProgramThatIsReplacedIsSaid() async throws {
+        let program = site.folder.url.appending(path: "siwatch")
+        try FileManager.default.copyItem(at: try ChildProcess.program("siwatch"), to: program)
+        let daemon = try ChildProcess(program, ["run", "--config", site.folder.configurationPath])
+        defer { daemon.signal(SIGKILL) }
+        let pages = try await OperationsPages(of: daemon)
+        let words = "the program's file was replaced or removed"
+        #expect(try await !pages.get("").contains(words))
+        try FileManager.default.removeItem(at: program)
+        #expect(try await pages.get("", within: .seconds(60)) { $0.contains(words) }.contains(words))
+        // No remedy before it was tried: the new program refuses the configuration, then its successor takes it.
+        func put(_ script: String) throws {
+            try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
+            try #require(chmod(program.path, 0o755) == 0)
         }
+        try put("echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
+        let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
+        let refused = try await pages.get("", within: .seconds(60)) { $0.contains(obstacle) }
+        #expect(refused.contains(obstacle) && !refused.contains(restart) && refused.contains("health: degraded"), "\(refused)")
+        try put("echo 'siwatch: the file has schema version 1; siwatch migrate brings it up to date' >&2; exit 78")
+        let good = try await pages.get("", within: .seconds(60)) { $0.contains(restart) }
+        #expect(good.contains(restart) && !good.contains("would not start"), "\(good)")
     }
 
     /// The daemon goes on with the key of its start, and nobody would notice before the next start.
-    @Test func aKeyFileThatIsGoneOrAnotherIsSaid() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let (pages, key) = (try await OperationsPages(of: daemon), site.folder.url.appending(path: "siwatch.key"))
-                let good = try String(contentsOf: key, encoding: .utf8)
-                #expect(try await !pages.get("").contains("would not start again"))
-                try FileManager.default.removeItem(at: key)
-                let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
-                #expect(gone.contains("\(key.path) is not there"), "\(gone)")
-                let metric = "\nsiwatch_findings{severity=\"down\"} 0\n"
-                #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
-                let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
-                for (text, isSaid) in [(other, true), (other + good, false)] {
-                    try text.write(to: key, atomically: true, encoding: .utf8)
-                    #expect(chmod(key.path, 0o600) == 0)
-                    let page = try await pages.get("", within: .seconds(60)) { $0.contains("no longer holds the key") == isSaid }
-                    #expect(page.contains("no longer holds the key") == isSaid, "\(page)")
-                }
+    @Test(.site(listen: "127.0.0.1:0")) func aKeyFileThatIsGoneOrAnotherIsSaid() async throws {
+        try await site.daemon { daemon in
+            let (pages, key) = (try await OperationsPages(of: daemon), site.folder.url.appending(path: "siwatch.key"))
+            let good = try String(contentsOf: key, encoding: .utf8)
+            #expect(try await !pages.get("").contains("would not start again"))
+            try FileManager.default.removeItem(at: key)
+            let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
+            #expect(gone.contains("\(key.path) is not there"), "\(gone)")
+            let metric = "\nsiwatch_findings{severity=\"down\"} 0\n"
+            #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
+            let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
+            for (text, isSaid) in [(other, true), (other + good, false)] {
+                try text.write(to: key, atomically: true, encoding: .utf8)
+                #expect(chmod(key.path, 0o600) == 0)
+                let page = try await pages.get("", within: .seconds(60)) { $0.contains("no longer holds the key") == isSaid }
+                #expect(page.contains("no longer holds the key") == isSaid, "\(page)")
             }
         }
     }
 
     /// Its figures come from the tables, and it speaks without them.
-    @Test func aDaemonWithoutItsDatabaseSaysSo() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try FileManager.default.moveItem(atPath: site.folder.databasePath, toPath: site.folder.databasePath + ".away")
-                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("is gone, and siwatch") }
-                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-                #expect(document.health == "down")
-                #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func aDaemonWithoutItsDatabaseSaysSo() async throws {
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            try FileManager.default.moveItem(atPath: site.folder.databasePath, toPath: site.folder.databasePath + ".away")
+            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("is gone, and siwatch") }
+            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            #expect(document.health == "down")
+            #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })
         }
     }
 
     /// A reload that failed stays visible until one succeeds.
-    @Test(arguments: SiteDatabase.allCases) func aFailedReloadIsAFinding(on database: SiteDatabase) async throws {
-        try await Site.with(on: database, listen: "127.0.0.1:0", Self.socket) { site in
-            try await site.daemon { daemon in
-                // siwatch works with the key that it has read, and a start would end at once.
-                let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
-                try FileManager.default.moveItem(at: key, to: away)
-                daemon.signal(SIGHUP)
-                let keyless = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains("was not taken over") }
-                #expect(keyless.contains("was not taken over: encryption.key_file: \(key.path) is missing"), "\(keyless)")
-                #expect(keyless.contains("health: degraded"), "\(keyless)")
-                try FileManager.default.moveItem(at: away, to: key)
-                try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
-                daemon.signal(SIGHUP)
-                let pages = try await OperationsPages(of: daemon)
-                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("refresh.interval") }
-                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-                #expect(document.health == "degraded")
-                #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
-                try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
-                daemon.signal(SIGHUP)
-                let after = try await pages.get("status.json", within: .seconds(60)) { $0.contains("wait for a restart") }
-                #expect(after.contains("new values of refresh.interval wait for a restart"), "\(after)")
-                #expect(after.contains("\"health\" : \"healthy\""), "\(after)")
-            }
+    @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func aFailedReloadIsAFinding() async throws {
+        try await site.daemon { daemon in
+            // siwatch works with the key that it has read, and a start would end at once.
+            let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
+            try FileManager.default.moveItem(at: key, to: away)
+            daemon.signal(SIGHUP)
+            let keyless = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains("was not taken over") }
+            #expect(keyless.contains("was not taken over: encryption.key_file: \(key.path) is missing"), "\(keyless)")
+            #expect(keyless.contains("health: degraded"), "\(keyless)")
+            try FileManager.default.moveItem(at: away, to: key)
+            try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
+            daemon.signal(SIGHUP)
+            let pages = try await OperationsPages(of: daemon)
+            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("refresh.interval") }
+            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            #expect(document.health == "degraded")
+            #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
+            try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
+            daemon.signal(SIGHUP)
+            let after = try await pages.get("status.json", within: .seconds(60)) { $0.contains("wait for a restart") }
+            #expect(after.contains("new values of refresh.interval wait for a restart"), "\(after)")
+            #expect(after.contains("\"health\" : \"healthy\""), "\(after)")
         }
     }
 
     /// Apple resets every connection and only codes are sent: each lane counts.
-    @Test func whatAppleLastSaidIsShownForEveryLane() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.apple.script(.reset().at(.token))
-            try await site.daemon { daemon in
-                try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
-                let pages = try await OperationsPages(of: daemon)
-                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("\"absences\" : [\n      {") }
-                let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-                #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
-                #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
-                #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func whatAppleLastSaidIsShownForEveryLane() async throws {
+        try await site.apple.script(.reset().at(.token))
+        try await site.daemon { daemon in
+            try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
+            let pages = try await OperationsPages(of: daemon)
+            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("\"absences\" : [\n      {") }
+            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
+            #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
+            #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
         }
     }
 
     /// A browser gets the page under a policy that forbids everything else; `curl` gets text. Neither names a user.
-    @Test func thePageIsServed() async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            let users = try await site.apple.signIn(3)
-            try site.folder.edit("client_ids", "canaries = [\"\(users[0].userID)\", \"<script>nobody</script>\"]\nclient_ids")
-            try await site.daemon { daemon in
-                try await site.settle(users)
-                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
-                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
-                var request = HTTPClientRequest(url: "http://\(address)/")
-                request.headers.add(name: "accept", value: "text/html,*/*;q=0.8")
-                let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
-                let page = String(buffer: try await response.body.collect(upTo: 1 << 20))
-                #expect(response.headers.first(name: "content-type") == "text/html; charset=utf-8")
-                let policy = response.headers.first(name: "content-security-policy") ?? ""
-                #expect(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-"))
-                #expect(page.contains("<h1 id=\"verdict\">") && page.hasSuffix("</html>\n"))
-                for text in users.map(\.userID) + ["nobody"] { #expect(!page.contains(text), "\(text)") }
-                let text = try await OperationsPages(of: daemon).get("")
-                #expect(text.hasPrefix("siwatch ") && !text.contains("<") && !text.contains(users[0].userID), "\(text)")
-            }
+    @Test(.site(listen: "127.0.0.1:0")) func thePageIsServed() async throws {
+        let users = try await site.apple.signIn(3)
+        try site.folder.edit("client_ids", "canaries = [\"\(users[0].userID)\", \"<script>nobody</script>\"]\nclient_ids")
+        try await site.daemon { daemon in
+            try await site.settle(users)
+            let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+            let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+            var request = HTTPClientRequest(url: "http://\(address)/")
+            request.headers.add(name: "accept", value: "text/html,*/*;q=0.8")
+            let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+            let page = String(buffer: try await response.body.collect(upTo: 1 << 20))
+            #expect(response.headers.first(name: "content-type") == "text/html; charset=utf-8")
+            let policy = response.headers.first(name: "content-security-policy") ?? ""
+            #expect(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-"))
+            #expect(page.contains("<h1 id=\"verdict\">") && page.hasSuffix("</html>\n"))
+            for text in users.map(\.userID) + ["nobody"] { #expect(!page.contains(text), "\(text)") }
+            let text = try await OperationsPages(of: daemon).get("")
+            #expect(text.hasPrefix("siwatch ") && !text.contains("<") && !text.contains(users[0].userID), "\(text)")
         }
     }
 
     /// A member of the group can write any number into the file.
-    @Test(arguments: [Int64.max, Int64.min]) func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
-        try await Site.with(listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(2))
-                let pages = try await OperationsPages(of: daemon)
-                try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
-                for change in [
-                    "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
-                    "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
-                ] {
-                    // A column may refuse the number.
-                    try? await site.backend.execute("UPDATE \(change)")
-                    // The figures of a second ago still stand.
-                    for page in ["", "status.json", "metrics", ""] {
-                        _ = try await pages.get(page, within: .seconds(2)) { _ in false }
-                    }
+    @Test(.site(listen: "127.0.0.1:0"), arguments: [Int64.max, Int64.min])
+    func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(2))
+            let pages = try await OperationsPages(of: daemon)
+            try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
+            for change in [
+                "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
+                "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
+            ] {
+                // A column may refuse the number.
+                try? await site.backend.execute("UPDATE \(change)")
+                // The figures of a second ago still stand.
+                for page in ["", "status.json", "metrics", ""] {
+                    _ = try await pages.get(page, within: .seconds(2)) { _ in false }
                 }
-                #expect(try await pages.get("healthz") == "ok\n")
             }
+            #expect(try await pages.get("healthz") == "ok\n")
         }
     }
 

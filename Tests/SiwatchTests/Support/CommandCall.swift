@@ -47,7 +47,6 @@ enum CommandCall {
 }
 
 extension WatchedFolder {
-    /// Calls a command on this folder.
     func siwatch(_ arguments: String..., environment: [String: String] = [:]) async throws -> (status: Int32, output: [String]) {
         try await siwatch(arguments, environment: environment)
     }

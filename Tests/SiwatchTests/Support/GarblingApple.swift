@@ -29,7 +29,6 @@ final class GarblingApple: Sendable {
     private let state: NIOLockedValueBox<State>
     private let channel: any Channel
 
-    /// Runs the body with a server, and stops the server afterwards.
     static func with(seed: UInt64, _ body: (GarblingApple) async throws -> Void) async throws {
         let state = NIOLockedValueBox(State(generator: SeededGenerator(seed: seed)))
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -48,21 +47,14 @@ final class GarblingApple: Sendable {
         }
     }
 
-    private init(_ state: NIOLockedValueBox<State>, _ channel: any Channel) {
-        self.state = state
-        self.channel = channel
-    }
-
+    private init(_ state: NIOLockedValueBox<State>, _ channel: any Channel) { (self.state, self.channel) = (state, channel) }
     var url: String { "http://127.0.0.1:\(channel.localAddress!.port!)" }
-    /// The number of answered requests.
     var count: Int { state.withLockedValue { $0.said.count } }
     /// The last answers, for the report of a failing test.
     var lastAnswers: [String] { state.withLockedValue { $0.said.suffix(100).map { String(decoding: $0, as: UTF8.self) } } }
 
     /// From now on it accepts every token.
-    func comeToItsSenses() {
-        state.withLockedValue { $0.isSound = true }
-    }
+    func comeToItsSenses() { state.withLockedValue { $0.isSound = true } }
 
     // MARK: Answers
 
@@ -145,9 +137,7 @@ final class GarblingApple: Sendable {
         private let state: NIOLockedValueBox<State>
         private var request = ""
 
-        init(_ state: NIOLockedValueBox<State>) {
-            self.state = state
-        }
+        init(_ state: NIOLockedValueBox<State>) { self.state = state }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             request += String(buffer: unwrapInboundIn(data))
@@ -172,8 +162,6 @@ final class GarblingApple: Sendable {
             return request[head.upperBound...].utf8.count >= length
         }
 
-        func errorCaught(context: ChannelHandlerContext, error: any Error) {
-            context.close(promise: nil)
-        }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
 }

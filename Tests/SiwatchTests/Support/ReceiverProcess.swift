@@ -43,14 +43,11 @@ struct ReceiverProcess: Sendable {
     }
 
     /// How many different webhooks the file has.
-    var kept: Int {
-        process.output.last { $0.hasPrefix("kept: ") }.flatMap { Int($0.dropFirst("kept: ".count).dropLast()) } ?? 0
-    }
+    var kept: Int { process.output.last { $0.hasPrefix("kept: ") }.flatMap { Int($0.dropFirst("kept: ".count).dropLast()) } ?? 0 }
 
     /// Waits until the file has so many different webhooks, or the process ends.
     func keeps(_ number: Int) async { _ = await process.line(containing: "kept: \(number).") }
 
-    /// All that a file has, with what came again.
     static func hooks(in file: URL) throws -> [Hook] {
         try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { line in
             let parts = try JSONDecoder().decode([String].self, from: Data(line.utf8))

@@ -23,14 +23,12 @@ enum Servant {
     /// Whether the tests may mount a folder in a namespace of their own.
     static let canMount = isRoot && succeeds(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", "mount --bind /tmp /tmp"])
 
-    /// Gives a folder with all its files to that user.
     static func take(over folder: WatchedFolder) throws {
         guard isRoot else { return }
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).map { folder.url.appending(path: $0).path }
         for path in names + [folder.url.path] where chown(path, 65_534, 65_534) != 0 { throw HarnessError("chown \(path)") }
     }
 
-    /// Makes a path read-only.
     static func lose(_ path: String) throws {
         guard !isRoot || chown(path, 0, 0) == 0, chmod(path, path.hasSuffix(".sqlite") ? 0o444 : 0o555) == 0 else {
             throw HarnessError("chown and chmod \(path)")
@@ -51,9 +49,7 @@ enum Servant {
         return (status, process.output)
     }
 
-    static func start(_ arguments: String..., in folder: WatchedFolder) throws -> ChildProcess {
-        try start(arguments, in: folder)
-    }
+    static func start(_ arguments: String..., in folder: WatchedFolder) throws -> ChildProcess { try start(arguments, in: folder) }
 
     private static func start(_ arguments: [String], in folder: WatchedFolder) throws -> ChildProcess {
         try start(program: ChildProcess.program("siwatch").path, arguments + ["--config", folder.configurationPath])

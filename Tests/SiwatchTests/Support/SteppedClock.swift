@@ -7,7 +7,6 @@ import Foundation
 /// A process's wall clock that a test sets while the process runs. It does not change timers and clocks that never step. libfaketime would
 /// delay timers on such clocks, which no real step does.
 struct SteppedClock {
-    /// The environment to start the process with.
     let environment: [String: String]
     private let file: URL
 

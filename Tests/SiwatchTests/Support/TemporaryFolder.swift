@@ -3,7 +3,8 @@
 
 import Foundation
 
-/// A folder that its deinit removes.
+@testable import siwatch
+
 final class TemporaryFolder {
     /// Without a slash at the end.
     let path: String
@@ -14,15 +15,25 @@ final class TemporaryFolder {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-    }
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+    func path(_ name: String) -> String { "\(path)/\(name)" }
+    func write(_ text: String, to name: String) throws { try Data(text.utf8).write(to: URL(filePath: path(name))) }
+}
 
-    func path(_ name: String) -> String {
-        "\(path)/\(name)"
-    }
+/// The files of the repository that these tests were built from.
+enum Checkout {
+    static let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
+}
 
-    func write(_ text: String, to name: String) throws {
-        try Data(text.utf8).write(to: URL(filePath: path(name)))
+extension Configuration {
+    /// Parses a text in this process. The text must not harm the parser.
+    init(parsing text: String, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
+        let table: ConfigurationTable
+        do {
+            table = try ConfigurationTable(parsing: text)
+        } catch {
+            throw InvalidConfiguration(source: path, mistakes: [error])
+        }
+        try self.init(table, from: path, credentials: credentials)
     }
 }

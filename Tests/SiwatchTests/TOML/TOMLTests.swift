@@ -60,8 +60,7 @@ struct TOMLTests {
         #expect(error?.place == .position(line: 2, column: 8))
     }
 
-    @Test(arguments: ["a.", "[[a]]\n[a.", "a = "])
-    func whatIsNestedTooDeeplyIsRefused(_ opening: String) throws {
+    @Test(arguments: ["a.", "[[a]]\n[a.", "a = "]) func whatIsNestedTooDeeplyIsRefused(_ opening: String) throws {
         let text =
             opening.hasSuffix("= ")
             ? opening + String(repeating: "[", count: 40) + String(repeating: "]", count: 40)

@@ -6,13 +6,12 @@ import CredentialTesting
 import Testing
 
 /// What the HTTP door asks of a store: the rows and views of a backend.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct BackendDeskTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct BackendDeskTests: ConformanceSuite {
     private static func key(_ key: String, _ digest: UInt8 = 1, client: String = "backend") -> RequestKey {
         RequestKey(client: client, key: key, digest: [digest])
     }
 
-    @Test(arguments: StoreKind.allCases) func rowsAreThoseOfABackend(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func rowsAreThoseOfABackend() async throws {
         let address = EmailAddress("é@example.com", isPrivate: true)
         let told = try await store.ports.append(
             [
@@ -35,9 +34,7 @@ import Testing
         #expect(told == expected.map { .row($0) })
         #expect(expected[1].names(rows[1], of: "ann") && !expected[1].names(rows[1], of: "bob") && rows[1].names(rows[1], of: "bob"))
         #expect(expected.allSatisfy { RowReference("\($0)") == $0 })
-        let columns = """
-            client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at
-            """
+        let columns = "client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at"
         let hour = SQLValue.at(.start + .hours(1))
         #expect(
             try await store.rows("SELECT \(columns) FROM grant_queue ORDER BY id") == [
@@ -58,20 +55,15 @@ import Testing
         )
     }
 
-    @Test(arguments: StoreKind.allCases) func aRefusedRowKeepsNone(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRefusedRowKeepsNone() async throws {
         let good = BackendRequest.notification(Array("{}".utf8))
         await #expect(throws: StoreError.self) { try await store.ports.append([good, .notification([])], at: .start) }
         #expect(try await store.count("notification_queue") == 0)
     }
 
-    @Test(arguments: StoreKind.allCases) func aKeyTellsOnceForEachClientAndForADay(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aKeyTellsOnceForEachClientAndForADay() async throws {
         func tell(_ key: RequestKey?, at time: Timestamp = .start) async throws -> AppendedRequest {
-            try await store.ports.append(
-                [.deletion(CredentialID(clientID: "app", userID: "ann"), requestedAt: nil, key: key)],
-                at: time
-            )[0]
+            try await store.ports.append([.deletion(CredentialID(clientID: "app", userID: "ann"), requestedAt: nil, key: key)], at: time)[0]
         }
         func row(_ id: Int64, at time: Timestamp = .start) -> AppendedRequest { .row(RowReference(id: id, time: time, userID: "ann")) }
         #expect(try await tell(Self.key("é")) == row(1))
@@ -99,8 +91,7 @@ import Testing
     }
 
     /// Two replicas are told the same, because the first answer was lost.
-    @Test(arguments: StoreKind.allCases) func aKeyThatIsToldTwiceAtOnceTellsOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aKeyThatIsToldTwiceAtOnceTellsOnce() async throws {
         let request = BackendRequest.deletion(CredentialID(clientID: "app", userID: "ann"), requestedAt: nil, key: Self.key("k"))
         let answers = try await withThrowingTaskGroup { group in
             for _ in 1...8 { group.addTask { try await store.ports.append([request], at: .start)[0] } }
@@ -110,8 +101,7 @@ import Testing
         #expect(try await store.count("revocation_queue") == 1)
     }
 
-    @Test(arguments: StoreKind.allCases) func outcomesAreThoseOfTheViews(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func outcomesAreThoseOfTheViews() async throws {
         try await store.grant("ann", token: "r")
         try await store.grant(nil, code: "c")
         try await store.grant("mistyped", code: "d")
@@ -119,14 +109,7 @@ import Testing
         #expect(waiting.mapValues(\.row) == [1: RowReference(id: 1, time: .start), 2: RowReference(id: 2, time: .start)])
         #expect(waiting.mapValues(\.outcome) == [1: "waiting", 2: "waiting"] && waiting[1]?.user == nil)
         try await store.settleGrants(at: .start)
-        let codes = try await store.ports.claimCodes(
-            upTo: 9,
-            permits: ["example": 9],
-            at: .start,
-            lease: StoreUnderTest.lease,
-            suspects: true,
-            quotas: [:]
-        )
+        let codes = try await store.claimCodes()
         let grant = Grant(grantedAt: .start + .milliseconds(7))
         _ = try await store.settle(
             codes.map { code in
@@ -156,8 +139,7 @@ import Testing
         #expect(try await store.ports.userState(of: "ann", in: "other") == nil)
     }
 
-    @Test(arguments: StoreKind.allCases) func theFeedHasItsBounds(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theFeedHasItsBounds() async throws {
         let empty = try await store.ports.changes(after: 0, of: nil, upTo: 9)
         #expect(empty == ChangePage(changes: [], oldest: 1, newest: .beforeAll, last: nil))
         #expect(!empty.isGone(after: 0) && empty.isGone(after: 1) && !empty.isGone(after: .beforeAll))

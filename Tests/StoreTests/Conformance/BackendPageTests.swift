@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 import Testing
 
 @testable import PostgresStore
 
 /// The statements of the pages for backends, as a backend or an operator copies them, on both stores.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct BackendPageTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct BackendPageTests: ConformanceSuite {
     /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
     private static let values = [
         "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "redirect_uri": "'https://example.com/callback'",
@@ -26,16 +27,9 @@ import Testing
         }
     }
 
-    /// A connection of its own, so that its role is nobody else's.
-    private static func door(to store: StoreUnderTest) -> any SQLDoor {
-        guard let postgres = store.ports as? PostgresStore else { return store.door }
-        return PostgresDoor(postgres.address)
-    }
-
-    @Test(arguments: StoreKind.allCases)
-    func everyStatementRunsAsPrinted(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        let door = Self.door(to: store)
+    @Test func everyStatementRunsAsPrinted() async throws {
+        // A connection of its own, so that its role is nobody else's.
+        let door = (store.ports as? PostgresStore).map { PostgresDoor($0.address) as any SQLDoor } ?? store.door
         let page = kind == .postgres ? BackendPages.postgresql : BackendPages.sqlite
         let statements = Self.statements(of: BackendPages.schema) + Self.statements(of: page)
         #expect(statements.count == 14)
@@ -53,7 +47,7 @@ import Testing
     }
 
     /// Where the rule for sessions stands, and what stands there for the user, the app, and the session's time.
-    private static func rules(for kind: StoreKind) -> [(file: String, user: String, app: String, time: String)] {
+    private var rules: [(file: String, user: String, app: String, time: String)] {
         [
             ("docs/schema.md", ":sub", "'example'", ":signed_in_at"), ("README.md", ":sub", ":app", ":signed_in_at"),
             ("Examples/fastapi/app_sql.py", ":user_id", ":app", ":signed_in_at"),
@@ -64,14 +58,12 @@ import Testing
     }
 
     /// Otherwise it would outlive each revocation.
-    @Test(arguments: StoreKind.allCases)
-    func theRuleEndsASessionThatIsDatedAhead(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theRuleEndsASessionThatIsDatedAhead() async throws {
         let now = kind == .postgres ? "extract(epoch FROM now()) * 1000" : "strftime('%s', 'now') * 1000"
         #expect(BackendPages.schema.contains("`\(now)`"))
         func ends(_ minutes: Int?) async throws -> [Bool] {
             var ends: [Bool] = []
-            for (file, user, app, time) in Self.rules(for: kind) {
+            for (file, user, app, time) in rules {
                 let text = BackendPages.file(file)
                 let rule = text.firstMatch(of: /SELECT EXISTS \((\s*SELECT 1 FROM (?:siwatch\.)?user_state[\s\S]*?300000)\s*\)/)
                 let condition = try #require(rule, "\(file)").1.replacing("siwatch.", with: "").replacing(user, with: "'user'")
@@ -82,7 +74,7 @@ import Testing
             }
             return ends
         }
-        let (all, none) = (Self.rules(for: kind).map { _ in true }, Self.rules(for: kind).map { _ in false })
+        let (all, none) = (rules.map { _ in true }, rules.map { _ in false })
         try await store.signIn(token: "r", at: .start)
         try await store.refresh(.valid, at: .start + .days(1))
         #expect(try await ends(10) == none, "the user is signed in")
@@ -94,9 +86,7 @@ import Testing
     }
 
     /// The page lists the columns that a backend may set, and names every constraint. `SchemaTests` compares SQLite's.
-    @Test(arguments: BackendPages.queues)
-    func theQueuesAreThoseOfTheContract(_ queue: String) async throws {
-        let store = try StoreKind.postgres.make()
+    @Test(.on(.postgres), arguments: BackendPages.queues) func theQueuesAreThoseOfTheContract(_ queue: String) async throws {
         let columns = try await store.column(
             """
             SELECT attname::text FROM pg_attribute
@@ -114,5 +104,70 @@ import Testing
             let pages = [BackendPages.schema, BackendPages.postgresql]
             #expect(pages.contains { BackendPages.names(constraint, in: $0) }, "\(constraint)")
         }
+    }
+}
+
+/// The README's statements, as a new user copies them, on both stores.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct ReadmeTests: ConformanceSuite {
+    private static let values = [
+        "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
+        "iat": "1790000000", "signed_in_at": "1790000000999", "now": "1790000000000",
+    ]
+    /// SQLite only. docs/postgresql.md has their counterparts for PostgreSQL.
+    private static let forSQLite = ["unixepoch", "CAST(:body AS TEXT)"]
+
+    private static let statements: [String] = {
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../README.md").standardized
+        let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
+        return text.matches(of: /(?ms)^```sql\n(.*?)^```$/).map { String($0.1) }
+    }()
+
+    @Test func everyStatementRunsAsPrinted() async throws {
+        #expect(Self.statements.count == 7)
+        for statement in Self.statements where kind != .postgres || !Self.forSQLite.contains(where: statement.contains) {
+            let sql = statement.replacing(/--.*/, with: "").replacing(/:([a-z_]+)/) { Self.values[String($0.1)] ?? String($0.0) }
+            await #expect(throws: Never.self, "\(statement)") {
+                if sql.hasPrefix("SELECT") { _ = try await store.rows(sql) } else { try await store.run(sql) }
+            }
+        }
+        #expect(try await store.rows("SELECT granted_at FROM grant_queue WHERE refresh_token = 'r'") == [[1_790_000_000_999]])
+        #expect(try await store.count("grant_queue") == 2)
+        #expect(try await store.count("revocation_queue") == 1)
+        #expect(try await store.count("notification_queue") == (kind == .postgres ? 0 : 1))
+    }
+}
+
+enum BackendPages {
+    static let schema = file("docs/schema.md")
+    static let sqlite = file("docs/backend-sqlite.md")
+    static let postgresql = file("docs/backend-postgresql.md")
+
+    static func file(_ path: String) -> String {
+        let url = URL(filePath: #filePath).appending(path: "../../../../\(path)").standardized
+        return try! String(contentsOf: url, encoding: .utf8)
+    }
+
+    static func blocks(of page: String) -> [String] {
+        page.components(separatedBy: "\n```sql\n").dropFirst().compactMap { $0.components(separatedBy: "\n```\n").first }
+    }
+
+    static let queues = ["notification_queue", "grant_queue", "revocation_queue"]
+
+    /// The columns of a queue that the schema's page lets a backend set, each with its row.
+    static func columns(of queue: String) -> [(name: String, row: String)] {
+        let section = schema.components(separatedBy: "\n### `\(queue)`\n").last?.components(separatedBy: "\n###").first ?? ""
+        return section.matches(of: /(?m)^\| `(\w+)` \| (.+) \|$/).map { (String($0.1), String($0.2)) }
+    }
+
+    /// The constraints that the rows of a queue name. A row has them without the name of its column.
+    static func constraints(of queue: String) -> Set<String> {
+        Set(columns(of: queue).flatMap { column in column.row.matches(of: #/\*([^*]+)\*/#).map { "\(column.name) \($0.1)" } })
+    }
+
+    /// Whether a page names a constraint outside of the rows, whole or without its first word.
+    static func names(_ constraint: String, in page: String) -> Bool {
+        let text = page.replacing("\n", with: " ")
+        let rest = constraint.split(separator: " ").dropFirst().joined(separator: " ")
+        return text.contains("*\(constraint)*") || text.contains("it *\(rest)*")
     }
 }

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// `credential_change` has every change of the published rows, once, in order.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct ChangeFeedTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct ChangeFeedTests: ConformanceSuite {
     private static let query = """
         SELECT app, client_id, user_id, kind, from_state, to_state, reason, email, email_forwarding, source, notification_jti,
                occurred_at, recorded_at
@@ -14,9 +14,7 @@ import Testing
 
     private static func hour(_ count: Int) -> Timestamp { .start + .hours(count) }
 
-    @Test(arguments: StoreKind.allCases)
-    func tellsTheWholeStory(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func tellsTheWholeStory() async throws {
         let relay = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
         try await store.signIn(token: "r", email: EmailAddress("a@example.com"), at: Self.hour(0), now: Self.hour(0) + .minutes(1))
         try await store.notify(.emailDisabled(relay), at: Self.hour(1), tokenID: "j1", now: Self.hour(1) + .minutes(1))
@@ -63,9 +61,7 @@ import Testing
         )
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func oneFactTellsEveryClientOfTheApp(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func oneFactTellsEveryClientOfTheApp() async throws {
         try await store.signIn(client: "app")
         try await store.signIn(client: "web")
         try await store.notify(.consentRevoked, client: "web", at: Self.hour(1))
@@ -76,9 +72,7 @@ import Testing
     }
 
     /// Several facts in one commit: the feed also has the states in between, so that a reader can follow.
-    @Test(arguments: StoreKind.allCases)
-    func oneCommitOfManyFactsTellsEachChange(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func oneCommitOfManyFactsTellsEachChange() async throws {
         for number in 0..<3 { try await store.grant(at: Self.hour(number)) }
         let work = try await store.claimGrants(at: Self.hour(3))
         try await store.receive(at: Self.hour(3))
@@ -94,9 +88,7 @@ import Testing
     }
 
     /// A later sign-in of a user who is signed in changes `changed_at`, and neither state nor reason.
-    @Test(arguments: StoreKind.allCases)
-    func theSameAgainIsNoChange(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theSameAgainIsNoChange() async throws {
         try await store.signIn(token: "r", email: EmailAddress("a@example.com"))
         let before = try await store.count("credential_change")
         try await store.signIn(token: "r2", email: EmailAddress("a@example.com"), at: Self.hour(1))
@@ -107,9 +99,7 @@ import Testing
 
     /// Behind a long queue siwatch settles the second end before the sign-in that it ends. By then the feed tells a follower that keeps the
     /// session.
-    @Test(arguments: StoreKind.allCases)
-    func aSecondEndIsTold(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aSecondEndIsTold() async throws {
         try await store.signIn(at: Self.hour(0))
         try await store.notify(.consentRevoked, at: Self.hour(1), tokenID: "j1")
         try await store.notify(.consentRevoked, at: Self.hour(3), tokenID: "j2")
@@ -129,9 +119,7 @@ import Testing
         )
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func idsOnlyEverGrow(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func idsOnlyEverGrow() async throws {
         for number in 0..<10 { try await store.signIn("user\(number)") }
         let ids = try await store.column("SELECT id FROM credential_change").compactMap(\.integer)
         #expect(ids.count == 10 && ids == ids.sorted())

@@ -12,14 +12,12 @@ import Testing
 import Webhooks
 
 /// When a change is sent again: a real store, a real receiver, and the test's own time.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct DeliveryTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct DeliveryTests: ConformanceSuite {
     private let clock = TestClock(now: .start)
     private let receiver = HookReceiver()
     private let news = NIOLockedValueBox<[DeliveryNews]>([])
 
-    /// A delivery that begins with the next change.
-    private func withDelivery(on kind: StoreKind, _ body: (StoreUnderTest, Delivery) async throws -> Void) async throws {
-        let store = try kind.make()
+    private func withDelivery(_ body: (Delivery) async throws -> Void) async throws {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .bounded)
         let transport = HTTPTransport(client: client, userAgent: "test", timeout: .seconds(20), largestBody: 1024)
         let secret = try #require(WebhookSecret(Secret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")))
@@ -37,7 +35,7 @@ import Webhooks
                     note: { told in news.withLockedValue { $0.append(told) } }
                 )
                 try await store.ports.beginDelivery("hook")
-                try await body(store, delivery)
+                try await body(delivery)
             }
         } catch {
             try await client.shutdown()
@@ -52,14 +50,14 @@ import Webhooks
     }
 
     /// How long a change waits for its next try; nil if it does not.
-    private func wait(in store: StoreUnderTest) async throws -> Duration? {
+    private func wait() async throws -> Duration? {
         let due = try await store.column("SELECT due_at FROM delivery_retry").first?.integer
         return due.map { clock.now.duration(to: Timestamp(milliseconds: $0)) }
     }
 
     /// Nothing is sent about a forgotten user: neither what failed, nor what was still to come, nor the row that stays.
-    @Test(arguments: StoreKind.allCases) func aForgottenUserIsInNoWebhook(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aForgottenUserIsInNoWebhook() async throws {
+        try await withDelivery { delivery in
             answer(500, to: "ann")
             for user in ["ann", "bob"] { try await store.signIn(user, token: user) }
             _ = try await delivery.round()
@@ -81,13 +79,13 @@ import Webhooks
 
     private func tries(of user: String) -> Int { receiver.hooks.count { $0.body.contains("\"\(user)\"") } }
 
-    @Test(arguments: StoreKind.allCases) func anAbsentReceiverHearsSoonAfterItsReturn(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func anAbsentReceiverHearsSoonAfterItsReturn() async throws {
+        try await withDelivery { delivery in
             answer(503, to: "late")
             try await store.signIn("late")
             try await store.signIn("early")
             #expect(try await delivery.round() == .none)
-            #expect(try await wait(in: store) == .seconds(5))
+            #expect(try await wait() == .seconds(5))
             answer(503, to: "late", others: 503)
             for _ in 1...100 {
                 clock.advance(by: .minutes(2))
@@ -97,19 +95,19 @@ import Webhooks
             answer(200, to: "late")
             clock.advance(by: .minutes(5))
             #expect(try await delivery.round() == .idle)
-            #expect(try await wait(in: store) == nil)
+            #expect(try await wait() == nil)
         }
     }
 
     /// Nobody knows yet whether the receiver is away or hangs at that one change.
-    @Test(arguments: StoreKind.allCases) func aChangeWithoutAnAnswerHoldsUpNoNewOne(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aChangeWithoutAnAnswerHoldsUpNoNewOne() async throws {
+        try await withDelivery { delivery in
             answer(503, to: "bad")
             try await store.signIn("bad")
             try await store.signIn("good")
             #expect(try await delivery.round() == .none)
             for _ in 1...5 {
-                clock.advance(by: try #require(try await wait(in: store)))
+                clock.advance(by: try #require(try await wait()))
                 #expect(try await delivery.round() == .idle)
             }
             try await store.signIn("new", at: clock.now)
@@ -119,14 +117,14 @@ import Webhooks
     }
 
     /// It cuts requests off, and says nothing of the receiver or of a change.
-    @Test(arguments: StoreKind.allCases) func aStopIsNoFailure(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aStopIsNoFailure() async throws {
+        try await withDelivery { delivery in
             answer(503, to: "bad")
             try await store.signIn("bad")
             try await store.signIn("good")
             #expect(try await delivery.round() == .none)
             // The receiver is there, so each further silence would count against the change.
-            clock.advance(by: try #require(try await wait(in: store)) - .seconds(1))
+            clock.advance(by: try #require(try await wait()) - .seconds(1))
             try await store.signIn("other", at: clock.now)
             #expect(try await delivery.round() == .none)
             clock.advance(by: .seconds(1))
@@ -144,15 +142,15 @@ import Webhooks
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func aChangeAtWhichAReceiverHangsIsTriedMoreAndMoreRarely(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aChangeAtWhichAReceiverHangsIsTriedMoreAndMoreRarely() async throws {
+        try await withDelivery { delivery in
             answer(503, to: "bad")
             try await store.signIn("bad")
             try await store.signIn("good0")
             #expect(try await delivery.round() == .none)
             var waits: [Duration] = []
             for count in 1...12 {
-                waits.append(try #require(try await wait(in: store)))
+                waits.append(try #require(try await wait()))
                 clock.advance(by: waits[waits.count - 1] - .seconds(1))
                 try await store.signIn("good\(count)", at: clock.now)
                 #expect(try await delivery.round() == .none)
@@ -166,13 +164,13 @@ import Webhooks
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func aRefusedChangeIsDeadAfterTheTenthTry(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aRefusedChangeIsDeadAfterTheTenthTry() async throws {
+        try await withDelivery { delivery in
             answer(400, to: "bad")
             try await store.signIn("bad")
             try await store.signIn("good")
             #expect(try await delivery.round() == .none)
-            while let wait = try await wait(in: store) {
+            while let wait = try await wait() {
                 clock.advance(by: wait)
                 _ = try await delivery.round()
             }
@@ -188,8 +186,8 @@ import Webhooks
     }
 
     /// The next try is set by a clock that is a month ahead.
-    @Test(arguments: StoreKind.allCases) func aClockThatIsSetBackDelaysNoTry(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func aClockThatIsSetBackDelaysNoTry() async throws {
+        try await withDelivery { delivery in
             answer(400, to: "bad")
             let now = clock.now
             clock.set(to: now + .days(30))
@@ -203,8 +201,8 @@ import Webhooks
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func whatWasNeverTakenIsCountedWhenItGoes(_ kind: StoreKind) async throws {
-        try await withDelivery(on: kind) { store, delivery in
+    @Test func whatWasNeverTakenIsCountedWhenItGoes() async throws {
+        try await withDelivery { delivery in
             answer(400, to: "bad")
             try await store.signIn("bad")
             try await store.signIn("good")

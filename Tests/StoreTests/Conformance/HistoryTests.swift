@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialTesting
+import SQLiteStore
 import Testing
 
 @testable import CredentialCore
 
 /// All records of one user, and of no other.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct HistoryTests {
-    @Test(arguments: StoreKind.allCases)
-    func holdsEveryFact(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct HistoryTests: ConformanceSuite {
+    @Test func holdsEveryFact() async throws {
         try await store.signIn("another", email: EmailAddress("another@example.com"))
         try await store.signIn(token: "r", email: EmailAddress("a@example.com", isPrivate: true))
         try await store.refresh(.valid, at: .start + .days(2))
@@ -46,9 +46,7 @@ import Testing
     }
 
     /// With any clocks, Apple's last answer stays until Apple gives another or another token comes.
-    @Test(arguments: StoreKind.allCases)
-    func knowsWhatAppleAnswered(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsWhatAppleAnswered() async throws {
         func seen() async throws -> [SQLValue] {
             try await store.rows("SELECT c.answer, app.foreign_tokens FROM credential c JOIN app ON app.id = c.app")[0]
         }
@@ -84,18 +82,121 @@ import Testing
         #expect(try await store.ports.foreignTokens(of: "example", after: nil, upTo: 10).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func countsHowAppleAnswers(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func countsHowAppleAnswers() async throws {
         #expect(try await store.ports.checks() == CheckStatus())
         try await store.signIn(token: "r")
         let now = Timestamp.start + .days(2)
         let due = try await store.claimCredentials(at: now)[0]
         _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
         try await store.refresh(.valid, at: now + .minutes(1))
+        #expect(try await store.ports.checks() == CheckStatus(answered: 1, lastAnsweredAt: now + .minutes(1), failed: 1, lastFailedAt: now))
+    }
+}
+
+/// All that is kept of one user, and of no other, without a secret.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct PersonalDataTests: ConformanceSuite {
+    private func data() async throws -> [String: [[String: PersonalData.Value]]] {
+        try await store.askEverything()
+        try await store.grant("leaving", token: "in-clear", email: EmailAddress("l@example.com"), at: .start + .days(20))
+        try await store.receive("leaving waits", at: .start + .days(20))
+        let tables = try await store.personalData(of: "leaving").tables
+        return Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0.rows) })
+    }
+
+    @Test func everyRowIsThere() async throws {
+        let tables = try await data()
+        let filled = tables.filter { !$0.value.isEmpty }.keys.sorted()
         #expect(
-            try await store.ports.checks()
-                == CheckStatus(answered: 1, lastAnsweredAt: now + .minutes(1), failed: 1, lastFailedAt: now)
+            filled == [
+                "credential", "credential_change", "grant_log", "grant_queue", "notification_queue", "revocation", "revocation_queue",
+            ]
         )
+        let credential = try #require(tables["credential"]?.first)
+        #expect(credential["user_id"] == .text("leaving") && credential["app"] == .text("example"))
+        #expect(credential["client_id"] == .text("app") && credential["state"] == .text("authorized"))
+        #expect(credential["granted_at"] == .time(.start + .days(10)) && credential["rejected_at"] == .absent)
+        #expect(tables["notification_queue"]?.first?["payload"] == .text("leaving waits"))
+        #expect(tables["grant_queue"]?.first?["email"] == .text("l@example.com"))
+    }
+
+    @Test func noTokenIsShown() async throws {
+        let tables = try await data()
+        #expect(tables["credential"]?.first?["sealed_token"] == .held)
+        #expect(tables["revocation"]?.first?["sealed_token"] == .held)
+        #expect(tables["grant_queue"]?.first?["refresh_token"] == .held)
+        #expect(tables["grant_queue"]?.first?["authorization_code"] == .absent)
+        #expect(!"\(tables)".contains("in-clear"))
+    }
+
+    @Test func nobodyHasNoRow() async throws {
+        _ = try await data()
+        #expect(try await store.personalData(of: "nobody").isEmpty)
+        #expect(
+            try await store.personalData(of: "leaving", in: "other").tables.allSatisfy {
+                $0.name.hasPrefix("notification_") || $0.rows.isEmpty
+            }
+        )
+    }
+}
+
+/// The outcomes of their rows, and siwatch's state, as backends read them.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct OutcomeTests: ConformanceSuite {
+    private func outcomes(of kind: String) async throws -> [[SQLValue]] {
+        try await store.rows("SELECT id, client_id, user_id, outcome, reason FROM \(kind)_outcome ORDER BY id, settled_at, client_id")
+    }
+
+    @Test func aSignInWaitsAndIsSettled() async throws {
+        try await store.grant("ann", token: "r")
+        try await store.grant("bob", code: "c")
+        try await store.grant(nil, code: "d")
+        #expect(
+            try await outcomes(of: "grant")
+                == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil], [3, "app", nil, "waiting", nil]]
+        )
+        // siwatch settles a code before the sign-in that came first.
+        let codes = try await store.claimCodes()
+        let bob = try #require(codes.first { $0.content?.userID == "bob" })
+        _ = try await store.settle(.code(bob, .rejected(.rejectedByApple, detail: "words of Apple's")))
+        try await store.settleGrants(at: .start)
+        #expect(
+            try await outcomes(of: "grant")
+                == [
+                    [1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"], [3, "app", nil, "waiting", nil],
+                ]
+        )
+        #expect(try await store.rows("SELECT granted_at, settled_at FROM grant_outcome WHERE id = 1") == [[.at(.start), .at(.start)]])
+    }
+
+    @Test func aDeletionWaitsAndIsProved() async throws {
+        try await store.signIn("ann", token: "r")
+        let asked = Timestamp.start + .days(1)
+        for user in ["ann", "bob"] { try await store.requestRevocation(user, at: asked) }
+        #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil]])
+        let requests = try await store.claimRevocationRequests(at: asked)
+        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: asked)) }, at: asked)
+        #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "no_token", nil]])
+        for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked, .rejected].enumerated() {
+            let now = asked + .seconds(second)
+            let permits = ["example": 1]
+            let work = try await store.claimRevocations(permits: permits, at: now)[0]
+            let answer = RevocationProof.Answer(word, askedAt: now, date: now)
+            _ = try await store.settle(.revocation(work, .answered(answer, by: ClientIdentity(clientID: "app", keyID: "KEY"))), at: now)
+        }
+        #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "proved", nil], [2, "app", "bob", "no_token", nil]])
+    }
+
+    @Test func oneRowSaysWhetherSiwatchLives() async throws {
+        #expect(try await store.rows("SELECT alive_at FROM heartbeat") == [[nil]])
+        if let sqlite = store.ports as? SQLiteStore {
+            for time in [Timestamp.start, .start + .seconds(10)] { try await sqlite.beat(at: time) }
+            #expect(try await store.rows("SELECT alive_at FROM heartbeat") == [[.at(.start + .seconds(10))]])
+        } else {
+            let fleet = try #require(store.ports as? any Fleet)
+            _ = try await fleet.renew(Replica(host: "h", processID: 1, version: "1"), lanes: [], lease: .seconds(3))
+            let alive = try #require(try await store.column("SELECT alive_at FROM heartbeat")[0].integer)
+            #expect(abs(alive - (try await fleet.time.milliseconds)) < 60_000)
+            try await fleet.release()
+            #expect(try await store.rows("SELECT alive_at FROM heartbeat") == [[nil]])
+        }
     }
 }

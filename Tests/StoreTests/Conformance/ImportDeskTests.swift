@@ -7,7 +7,7 @@ import Testing
 @testable import CredentialCore
 
 /// What `siwatch import` asks of a store.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct ImportDeskTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct ImportDeskTests: ConformanceSuite {
     private static func signIn(_ user: String, client: String = "app", token: String? = nil, at time: Timestamp = .start) -> ToldSignIn {
         ToldSignIn(clientID: client, userID: user, proof: token.map { .refreshToken(Secret($0)) }, signedInAt: time)
     }
@@ -16,8 +16,7 @@ import Testing
         ImportBatch(importID: "one", key: key, signIns: signIns)
     }
 
-    @Test(arguments: StoreKind.allCases) func aBatchIsToldOnceInADay(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aBatchIsToldOnceInADay() async throws {
         let address = EmailAddress("é\"@example.com", isPrivate: false)
         var ann = Self.signIn("ann", token: #"r\"1"#)
         ann.address = address
@@ -40,16 +39,14 @@ import Testing
         #expect(try await store.ports.toldImports() == [ToldImport(importID: "one", signIns: 4, from: .start, to: later)])
     }
 
-    @Test(arguments: StoreKind.allCases) func retoldRowsAreCounted(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func retoldRowsAreCounted() async throws {
         try await store.signIn("ann", token: "r", at: .start - .days(1))
         let told = try await store.ports.append(Self.batch("a", [Self.signIn("ann", token: "r"), Self.signIn("bob")]), at: .start)
         try await store.settleGrants(at: .start)
         #expect(try await store.ports.retoldSignIns(among: try #require(told).rows) == 1)
     }
 
-    @Test(arguments: StoreKind.allCases) func theAnswersAreThoseOfTheTokens(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theAnswersAreThoseOfTheTokens() async throws {
         _ = try await store.ports.append(Self.batch("a", [Self.signIn("ann", token: "r")]), at: .start)
         let asked = [CredentialID(clientID: "app", userID: "ann"), CredentialID(clientID: "web", userID: "ann")]
         #expect(try await store.ports.importedTokens(of: asked) == [nil, nil])
@@ -60,8 +57,7 @@ import Testing
         #expect(try await store.ports.importedTokens(of: asked)[0]?.answer == .rejected)
     }
 
-    @Test(arguments: StoreKind.allCases) func aCredentialWithoutATokenHasNoAnswer(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aCredentialWithoutATokenHasNoAnswer() async throws {
         _ = try await store.ports.append(Self.batch("a", [Self.signIn("ann")]), at: .start)
         try await store.settleGrants(at: .start)
         #expect(try await store.count("credential") == 1)

@@ -6,10 +6,8 @@ import NIOConcurrencyHelpers
 import Testing
 
 /// The daemon's own data in the store, beside its work.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct KeptForTheDaemonTests {
-    @Test(arguments: StoreKind.allCases)
-    func aSecretIsMadeOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct KeptForTheDaemonTests: ConformanceSuite {
+    @Test func aSecretIsMadeOnce() async throws {
         #expect(try store.ports.sealedSecret(named: "key") == nil)
         let made = NIOLockedValueBox<UInt8>(0)
         let secrets = try await withThrowingTaskGroup { group in
@@ -31,9 +29,7 @@ import Testing
     }
 
     /// Somebody who can write the tables may delete the key.
-    @Test(arguments: StoreKind.allCases)
-    func aSecretThatIsGoneIsNotMadeAnew(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aSecretThatIsGoneIsNotMadeAnew() async throws {
         try await store.signIn(token: "r")
         do {
             _ = try store.ports.sealedSecret(named: "fingerprint") { [1] }
@@ -45,9 +41,7 @@ import Testing
     }
 
     /// With a shorter interval no credential waits for the end of the longer one, and they do not all come at once.
-    @Test(arguments: StoreKind.allCases)
-    func aShorterIntervalCountsFromTheStart(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aShorterIntervalCountsFromTheStart() async throws {
         // The first checks of an import spread over a day.
         for user in 1...40 { try await store.signIn("user\(user)", token: "r", at: .start - .days(2), now: .start) }
         let (now, far) = (Timestamp.start + .hours(1), Timestamp.start + .hours(7))
@@ -78,9 +72,7 @@ import Testing
         #expect(try await due("NOT IN ('user1', 'user2', 'user3', 'user4')").compactMap(\.integer) == others)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aBlamedClientWithoutATokenIsForgotten(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aBlamedClientWithoutATokenIsForgotten() async throws {
         try await store.signIn("ann", client: "web", token: "r")
         try await store.reject("ann", at: .start + .days(2), finding: .blamed)
         #expect(try await store.ports.breakers()["example"]?.blamedClients == ["web"])
@@ -93,9 +85,7 @@ import Testing
     }
 
     /// An import that is undone takes the canary's row away.
-    @Test(arguments: StoreKind.allCases)
-    func aRejectedCanaryWithoutATokenIsForgotten(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRejectedCanaryWithoutATokenIsForgotten() async throws {
         try await store.signIn("ann", client: "web", token: "r")
         try await store.accept("ann")
         try await store.reject("ann", at: .start + .days(2), canaries: ["ann"])
@@ -108,9 +98,7 @@ import Testing
         #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aClientThatIsConfiguredNoMoreIsNotBlamed(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClientThatIsConfiguredNoMoreIsNotBlamed() async throws {
         try await store.signIn("ann", client: "web", token: "r")
         try await store.reject("ann", at: .start + .days(2), finding: .blamed)
         let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
@@ -123,9 +111,7 @@ import Testing
     }
 
     /// The client left the configuration for an hour, and a user withdrew the consent meanwhile.
-    @Test(arguments: StoreKind.allCases)
-    func aNotificationForAClientThatIsConfiguredAgainIsJudgedAgain(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aNotificationForAClientThatIsConfiguredAgainIsJudgedAgain() async throws {
         for client in ["web", "elsewhere"] {
             try await store.receive("for \(client)")
             let work = try await store.claimNotifications(upTo: 1)[0]
@@ -142,9 +128,7 @@ import Testing
         #expect(try await store.claimNotifications(upTo: 2).map { String(decoding: $0.payload, as: UTF8.self) } == ["for web"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theScheduleIsCounted(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theScheduleIsCounted() async throws {
         for user in ["ann", "bob", "eve"] { try await store.signIn(user, token: "r-\(user)") }
         try await store.signIn("tim")
         try await store.signIn("ann", client: "elsewhere", token: "r")
@@ -154,9 +138,7 @@ import Testing
         #expect(try await store.ports.scheduledCredentials(of: "nobody") == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anOperatorMayEnqueueANotification(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anOperatorMayEnqueueANotification() async throws {
         let body = Array("{\"payload\":\"é\"}".utf8)
         let id = try await store.ports.enqueue(notification: body)
         let claimed = try await store.claimNotifications()

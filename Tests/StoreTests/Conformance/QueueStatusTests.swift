@@ -6,20 +6,18 @@ import Testing
 @testable import CredentialCore
 
 /// The lengths of the queues, without counting rows.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct QueueStatusTests {
-    private func depths(_ store: StoreUnderTest) async throws -> [String: Int] {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct QueueStatusTests: ConformanceSuite {
+    private func depths() async throws -> [String: Int] {
         Dictionary(uniqueKeysWithValues: try await store.ports.queues().map { ($0.queue, $0.depth) })
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func followsWhatComesAndGoes(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        #expect(try await depths(store) == ["notification": 0, "grant": 0, "revocation": 0])
+    @Test func followsWhatComesAndGoes() async throws {
+        #expect(try await depths() == ["notification": 0, "grant": 0, "revocation": 0])
         try await store.receive(3)
         try await store.grant(token: "r")
         try await store.grant(code: "c")
         try await store.requestRevocation()
-        #expect(try await depths(store) == ["notification": 3, "grant": 2, "revocation": 1])
+        #expect(try await depths() == ["notification": 3, "grant": 2, "revocation": 1])
 
         let work = try await store.claimNotifications()
         _ = try await store.settle([
@@ -27,13 +25,11 @@ import Testing
             .notification(work[2], .postponed(until: .start + .minutes(1))),
         ])
         try await store.settleGrants(at: .start)
-        #expect(try await depths(store) == ["notification": 1, "grant": 1, "revocation": 1])
+        #expect(try await depths() == ["notification": 1, "grant": 1, "revocation": 1])
         #expect(try await store.ports.queues().map(\.settled) == [2, 1, 0])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func knowsTheOldestRow(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsTheOldestRow() async throws {
         #expect(try await store.ports.queues().map(\.oldest) == [nil, nil, nil])
         for minute in 1...3 {
             try await store.receive(at: .start + .minutes(minute))
@@ -48,35 +44,29 @@ import Testing
         )
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aKeyThatFreesRowsLengthensTheQueue(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aKeyThatFreesRowsLengthensTheQueue() async throws {
         try await store.receive(2)
         let work = try await store.claimNotifications()
         _ = try await store.settle(work.map { .notification($0, .rejected(.unknownKey, detail: "new")) })
-        #expect(try await depths(store)["notification"] == 0)
+        #expect(try await depths()["notification"] == 0)
         let key = SigningKeyRecord(keyID: "new", jwk: "{}", lastSeenAt: .start)
         try await store.ports.remember([key], forgetting: [])
-        #expect(try await depths(store)["notification"] == 2)
+        #expect(try await depths()["notification"] == 2)
     }
 
     /// After a manual DELETE no process needs a restart.
-    @Test(arguments: StoreKind.allCases)
-    func anEmptiedQueueIsEmpty(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anEmptiedQueueIsEmpty() async throws {
         try await store.receive(1_000)
         try await store.run("DELETE FROM notification_queue")
-        #expect(try await depths(store)["notification"] == 0)
+        #expect(try await depths()["notification"] == 0)
         try await store.receive(3)
-        #expect(try await depths(store)["notification"] == 3)
+        #expect(try await depths()["notification"] == 3)
         try await store.run("DELETE FROM notification_queue WHERE id < (SELECT MAX(id) FROM notification_queue)")
-        #expect(try await depths(store)["notification"] == 1)
+        #expect(try await depths()["notification"] == 1)
     }
 
     /// Whatever a backend swallows.
-    @Test(arguments: StoreKind.allCases)
-    func knowsWhatIsRejectedForOneReason(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsWhatIsRejectedForOneReason() async throws {
         func log(_ number: Int, _ reason: String?, client: String = "app", at time: Timestamp = .start) async throws {
             for _ in 0..<number {
                 try await store.run(
@@ -101,9 +91,7 @@ import Testing
     }
 
     /// People sign in all day, and then Apple's answers do not come: the newest twenty tell soon that it begins, and that it is over.
-    @Test(arguments: StoreKind.allCases)
-    func knowsSoonThatApplesAnswersAreLost(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsSoonThatApplesAnswersAreLost() async throws {
         func log(_ number: Int, _ reason: String?) async throws {
             for _ in 0..<number {
                 try await store.run(
@@ -126,9 +114,7 @@ import Testing
     }
 
     /// Rows that siwatch has looked at and put off, by client, and rows of another lane. New rows do not count.
-    @Test(arguments: StoreKind.allCases)
-    func knowsWhatWasPutOff(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsWhatWasPutOff() async throws {
         for user in ["a", "b", "c"] { try await store.grant(user, client: "elsewhere", token: "r") }
         try await store.grant("early", at: .start + .hours(2))
         try await store.grant(code: "c")
@@ -150,9 +136,7 @@ import Testing
     }
 
     /// `status`, the metrics and `doctor` read the same figures. A backlog of a moment ago is not counted again.
-    @Test(arguments: StoreKind.allCases)
-    func anOverviewTellsOfEveryTable(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anOverviewTellsOfEveryTable() async throws {
         try await store.signIn("user", token: "r")
         try await store.receive(1)
         try await store.grant(code: "c")
@@ -169,9 +153,7 @@ import Testing
     }
 
     /// A postponed or claimed row cannot be taken.
-    @Test(arguments: StoreKind.allCases)
-    func knowsWhatCouldBeTaken(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsWhatCouldBeTaken() async throws {
         let due = { (now: Timestamp) in try await store.ports.dueRows(at: now) }
         #expect(try await due(.start) == ["notification": 0, "grant": 0])
         try await store.receive(2)
@@ -187,9 +169,7 @@ import Testing
     }
 
     /// A great id would be the last that SQLite can number, and any such id would count as rows that came.
-    @Test(arguments: StoreKind.allCases, [.max, 9_000_000, 1, 0, -1, .min] as [Int64])
-    func anIDIsNotToBeGiven(_ kind: StoreKind, _ id: Int64) async throws {
-        let store = try kind.make()
+    @Test(arguments: [.max, 9_000_000, 1, 0, -1, .min] as [Int64]) func anIDIsNotToBeGiven(_ id: Int64) async throws {
         for insert in [
             "notification_queue (id, payload) VALUES (?, 'jws')",
             "grant_queue (id, client_id, user_id) VALUES (?, 'app', 'user')",
@@ -203,7 +183,7 @@ import Testing
         try await store.receive(2)
         try await store.grant()
         try await store.requestRevocation()
-        #expect(try await depths(store) == ["notification": 2, "grant": 1, "revocation": 1])
+        #expect(try await depths() == ["notification": 2, "grant": 1, "revocation": 1])
         #expect(try await store.column("SELECT id FROM notification_queue ORDER BY id") == [1, 2])
     }
 }

@@ -9,30 +9,25 @@ import Testing
 @testable import CredentialCore
 
 /// The output about requests to revoke: the finished ones, and the progress of the others.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct ReceiptTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct ReceiptTests: ConformanceSuite {
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
     private static let asked = Timestamp.start + .days(1)
 
-    private func open(_ store: StoreUnderTest, at now: Timestamp = asked) async throws {
-        let requests = try await store.ports.claimRevocationRequests(upTo: 10, at: now, lease: .minutes(1))
+    private func open(at now: Timestamp = asked) async throws {
+        let requests = try await store.claimRevocationRequests(at: now)
         _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now)
     }
 
-    /// Apple's answers to the next questions, one second apart.
-    private func answer(_ words: RevocationProof.Answer.Word..., in store: StoreUnderTest, from start: Timestamp = asked) async throws {
+    private func answer(_ words: RevocationProof.Answer.Word..., from start: Timestamp = asked) async throws {
         for (second, word) in words.enumerated() {
             let now = start + .seconds(second)
-            let work = try #require(
-                try await store.ports.claimRevocations(permits: ["example": 1], at: now, policy: StoreUnderTest.policy).first
-            )
+            let work = try #require(try await store.claimRevocations(permits: ["example": 1], at: now).first)
             let answer = RevocationProof.Answer(word, askedAt: now, date: now + .milliseconds(1))
             _ = try await store.settle(.revocation(work, .answered(answer, by: Self.identity)), at: now)
         }
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aProofIsShownWhole(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aProofIsShownWhole() async throws {
         try await store.signIn(token: "r")
         try await store.signIn("another", token: "s")
         try await store.requestRevocation(at: Self.asked)
@@ -40,18 +35,16 @@ import Testing
         #expect(found.waiting.map(\.app) == ["example"] && found.tokensBeingRevoked.isEmpty && found.revocations.isEmpty)
 
         let queue = { try await store.ports.queues().first { $0.queue == "revocation" } }
-        try await open(store)
-        try await answer(.accepted, .revoked, in: store)
+        try await open()
+        try await answer(.accepted, .revoked)
         #expect(try await queue() == QueueStatus(queue: "revocation", depth: 1, oldest: Self.asked.milliseconds))
         found = try await store.ports.revocations(of: "user")
         #expect(found.waiting[0].openedAt == Self.asked)
         #expect(found.tokensBeingRevoked.map(\.request) == [1] && found.tokensBeingRevoked[0].proof.next == .isStillAccepted)
         #expect(found.tokensBeingRevoked[0].tokenGrantedAt == .start && found.tokensBeingRevoked[0].app == "example")
-        #expect(
-            try await store.ports.waitingRevocations() == WaitingRevocations(requests: 1, oldest: Self.asked, tokens: 1)
-        )
+        #expect(try await store.ports.waitingRevocations() == WaitingRevocations(requests: 1, oldest: Self.asked, tokens: 1))
 
-        try await answer(.rejected, in: store, from: Self.asked + .seconds(2))
+        try await answer(.rejected, from: Self.asked + .seconds(2))
         found = try await store.ports.revocations(of: "user")
         #expect(found.waiting.isEmpty && found.tokensBeingRevoked.isEmpty)
         #expect(try await queue() == QueueStatus(queue: "revocation", depth: 0, oldest: nil, settled: 1))
@@ -67,16 +60,14 @@ import Testing
         #expect(counts.requests == 0 && counts.tokens == 0 && counts.newest == 1 && counts.newestWithoutToken == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whatIsNotProvedYetIsCounted(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatIsNotProvedYetIsCounted() async throws {
         for user in ["still", "dead"] { try await store.signIn(user, token: user) }
         for user in ["still", "dead"] {
             try await store.requestRevocation(user, at: Self.asked)
-            try await open(store)
-            if user == "still" { try await answer(.accepted, .revoked, .accepted, in: store) }
+            try await open()
+            if user == "still" { try await answer(.accepted, .revoked, .accepted) }
         }
-        try await answer(.rejected, in: store)
+        try await answer(.rejected)
         #expect(
             try await store.ports.waitingRevocations()
                 == WaitingRevocations(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
@@ -86,21 +77,16 @@ import Testing
     }
 
     /// A request without tokens has a full receipt, too, whatever the backend wrote.
-    @Test(arguments: StoreKind.allCases)
-    func aRequestWithoutTokensHasOneToo(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRequestWithoutTokensHasOneToo() async throws {
         try await store.requestRevocation(at: .start)
-        try await open(store)
+        try await open()
         let counts = try await store.ports.waitingRevocations()
         #expect(counts.newest == 1 && counts.newestWithoutToken == 1)
         // Bytes that are no text, if a table can hold them, else a text that is too long.
         let isText = kind == .postgres
         let (sql, shown) = isText ? ("repeat('x', 513)", String(repeating: "x", count: 513)) : ("CAST(x'ff' AS TEXT)", "\u{fffd}")
-        try await store.run(
-            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (\(sql), 'user', ?)",
-            [.at(.start)]
-        )
-        let malformed = try await store.ports.claimRevocationRequests(upTo: 10, at: Self.asked, lease: .minutes(1))
+        try await store.run("INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (\(sql), 'user', ?)", [.at(.start)])
+        let malformed = try await store.claimRevocationRequests(at: Self.asked)
         _ = try await store.settle(malformed.map { .revocationRequest($0, .rejected(.malformed)) }, at: Self.asked)
         let receipts = try await store.ports.revocations(of: "user").revocations
         #expect(receipts.map(\.outcome) == ["no_token", "rejected"] && receipts.map(\.reason) == [nil, "malformed"])
@@ -109,16 +95,15 @@ import Testing
     }
 
     /// Finished requests and waiting ones.
-    @Test func aRenamedAppHasItsReceipts() async throws {
-        let file = try FileUnderTest()
-        try await file.store.signIn(token: "r")
-        try await file.store.requestRevocation(at: Self.asked)
-        try await open(file.store)
-        try await file.store.requestRevocation("tokenless", at: Self.asked)
-        try await open(file.store)
-        try await file.sqlite.renameApp("example", to: "renamed")
-        #expect(try await file.store.ports.revocations(of: "user").tokensBeingRevoked.map(\.app) == ["renamed"])
-        #expect(try await file.store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
-        #expect(try await file.store.ports.revocations(of: "tokenless").revocations.map(\.app) == ["renamed"])
+    @Test(.on(.file)) func aRenamedAppHasItsReceipts() async throws {
+        try await store.signIn(token: "r")
+        try await store.requestRevocation(at: Self.asked)
+        try await open()
+        try await store.requestRevocation("tokenless", at: Self.asked)
+        try await open()
+        try await #require(store.ports as? SQLiteStore).renameApp("example", to: "renamed")
+        #expect(try await store.ports.revocations(of: "user").tokensBeingRevoked.map(\.app) == ["renamed"])
+        #expect(try await store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
+        #expect(try await store.ports.revocations(of: "tokenless").revocations.map(\.app) == ["renamed"])
     }
 }

@@ -6,12 +6,12 @@ import SQLiteStore
 import Testing
 
 /// siwatch keeps evidence for the configured time, and no longer.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RetentionTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RetentionTests: ConformanceSuite {
     private static let rejectedAt = Timestamp.start + .days(2)
 
     /// One row in each log from the start, and one from a day later.
-    private func history(_ kind: StoreKind, _ retention: Retention) async throws -> StoreUnderTest {
-        let store = try kind.make(retention: retention)
+    private func history(_ retention: Retention) async throws {
+        try renew(retention: retention)
         for day in 0...1 {
             let now = Timestamp.start + .days(day)
             try await store.signIn("user\(day)", at: now)
@@ -26,7 +26,6 @@ import Testing
                 [.at(now), .at(now)]
             )
         }
-        return store
     }
 
     enum Log: String, CaseIterable {
@@ -49,9 +48,8 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases, Log.allCases)
-    func eachLogHasItsOwn(_ kind: StoreKind, _ log: Log) async throws {
-        let store = try await history(kind, log.tenDays)
+    @Test(arguments: Log.allCases) func eachLogHasItsOwn(_ log: Log) async throws {
+        try await history(log.tenDays)
         try await store.ports.maintain(at: .start + .days(10))
         #expect(try await store.count(log.rawValue) == 2)
         try await store.ports.maintain(at: .start + .days(10) + .milliseconds(1))
@@ -59,9 +57,7 @@ import Testing
     }
 
     /// A follower must see that some changes are gone, and an empty table shows nothing.
-    @Test(arguments: StoreKind.allCases, [1, 499, 500, 501])
-    func theNewestChangeStays(_ kind: StoreKind, _ count: Int64) async throws {
-        let store = try kind.make()
+    @Test(arguments: [1, 499, 500, 501]) func theNewestChangeStays(_ count: Int64) async throws {
         try await store.run(
             """
             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -76,9 +72,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aLongHistoryGoesInPortions(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aLongHistoryGoesInPortions() async throws {
         try await store.receive(1_700)
         let work = try await store.claimNotifications(upTo: 1_700)
         _ = try await store.settle(
@@ -88,8 +82,7 @@ import Testing
         #expect(try await store.count("notification_quarantine") == 0)
     }
 
-    /// Adds rows to `log`, one a minute from a time on.
-    private func append(_ count: Int, from time: Timestamp, to log: Log, in store: StoreUnderTest) async throws {
+    private func append(_ count: Int, from time: Timestamp, to log: Log) async throws {
         let (columns, values) =
             switch log {
             case .notifications:
@@ -116,16 +109,15 @@ import Testing
     }
 
     /// The clock was a year ahead when some rows were settled. They must not keep other rows.
-    @Test(arguments: StoreKind.allCases, Log.allCases)
-    func rowsFromTheFutureStopNothing(_ kind: StoreKind, _ log: Log) async throws {
-        let store = try kind.make(retention: log.tenDays)
-        try await append(1_100, from: .start + .days(365), to: log, in: store)
-        try await append(700, from: .start, to: log, in: store)
-        try await append(10, from: .start + .days(30), to: log, in: store)
+    @Test(arguments: Log.allCases) func rowsFromTheFutureStopNothing(_ log: Log) async throws {
+        try renew(retention: log.tenDays)
+        try await append(1_100, from: .start + .days(365), to: log)
+        try await append(700, from: .start, to: log)
+        try await append(10, from: .start + .days(30), to: log)
         try await store.ports.maintain(at: .start + .days(30))
         #expect(try await store.count(log.rawValue) == 1_110)
         // The database may give ids again. Retention still finds rows with such ids.
-        try await append(700, from: .start + .days(31), to: log, in: store)
+        try await append(700, from: .start + .days(31), to: log)
         try await store.ports.maintain(at: .start + .days(60))
         #expect(try await store.count(log.rawValue) == (log == .changes ? 1_101 : 1_100))
         try await store.ports.maintain(at: .start + .days(700))
@@ -133,35 +125,30 @@ import Testing
     }
 
     /// For any number of rows: the next walk goes on where this one stopped.
-    @Test(arguments: StoreKind.allCases)
-    func norDoManyOfThem(_ kind: StoreKind) async throws {
-        let store = try kind.make(retention: Log.grants.tenDays)
-        try await append(10_000, from: .start + .days(365), to: .grants, in: store)
-        try await append(700, from: .start, to: .grants, in: store)
+    @Test func norDoManyOfThem() async throws {
+        try renew(retention: Log.grants.tenDays)
+        try await append(10_000, from: .start + .days(365), to: .grants)
+        try await append(700, from: .start, to: .grants)
         for _ in 1...6 { try await store.ports.maintain(at: .start + .days(30)) }
         #expect(try await store.count("grant_log") == 10_000)
     }
 
     /// Followers see by the newest change that others have gone.
-    @Test(arguments: StoreKind.allCases)
-    func theNewestChangeStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await append(1_200, from: .start, to: .changes, in: store)
+    @Test func theNewestChangeStays() async throws {
+        try await append(1_200, from: .start, to: .changes)
         let newest = try await store.column("SELECT MAX(id) FROM credential_change")
         for day in [400, 401] {
             try await store.ports.maintain(at: .start + .days(day))
             #expect(try await store.column("SELECT id FROM credential_change") == newest)
         }
-        try await append(1, from: .start + .days(401), to: .changes, in: store)
+        try await append(1, from: .start + .days(401), to: .changes)
         try await store.ports.maintain(at: .start + .days(402))
         #expect(try await store.count("credential_change WHERE id > \(newest[0].integer ?? 0)") == 1)
         #expect(try await store.count("credential_change") == 1)
     }
 
     /// Rows that retention has deleted no longer count against the ring.
-    @Test(arguments: StoreKind.allCases)
-    func makesRoomInTheRing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func makesRoomInTheRing() async throws {
         for (count, now) in [(10_000, Timestamp.start), (10_000, .start + .days(366))] {
             try await store.ports.maintain(at: now)
             try await store.receive(count, at: now)
@@ -171,9 +158,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aRejectedTokenStaysSealedForAWhile(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRejectedTokenStaysSealedForAWhile() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         try await store.refresh(.rejected, at: Self.rejectedAt)
@@ -184,9 +169,7 @@ import Testing
         #expect(try await store.rows("SELECT state, reason FROM credential_state") == [["revoked", "token_rejected"]])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aTokenThatIsGoodStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aTokenThatIsGoodStays() async throws {
         try await store.signIn("good", token: "r1")
         try await store.refresh(.valid, at: Self.rejectedAt)
         try await store.signIn("again", token: "r2")
@@ -197,9 +180,7 @@ import Testing
     }
 
     /// At the second question after a rejection, Apple accepted the token.
-    @Test(arguments: StoreKind.allCases)
-    func aTokenThatWasVerifiedAgainStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aTokenThatWasVerifiedAgainStays() async throws {
         try await store.signIn(token: "r")
         try await store.refresh(.valid, at: Self.rejectedAt)
         try await store.run("UPDATE credential SET rejected_at = verified_at - 1")
@@ -210,19 +191,17 @@ import Testing
     // MARK: Users who have ended
 
     /// A user with an address who has ended, one who is signed in at another client, and one who is signed in.
-    private func ended(_ kind: StoreKind, _ retention: Retention) async throws -> StoreUnderTest {
-        let store = try kind.make(retention: retention)
+    private func ended(_ retention: Retention) async throws {
+        try renew(retention: retention)
         for user in ["ended", "elsewhere", "in"] { try await store.signIn(user, email: EmailAddress("\(user)@example.com")) }
         try await store.signIn("elsewhere", client: "web", at: .start + .days(3))
         for user in ["ended", "elsewhere"] { try await store.notify(.consentRevoked, user, at: .start + .days(2)) }
-        return store
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aUserWhoHasEndedIsForgotten(_ kind: StoreKind) async throws {
+    @Test func aUserWhoHasEndedIsForgotten() async throws {
         var retention = Retention()
         retention.endedUser = .days(10)
-        let store = try await ended(kind, retention)
+        try await ended(retention)
         try await store.ports.maintain(at: .start + .days(12))
         #expect(try await store.count("user_state") == 3)
         try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
@@ -243,11 +222,10 @@ import Testing
     }
 
     /// Their rows would otherwise be settled about nobody.
-    @Test(arguments: StoreKind.allCases)
-    func whoHasWaitingRowsStays(_ kind: StoreKind) async throws {
+    @Test func whoHasWaitingRowsStays() async throws {
         var retention = Retention()
         (retention.endedUser, retention.address) = (.days(10), .days(10))
-        let store = try await ended(kind, retention)
+        try await ended(retention)
         try await store.grant("ended", at: .start + .days(20))
         try await store.ports.maintain(at: .start + .days(20))
         #expect(try await store.column("SELECT email FROM user_state WHERE user_id = 'ended'") == ["ended@example.com"])
@@ -256,11 +234,10 @@ import Testing
         #expect(try await store.count("user_state") == 3)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theAddressOfAUserWhoHasEndedGoesBefore(_ kind: StoreKind) async throws {
+    @Test func theAddressOfAUserWhoHasEndedGoesBefore() async throws {
         var retention = Retention()
         retention.address = .days(10)
-        let store = try await ended(kind, retention)
+        try await ended(retention)
         try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
         #expect(
             try await store.rows("SELECT user_id, email FROM user_state ORDER BY user_id")
@@ -271,11 +248,10 @@ import Testing
     }
 
     /// More users than a portion, some with several credentials.
-    @Test(arguments: StoreKind.allCases)
-    func everyEndedUserIsFound(_ kind: StoreKind) async throws {
+    @Test func everyEndedUserIsFound() async throws {
         var retention = Retention()
         retention.endedUser = .days(10)
-        let store = try kind.make(retention: retention)
+        try renew(retention: retention)
         try await store.run(
             """
             WITH RECURSIVE person (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM person WHERE n < 2499)
@@ -300,11 +276,10 @@ import Testing
     }
 
     /// The row stays, and shows that there was a message.
-    @Test(arguments: StoreKind.allCases)
-    func aMessageGoesBeforeItsRow(_ kind: StoreKind) async throws {
+    @Test func aMessageGoesBeforeItsRow() async throws {
         var retention = Retention()
         retention.payload = .days(10)
-        let store = try kind.make(retention: retention)
+        try renew(retention: retention)
         for day in 0..<3 { try await store.notify(.consentRevoked, at: .start + .days(day)) }
         try await store.ports.maintain(at: .start + .days(11) + .milliseconds(1))
         #expect(try await store.ports.history(of: "user", upTo: 10).notifications.map(\.payload) == [nil, nil, "jws"])
@@ -314,9 +289,7 @@ import Testing
     }
 
     /// The state outlives its evidence.
-    @Test(arguments: StoreKind.allCases)
-    func noStateIsForgotten(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func noStateIsForgotten() async throws {
         try await store.signIn(token: "r")
         try await store.notify(.consentRevoked, at: .start + .hours(1))
         let before = try await store.rows("SELECT * FROM credential_state")

@@ -5,10 +5,8 @@ import CredentialCore
 import Testing
 
 /// A settlement counts only from the holder of the claim, and only once.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct SettlementMatchTests {
-    @Test(arguments: StoreKind.allCases)
-    func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct SettlementMatchTests: ConformanceSuite {
+    @Test func whoHasLostTheLeaseCannotWrite() async throws {
         try await store.receive()
         try await store.grant()
         let later = Timestamp.start + StoreUnderTest.lease
@@ -30,9 +28,7 @@ import Testing
         #expect(try await store.settle(.notification(late, .event(.consentRevoked, at: later)), at: later) == .notification(.applied))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func twiceIsOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func twiceIsOnce() async throws {
         try await store.grant(token: "r")
         try await store.receive()
         try await store.receive()
@@ -58,9 +54,7 @@ import Testing
         #expect(try await store.count("grant_log") == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aBatchIsSettledInItsOrder(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aBatchIsSettledInItsOrder() async throws {
         for number in 1...4 { try await store.receive("\(number)") }
         let work = try await store.claimNotifications()
         let batch = try await store.settle([
@@ -83,9 +77,8 @@ import Testing
         )
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anEmptyBatchIsNothing(_ kind: StoreKind) async throws {
-        let batch = try await kind.make().settle([])
+    @Test func anEmptyBatchIsNothing() async throws {
+        let batch = try await store.settle([])
         #expect(batch.results.isEmpty && batch.announcements.isEmpty && batch.evicted == 0)
     }
 }

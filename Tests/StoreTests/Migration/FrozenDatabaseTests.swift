@@ -2,12 +2,14 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialTables
+import DaemonHarness
 import Foundation
 import GRDB
 import Testing
 
 @testable import PostgresStore
 @testable import SQLiteStore
+@testable import siwatch
 
 /// A version of the schema is frozen. Every later change is a step, and a step loses no row.
 @Suite(.timeLimit(.minutes(10))) struct FrozenDatabaseTests {
@@ -19,8 +21,7 @@ import Testing
         sql: "ALTER TABLE credential ADD COLUMN another INT NOT NULL DEFAULT 7;"
     )
 
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["WRITE_FROZEN"] != nil))
-    func writesTheNewestVersion() async throws {
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["WRITE_FROZEN"] != nil)) func writesTheNewestVersion() async throws {
         try await FrozenDatabases.write()
     }
 
@@ -121,5 +122,109 @@ import Testing
         try await store.signIn("newcomer", token: "n")
         #expect(try await store.column("SELECT state FROM user_state WHERE user_id = 'newcomer'") == ["authorized"])
         try await store.askEverything()
+    }
+}
+
+/// The databases of released schemas, with rows in every table: a file, and a dump of a server's schema. They never change, because every
+/// later release must be able to migrate them.
+enum FrozenDatabases {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Frozen")
+    /// The name of the schema in a dump.
+    private static let schema = "frozen_schema"
+
+    private static func file(_ version: Int) -> URL { folder.appending(path: "v\(version).sqlite") }
+    private static func dump(_ version: Int) -> URL { folder.appending(path: "v\(version).postgres.sql") }
+
+    static func copy(of version: Int) throws -> TemporaryFile {
+        let copy = try TemporaryFile()
+        try FileManager.default.copyItem(at: file(version), to: copy.url)
+        return copy
+    }
+
+    static func restore(_ version: Int) async throws -> PostgresAddress {
+        let address = try PostgresUnderTest.address()
+        let script = try String(contentsOf: dump(version), encoding: .utf8).replacing(schema, with: address.schema)
+        let thread = ConnectionThread(address, label: "restore")
+        try await thread.run { try $0.runScript(script) }
+        await thread.close()
+        return address
+    }
+
+    static let versions = 1...DatabaseFile(path: "").newestVersion
+
+    static func write() async throws {
+        let version = versions.upperBound
+        for url in [file(version), dump(version)] where FileManager.default.fileExists(atPath: url.path) {
+            throw HarnessError("\(url.path) is frozen")
+        }
+        let full = try await FullFile()
+        let address = try PostgresUnderTest.address()
+        _ = try PostgresStore.open(address)
+        _ = try await StoreMove(source: try full.contents(), destination: PostgresContents(address), progress: ProgressLine.silent)
+            .run(id: "1", at: .start)
+        let door = PostgresDoor(address)
+        // Only a move makes it.
+        try await door.run("DROP TABLE arrival", [])
+        try await door.run("INSERT INTO replica VALUES ('first', 1, 2, '{}', '[]')", [])
+        try await door.run("INSERT INTO lane VALUES ('example', 'first', 3, 4)", [])
+        try await door.run("INSERT INTO settled_batch VALUES ('first', 5, 6)", [])
+        try await writeDump(of: address, to: dump(version))
+
+        let whole = try await FullFile()
+        try whole.file.sqlite.close()
+        try FileManager.default.copyItem(at: whole.file.file.url, to: file(version))
+    }
+
+    /// Leaves out the settings of the session, some of which an older server does not know.
+    private static func writeDump(of address: PostgresAddress, to file: URL) async throws {
+        let process = try ChildProcess(
+            URL(filePath: "\(try #require(PostgresServer.programs))/pg_dump"),
+            ["--schema=\(address.schema)", "--inserts", "--no-owner", "--dbname=\(try PostgresServer.shared.get().address())"]
+        )
+        guard try await process.end() == 0 else { throw HarnessError(process.output.joined(separator: "\n")) }
+        let lines = process.output.filter { line in
+            !line.isEmpty && !["--", "SET ", "SELECT pg_catalog.set_config", "\\"].contains { line.hasPrefix($0) }
+        }
+        let text = (lines + [""]).joined(separator: "\n").replacing(address.schema, with: schema)
+        try text.write(to: file, atomically: true, encoding: .utf8)
+    }
+}
+
+struct TableContents: Equatable {
+    /// By table, the values of its columns by name, in the order of these values.
+    private(set) var rows: [String: [[SQLValue]]] = [:]
+
+    init(_ door: any SQLDoor, _ columns: [String: [String]]) async throws {
+        for (table, names) in columns {
+            let order = names.indices.map { "\($0 + 1)" }.joined(separator: ", ")
+            rows[table] = try await door.rows("SELECT \(names.joined(separator: ", ")) FROM \(table) ORDER BY \(order)", [])
+        }
+    }
+
+    /// The columns of every table of a file.
+    static func columns(ofFile door: any SQLDoor) async throws -> [String: [String]] {
+        try await columns(
+            door,
+            """
+            SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+             WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name NOT LIKE 'grdb%'
+            """
+        )
+    }
+
+    /// The columns of every table of a server's schema, but of the one that changes with each migration.
+    static func columns(ofServer door: any SQLDoor) async throws -> [String: [String]] {
+        try await columns(
+            door,
+            """
+            SELECT c.relname::text, a.attname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+             WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace AND c.relname <> 'schema_version'
+            """
+        )
+    }
+
+    private static func columns(_ door: any SQLDoor, _ question: String) async throws -> [String: [String]] {
+        let pairs = try await door.rows(question, []).map { ($0[0].text ?? "", $0[1].text ?? "") }
+        return Dictionary(grouping: pairs, by: \.0).mapValues { $0.map(\.1).sorted() }
     }
 }

@@ -39,9 +39,7 @@ import Testing
         }
     }
 
-    private func size(of path: String) -> Int {
-        (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int) ?? 0
-    }
+    private func size(of path: String) -> Int { (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int) ?? 0 }
 
     private func contents(of file: TemporaryFile) async throws -> TableContents {
         let door = try SQLiteDoor(asBackendOf: file.path)

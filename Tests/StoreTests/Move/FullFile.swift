@@ -25,7 +25,6 @@ struct FullFile {
 
     func contents() throws -> SQLiteContents { try SQLiteContents(database) }
 
-    /// Sign-ins, answers, events, addresses, rejections.
     private func liveALittle() async throws {
         _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
         var traffic = RandomTraffic(store: store, seed: 7)
@@ -49,12 +48,12 @@ struct FullFile {
     /// The app asks siwatch to revoke a user's grants, and siwatch proves the revocation of each token.
     private func revoke(_ user: String, at now: Timestamp) async throws {
         try await store.requestRevocation(user, at: now)
-        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
+        for request in try await store.claimRevocationRequests(upTo: 1, at: now) {
             _ = try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now)
         }
         for word in [RevocationProof.Answer.Word.accepted, .revoked, .rejected] {
             let permits = ["example": 10]
-            for work in try await store.ports.claimRevocations(permits: permits, at: now, policy: StoreUnderTest.policy) {
+            for work in try await store.claimRevocations(permits: permits, at: now) {
                 let answer = RevocationProof.Answer(word, askedAt: now, date: now)
                 let identity = ClientIdentity(clientID: work.id.clientID, keyID: "KEY")
                 _ = try await store.settle(.revocation(work, .answered(answer, by: identity)), at: now)
@@ -73,7 +72,7 @@ struct FullFile {
         try await store.grant(nil, code: "code", at: .start)
         try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
         try await store.requestRevocation("person 6", at: .start + .hours(7))
-        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .hours(8), lease: StoreUnderTest.lease) {
+        for request in try await store.claimRevocationRequests(upTo: 1, at: .start + .hours(8)) {
             _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .hours(8))), at: .start + .hours(8))
         }
         try await store.requestRevocation("nobody", client: "elsewhere", at: .start + .hours(7))
@@ -86,7 +85,6 @@ struct FullFile {
         )
     }
 
-    /// Rows that only the daemon makes, or only now and then.
     private func fillTheRest() async throws {
         let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", lastSeenAt: .start + .days(1))]
         try await store.ports.remember(keys, forgetting: [])

@@ -9,10 +9,9 @@ import Testing
 @testable import PostgresStore
 
 /// The texts that a backend may write, and those that the server refuses.
-@Suite(.timeLimit(.minutes(10))) struct BackendTextTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct BackendTextTests: ConformanceSuite {
     @Test(arguments: ["convert_from('\\xc328', 'UTF8')", "convert_from('\\x6100', 'UTF8')", "chr(0)", "''"])
     func whatIsNoTextIsRefused(_ value: String) async throws {
-        let store = try StoreKind.postgres.make()
         for column in ["client_id", "user_id", "refresh_token"] {
             let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
             let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
@@ -23,7 +22,6 @@ import Testing
 
     @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
     func whatIsTooLongIsMalformed(_ column: String) async throws {
-        let store = try StoreKind.postgres.make()
         let long = "repeat('a', \(["user_id", "client_id"].contains(column) ? 2048 : 8193))"
         let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: long]) { $1 }
         let now = Timestamp.start
@@ -33,13 +31,7 @@ import Testing
             VALUES (\(values.values.joined(separator: ", ")), \(now.milliseconds))
             """
         )
-        let claimed = try await store.ports.claimCodes(
-            upTo: 9,
-            permits: ["example": 9],
-            at: now,
-            lease: StoreUnderTest.lease,
-            suspects: true
-        )
+        let claimed = try await store.claimCodes(at: now)
         let work = try #require(claimed.first)
         #expect(work.content == nil)
         #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
@@ -48,7 +40,6 @@ import Testing
     /// No index would take it, and the server's error would name a B-tree.
     @Test(arguments: [("grant_queue", "'c', 'r', "), ("revocation_queue", "'c', ")])
     func aUserThatIsFarTooLongIsRefusedByName(_ queue: String, _ others: String) async throws {
-        let store = try StoreKind.postgres.make()
         let user = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 100) n)"
         let columns = queue == "grant_queue" ? "client_id, refresh_token, user_id" : "client_id, user_id"
         await #expect {
@@ -59,7 +50,6 @@ import Testing
     }
 
     @Test func aRenamedAppHasItsHistory() async throws {
-        let store = try StoreKind.postgres.make()
         try await store.signIn(token: "r")
         let postgres = try #require(store.ports as? PostgresStore)
         try await postgres.renameApp("example", to: "renamed")

@@ -140,9 +140,7 @@ import Testing
     @Test func aFloorRisesOverBothOrders() async throws {
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
-        func place() async throws -> QueuePlace? {
-            try await postgres.claims.run { connection in connection.floors.queues[.grant]?.known }
-        }
+        func place() async throws -> QueuePlace? { try await postgres.claims.run { connection in connection.floors.queues[.grant]?.known } }
         for user in ["one", "two", "three", "four"] { try await store.grant(user) }
         #expect(try await store.claimGrants(upTo: 2).map(\.id) == [1, 2])
         #expect(try await place() == QueuePlace(id: 2, dueAt: .start), "nothing was due again")

@@ -10,20 +10,18 @@ import Testing
 @testable import PostgresStore
 
 /// Several siwatch on one database. A follower of the feed by `id > :last_seen` misses nothing, and no fact is lost.
-@Suite(.timeLimit(.minutes(5))) struct FeedOrderTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct FeedOrderTests: ConformanceSuite {
     private static let replicas = 4
     private static let rounds = 15
     private static let users = 12
     private let isSettled = NIOLockedValueBox(false)
 
-    /// Another process on the same schema.
     private func replica(of store: StoreUnderTest) throws -> StoreUnderTest {
         let first = try #require(store.ports as? PostgresStore)
         return try PostgresUnderTest.store(PostgresStore.open(first.address))
     }
 
     @Test func aReaderMissesNothingOfFourWriters() async throws {
-        let store = try StoreKind.postgres.make()
         let replicas = try (1...Self.replicas).map { _ in try replica(of: store) }
         let seen = try await withThrowingTaskGroup(of: Void.self) { writers in
             for (number, replica) in replicas.enumerated() {
@@ -45,7 +43,6 @@ import Testing
 
     /// A writer takes ids under one lock until its commit. So no writer numbers a change while another's is not yet visible.
     @Test func theTailIsOnesAtATime() async throws {
-        let store = try StoreKind.postgres.make()
         let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
         try await other.begin(SettlementLock.lock.text)
         let settling = Task {
@@ -67,7 +64,6 @@ import Testing
 
     /// Anybody who may connect may hold every advisory lock of the database, by any number that the sources give away.
     @Test func nobodyElseHoldsUpASettlement() async throws {
-        let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let role = "stranger_\(address.schema)"
         try await store.run("CREATE ROLE \(role) LOGIN")
@@ -80,7 +76,6 @@ import Testing
 
     /// An administrator may lock what backends may not. The error says who it is.
     @Test func whoHoldsALockIsNamed() async throws {
-        let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let role = "locker_\(address.schema)"
         try await store.run("CREATE ROLE \(role) LOGIN SUPERUSER")
@@ -98,7 +93,6 @@ import Testing
 
     /// An event also ends sign-ins of a client that another replica has added since.
     @Test func aClientThatIsNewElsewhereIsNotOverlooked() async throws {
-        let store = try StoreKind.postgres.make()
         let old = try replica(of: store)
         try store.register("example", ["app", "web", "new"])
         #expect(try await store.signIn() == .grant(.applied, nil))
@@ -115,7 +109,6 @@ import Testing
     /// First facts about the same users in four places at once, in any order. Each register keeps its greatest value, and no writer waits
     /// for ever.
     @Test func factsAboutTheSameUsersAreAllKept() async throws {
-        let store = try StoreKind.postgres.make()
         let replicas = try (1...Self.replicas).map { _ in try replica(of: store) }
         for second in 0..<Self.rounds {
             for user in (0..<Self.users).shuffled() {
@@ -154,5 +147,40 @@ import Testing
             seen += try await store.column(query, [.integer(seen.last ?? 0)]).compactMap(\.integer)
             if isLast { return seen }
         }
+    }
+}
+
+/// A replica settles a fact about a user whom another replica forgets at that moment.
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct ForgottenMeanwhileTests: ConformanceSuite {
+    private let isSettled = NIOLockedValueBox(false)
+
+    /// The row that both lock is gone when the settlement gets the lock. Without another try, the fact would be written nowhere.
+    @Test func noFactIsLost() async throws {
+        try await store.signIn(token: "r")
+        try await store.receive(at: .start + .hours(1))
+        let work = try await store.claimNotifications(at: .start + .hours(1))
+        let event = Settlement.notification(work[0], .event(.consentRevoked, "user", at: .start + .hours(1)))
+        let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
+        try await other.begin("SELECT * FROM user_event FOR UPDATE")
+        let settling = Task {
+            defer { isSettled.withLockedValue { $0 = true } }
+            return try await store.settle([event], at: .start + .hours(1)).results
+        }
+        // In this schema only, because other tests wait for locks of their own.
+        let waiting = """
+            SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'user_event'::regclass)
+            """
+        while try await store.column(waiting) == [0], !isSettled.withLockedValue({ $0 }) { try Task.checkCancellation() }
+        #expect(!isSettled.withLockedValue { $0 })
+        try await other.run { connection in
+            try connection.send("DELETE FROM credential")
+            try connection.send("DELETE FROM user_event")
+            try connection.send("COMMIT")
+            try connection.flush()
+        }
+        await #expect(throws: StoreError.self) { try await settling.value }
+        #expect(try await store.settle([event], at: .start + .hours(1)).results == [.notification(.applied)])
+        #expect(try await store.rows("SELECT state, reason FROM user_state") == [["revoked", "consent_revoked"]])
+        await other.close()
     }
 }

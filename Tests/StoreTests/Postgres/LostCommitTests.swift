@@ -14,7 +14,6 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct LostCommitTests {
     private struct Site {
         let store: StoreUnderTest
-        /// The same schema by another road.
         let distant: PostgresStore
         let road: RoadToServer
         let settlement: Settlement
@@ -49,8 +48,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 1])
-    func whatWasCommittedIsNoFailure(refusals: Int) async throws {
+    @Test(arguments: [0, 1]) func whatWasCommittedIsNoFailure(refusals: Int) async throws {
         let site = try await Site()
         site.road.cut(.beforeTheClientHears("COMMIT\0"), refusals: refusals)
         #expect(try await site.settle() == [.grant(.applied, nil)])

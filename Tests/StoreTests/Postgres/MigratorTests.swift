@@ -15,7 +15,6 @@ import Testing
         ALTER TABLE grant_queue ADD COLUMN another TEXT;
         """
 
-    /// Migrates as the next release.
     private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
         let thread = ConnectionThread(store.address, label: "newer")
         let step = SchemaStep(
@@ -106,7 +105,6 @@ import Testing
     }
 }
 
-/// Refuses every connection.
 private final class UnfriendlyServer: Sendable {
     let folder: URL
     private let listener: Int32

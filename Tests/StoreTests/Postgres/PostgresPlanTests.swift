@@ -27,9 +27,7 @@ import Testing
         SELECT 'x', n, n, \(rarely("'unknown_key'", else: "'foreign_audience'")), 'key' || n
         """,
         "grant_log": "(grant_id, client_id, user_id, granted_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'applied'",
-        "revocation_log": """
-        (request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'
-        """,
+        "revocation_log": "(request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'",
         "credential_change": """
         (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
         SELECT 'example', 'app', 'u' || n, 'state', 'authorized', 'granted', 'grant', n, n

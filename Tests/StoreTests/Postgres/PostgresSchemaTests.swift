@@ -16,14 +16,14 @@ import Testing
         "notification_log", "notification_quarantine", "grant_log", "revocation_log", "grant_outcome", "revocation_outcome", "heartbeat",
     ]
 
-    @Test(arguments: tables)
-    func theColumnsAreTheSame(_ table: String) async throws {
-        let sqlite = try await StoreKind.file.make().column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
-        let postgres = try await StoreKind.postgres.make().column(
-            "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY 1",
-            [.text(table)]
-        )
-        #expect(postgres == sqlite && !postgres.isEmpty)
+    @Test func theColumnsAreTheSame() async throws {
+        let (file, server) = (try StoreKind.file.make(), try StoreKind.postgres.make())
+        for table in Self.tables {
+            let sqlite = try await file.column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
+            let columns = "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY 1"
+            let postgres = try await server.column(columns, [.text(table)])
+            #expect(postgres == sqlite && !postgres.isEmpty, "\(table)")
+        }
     }
 
     /// A change of the schema needs a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 make test
@@ -53,8 +53,9 @@ import Testing
     }
 
     /// The message that a backend's developer reads.
-    @Test(
-        arguments: [
+    @Test func aRefusalSaysWhatOughtToHold() async throws {
+        let store = try StoreKind.postgres.make()
+        for (insert, constraint) in [
             ("notification_queue (payload) VALUES ('')", "payload is 1 to 65536 bytes"),
             ("notification_queue (payload, received_at) VALUES ('x', 1)", "received_at is milliseconds since 1970"),
             ("notification_queue (id, payload) OVERRIDING SYSTEM VALUE VALUES (-7, 'x')", "id is not to be given"),
@@ -81,16 +82,14 @@ import Testing
                 "revocation_queue (client_id, user_id, requested_at) VALUES ('app', 'user', 1750000000)",
                 "requested_at is milliseconds since 1970"
             ),
-        ]
-    )
-    func aRefusalSaysWhatOughtToHold(_ insert: String, _ constraint: String) async throws {
-        let store = try StoreKind.postgres.make()
-        do {
-            try await store.run("INSERT INTO \(insert)")
-            Issue.record("taken")
-        } catch StoreError.refused(let text) {
-            // The message contains nothing of the row.
-            #expect(text == "23514 \(constraint)")
+        ] {
+            do {
+                try await store.run("INSERT INTO \(insert)")
+                Issue.record("taken: \(insert)")
+            } catch StoreError.refused(let text) {
+                // The message contains nothing of the row.
+                #expect(text == "23514 \(constraint)")
+            }
         }
     }
 

@@ -8,33 +8,26 @@ import Testing
 @testable import PostgresStore
 
 /// The rights of a backend.
-@Suite(.timeLimit(.minutes(10))) struct RoleTests {
-    private struct Site {
-        let store: StoreUnderTest
-        let door: PostgresDoor
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct RoleTests: ConformanceSuite {
+    /// A connection to the store by the name of a role.
+    private func door(as role: String) async throws -> PostgresDoor {
+        let address = try #require(store.ports as? PostgresStore).address
+        // The tests trust every connection by the socket. The role is the whole server's, and other tests change it at the same time.
+        try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE \(role) LOGIN; END $$")
+        return PostgresDoor(try PostgresUnderTest.address(address, as: role))
+    }
 
-        /// - Parameter role: the role of the connection.
-        init(as role: String) async throws {
-            store = try StoreKind.postgres.make()
-            let address = try #require(store.ports as? PostgresStore).address
-            // The tests trust every connection by the socket. The role is the whole server's, and other tests change it at the same time.
-            try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE \(role) LOGIN; END $$")
-            door = PostgresDoor(try PostgresUnderTest.address(address, as: role))
-        }
-
-        func isRefused(_ sql: String) async throws -> Bool {
-            do {
-                try await door.run(sql, [])
-                return false
-            } catch StoreError.readOnly(let text) {
-                return text.hasPrefix("42501")
-            }
+    private func isRefused(_ sql: String, at door: PostgresDoor) async throws -> Bool {
+        do {
+            try await door.run(sql, [])
+            return false
+        } catch StoreError.readOnly(let text) {
+            return text.hasPrefix("42501")
         }
     }
 
     @Test func aBackendInsertsFollowsAndReads() async throws {
-        let site = try await Site(as: "siwatch_backend")
-        let backend = site.door
+        let backend = try await door(as: "siwatch_backend")
         let id = try await backend.rows("INSERT INTO notification_queue (payload) VALUES ('jws') RETURNING id", [])
         #expect(id == [[1]])
         try await backend.run(
@@ -42,7 +35,7 @@ import Testing
             [.at(.start)]
         )
         try await backend.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', 'bob')", [])
-        try await site.store.settleGrants(at: .start)
+        try await store.settleGrants(at: .start)
         #expect(try await backend.rows("SELECT to_state FROM credential_change WHERE id > 0", []) == [["authorized"]])
         #expect(try await backend.rows("SELECT user_id, state FROM user_state", []) == [["ann", "authorized"]])
         #expect(try await backend.rows("SELECT client_id FROM credential_state", []) == [["app"]])
@@ -52,8 +45,9 @@ import Testing
         #expect(try await backend.rows("SELECT alive_at FROM heartbeat", []) == [[nil]])
     }
 
-    @Test(
-        arguments: [
+    @Test func nothingElse() async throws {
+        let backend = try await door(as: "siwatch_backend")
+        for sql in [
             "SELECT refresh_token FROM grant_queue", "SELECT payload FROM notification_queue", "SELECT sealed_token FROM credential",
             "SELECT sealed FROM secret", "SELECT payload FROM notification_log", "SELECT detail FROM grant_log",
             "SELECT outcome FROM revocation_log", "SELECT seen_at FROM replica",
@@ -69,10 +63,9 @@ import Testing
             "SELECT tell_of_insert()", "CREATE TABLE mine (id BIGINT)", "SELECT FROM schema_version FOR UPDATE",
             "DO $$ BEGIN LOCK TABLE credential_change IN ROW EXCLUSIVE MODE; END $$",
             "DO $$ BEGIN LOCK TABLE user_state IN ROW EXCLUSIVE MODE; END $$",
-        ]
-    )
-    func nothingElse(_ sql: String) async throws {
-        #expect(try await Site(as: "siwatch_backend").isRefused(sql))
+        ] {
+            #expect(try await isRefused(sql, at: backend), "\(sql)")
+        }
     }
 
     /// Each queue has a role of its own, for the backend that does nothing else.
@@ -84,25 +77,21 @@ import Testing
         ]
     )
     func oneQueueOnly(_ name: String, _ insert: String) async throws {
-        let site = try await Site(as: "siwatch_\(name)")
-        #expect(try await site.door.rows(insert, []) == [[1]])
+        let door = try await door(as: "siwatch_\(name)")
+        #expect(try await door.rows(insert, []) == [[1]])
         for other in ["notification_queue", "grant_queue", "revocation_queue"] where !insert.contains(other) {
-            #expect(try await site.isRefused("SELECT id FROM \(other)"))
-            #expect(try await site.isRefused("INSERT INTO \(other) DEFAULT VALUES"))
+            #expect(try await isRefused("SELECT id FROM \(other)", at: door))
+            #expect(try await isRefused("INSERT INTO \(other) DEFAULT VALUES", at: door))
         }
-        for table in ["user_state", "credential_change", "credential"] { #expect(try await site.isRefused("SELECT 1 FROM \(table)")) }
+        for table in ["user_state", "credential_change", "credential"] { #expect(try await isRefused("SELECT 1 FROM \(table)", at: door)) }
     }
 
-    @Test(
-        arguments: [
-            "INSERT INTO notification_queue (payload) VALUES ('jws')", "SELECT id FROM grant_queue", "SELECT 1 FROM credential",
-        ]
-    )
+    @Test(arguments: ["INSERT INTO notification_queue (payload) VALUES ('jws')", "SELECT id FROM grant_queue", "SELECT 1 FROM credential"])
     func aReaderOnlyReads(_ sql: String) async throws {
-        let site = try await Site(as: "siwatch_reader")
-        #expect(try await site.isRefused(sql))
+        let door = try await door(as: "siwatch_reader")
+        #expect(try await isRefused(sql, at: door))
         for view in ["user_state", "grant_outcome", "revocation_outcome"] {
-            #expect(try await site.door.rows("SELECT 1 FROM \(view)", []).isEmpty)
+            #expect(try await door.rows("SELECT 1 FROM \(view)", []).isEmpty)
         }
     }
 }

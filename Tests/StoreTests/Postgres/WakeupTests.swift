@@ -10,9 +10,8 @@ import Testing
 @testable import PostgresStore
 
 /// The gate that wakes siwatch after inserts. Each test ends when it sees one, and hangs if none comes.
-@Suite(.timeLimit(.minutes(5))) struct WakeupTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct WakeupTests: ConformanceSuite {
     @Test func seesEveryInsert() async throws {
-        let store = try StoreKind.postgres.make()
         var commits = try #require(store.ports as? PostgresStore).commits().makeAsyncIterator()
         for _ in 1...20 {
             try await store.receive()
@@ -21,7 +20,6 @@ import Testing
     }
 
     @Test func seesTheFirstInsertAfterAPause() async throws {
-        let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
         var commits = postgres.commits().makeAsyncIterator()
         await commits.next()
@@ -35,7 +33,6 @@ import Testing
 
     /// When siwatch no longer polls, only the server's notification can wake it.
     @Test func theServerWakesWhoSleeps() async throws {
-        let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let sleeper = "sleeper_\(address.schema)"
         try await store.run("CREATE ROLE \(sleeper) LOGIN SUPERUSER")
@@ -52,16 +49,13 @@ import Testing
 
     /// Of a hundred inserts in one moment, only the first notifies.
     @Test func aBusyQueueIsNotToldOfAgain() async throws {
-        let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let listener = ConnectionThread(address, label: "listener")
         try await listener.run { connection in
             let channel = try connection.rows("SELECT \(sql: Schema.channel)").first?.text(at: 0) ?? ""
             try connection.run("LISTEN \(channel)")
         }
-        func told() async throws -> Int64 {
-            try await listener.run { try Int64($0.rows("SELECT 1").count + $0.notifications().count) } - 1
-        }
+        func told() async throws -> Int64 { try await listener.run { try Int64($0.rows("SELECT 1").count + $0.notifications().count) } - 1 }
         var end: Int64
         var toldOfShutGate: Int64
         repeat {
@@ -91,7 +85,6 @@ import Testing
     /// Anybody who may connect may notify, as often as they like, and with pauses in which siwatch looks in vain.
     @Test(arguments: [(notifications: 3000, pause: 0.0), (100, 0.03)])
     func aFloodOfNotificationsWakesSeldom(notifications: Int, pause: Double) async throws {
-        let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
         let role = "flooder_\(address.schema)"
         try await store.run("CREATE ROLE \(role) LOGIN")
@@ -116,7 +109,6 @@ import Testing
 
     /// An open transaction delays no other's notification.
     @Test func anOpenTransactionSilencesNobody() async throws {
-        let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
         let open = ConnectionThread(postgres.address, label: "open")
         var commits = postgres.commits().makeAsyncIterator()
@@ -132,7 +124,6 @@ import Testing
 }
 
 extension ConnectionThread {
-    /// Begins a transaction and leaves it open.
     func begin(_ sql: String) throws {
         try run { connection in
             try connection.send("BEGIN")

@@ -8,7 +8,6 @@ import Testing
 
 /// Backends write any bytes, and SQLite's text may hold anything.
 @Suite struct BackendBytesTests {
-    /// A claimed grant with these bytes.
     private func claim(
         client: [UInt8] = Array("app".utf8),
         user: [UInt8] = Array("user".utf8),
@@ -46,9 +45,7 @@ import Testing
             #expect(try await file.store.settle(.grant(grant, .rejected(.malformed))) == .grant(.rejected, .malformed))
             #expect(
                 try await file.store.rows(
-                    """
-                    SELECT typeof(client_id), length(CAST(client_id AS BLOB)) > 0, typeof(user_id), outcome, reason FROM grant_log
-                    """
+                    "SELECT typeof(client_id), length(CAST(client_id AS BLOB)) > 0, typeof(user_id), outcome, reason FROM grant_log"
                 ) == [["text", 1, "text", "rejected", "malformed"]]
             )
         }
@@ -80,8 +77,7 @@ import Testing
         await #expect(throws: (any Error).self) { try await file.store.requestRevocation(at: time) }
     }
 
-    @Test(arguments: [0, 65_537])
-    func aPayloadHasALegalSize(_ size: Int) async throws {
+    @Test(arguments: [0, 65_537]) func aPayloadHasALegalSize(_ size: Int) async throws {
         let file = try FileUnderTest()
         await #expect(throws: (any Error).self) { try await file.store.receive(Array(repeating: 0, count: size)) }
         try await file.store.receive(Array(repeating: 0, count: size == 0 ? 1 : size - 1))

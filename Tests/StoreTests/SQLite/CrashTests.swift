@@ -94,8 +94,7 @@ import Testing
         try pool.close()
     }
 
-    @Test(arguments: 1...3 as ClosedRange<UInt64>)
-    func whileItWorks(_ seed: UInt64) async throws {
+    @Test(arguments: 1...3 as ClosedRange<UInt64>) func whileItWorks(_ seed: UInt64) async throws {
         let file = try FileUnderTest()
         var traffic = RandomTraffic(store: file.store, seed: seed)
         for _ in 0..<8 {

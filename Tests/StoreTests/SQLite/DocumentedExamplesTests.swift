@@ -305,8 +305,7 @@ import Testing
     private static func hasNode() async throws -> Bool { try await node("--version").status == 0 }
     private static func hasSQLite() async throws -> Bool { try await node("--eval", "require('node:sqlite')").status == 0 }
 
-    @Test(.enabled("there is no node on the PATH") { try await hasNode() })
-    func theJavaScriptIsJavaScript() async throws {
+    @Test(.enabled("there is no node on the PATH") { try await hasNode() }) func theJavaScriptIsJavaScript() async throws {
         let file = try TemporaryFile()
         defer { file.remove() }
         let module = file.folder.appending(path: "example.mjs")
@@ -315,8 +314,7 @@ import Testing
         #expect(status == 0, "\(output)")
     }
 
-    @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() })
-    func theJavaScriptEndsWhatTheRuleEnds() async throws {
+    @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() }) func theJavaScriptEndsWhatTheRuleEnds() async throws {
         let file = try await trouble()
         let more = """
 

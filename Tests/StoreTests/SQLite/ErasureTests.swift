@@ -16,9 +16,7 @@ import Testing
         try file.contents().filter { $0.value.firstRange(of: Data(Self.mark.utf8)) != nil }.keys.sorted()
     }
 
-    private func token(_ number: Int) -> String {
-        "r.\(Self.mark).\(number)." + String(repeating: "x", count: number % 100)
-    }
+    private func token(_ number: Int) -> String { "r.\(Self.mark).\(number)." + String(repeating: "x", count: number % 100) }
 
     @Test func noTokenIsLeft() async throws {
         let file = try FileUnderTest()

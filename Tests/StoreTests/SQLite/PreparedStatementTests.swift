@@ -19,8 +19,7 @@ import Testing
     }
 
     /// An empty text is not NULL, and a NUL ends no text.
-    @Test(arguments: ["", "a", "a\u{0}b", "Ω", String(repeating: "long ", count: 1000)])
-    func textComesBackAsItWas(_ text: String) throws {
+    @Test(arguments: ["", "a", "a\u{0}b", "Ω", String(repeating: "long ", count: 1000)]) func textComesBackAsItWas(_ text: String) throws {
         try withTable { db in
             try PreparedStatement("INSERT INTO value (text, bytes) VALUES (?, ?)", in: db).run(text, Array(text.utf8))
             let read = try PreparedStatement("SELECT text, bytes, text IS NULL OR bytes IS NULL FROM value", in: db).first { row in

@@ -19,7 +19,6 @@ import Testing
         }
     }
 
-    /// The steps that walk a whole table.
     private func scans(_ sql: String, in store: SQLiteStore) async throws -> [String] {
         // Apps, clients, deliveries, tables and waiting codes are a handful of rows. A statement may walk the rows that a search has found.
         let small = [

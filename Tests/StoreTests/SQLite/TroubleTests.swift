@@ -39,9 +39,7 @@ import Testing
     @Test func whatBreaksARuleIsRefusedAsAWhole() async throws {
         let file = try FileUnderTest()
         try await file.store.run(
-            """
-            CREATE TRIGGER rule BEFORE INSERT ON credential_change WHEN NEW.user_id = 'bad' BEGIN SELECT RAISE(ABORT, 'a rule'); END
-            """
+            "CREATE TRIGGER rule BEFORE INSERT ON credential_change WHEN NEW.user_id = 'bad' BEGIN SELECT RAISE(ABORT, 'a rule'); END"
         )
         try await file.store.grant("good")
         try await file.store.grant("bad")
@@ -82,7 +80,6 @@ import Testing
         #expect(try await file.store.count("notification_queue") == 1)
     }
 
-    /// The name of the error that the body throws.
     private func failure(_ body: () async throws -> some Sendable) async -> String? {
         switch await #expect(throws: StoreError.self, performing: { _ = try await body() }) {
         case .busy: "busy"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialTables
+import DaemonHarness
 import Foundation
 import GRDB
 import Testing
@@ -11,7 +13,6 @@ import Testing
 @Suite struct UnusableFileTests {
     private static let text = "This is a letter to my aunt, and no database at all. "
 
-    /// The kinds of file in the database's place.
     enum Find: CaseIterable {
         case garbage, shortText, foreign, foreignWithLog, onlyPragma, truncated, flippedPage, newer, withoutTables
 
@@ -58,9 +59,7 @@ import Testing
             }
         }
 
-        private static func makeOurs(at file: TemporaryFile) throws {
-            try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        }
+        private static func makeOurs(at file: TemporaryFile) throws { try SQLiteStore.open(DatabaseFile(path: file.path)).close() }
 
         private static func makeForeign(at path: String) throws -> DatabaseQueue {
             let queue = try DatabaseQueue(path: path)
@@ -86,8 +85,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Find.allCases)
-    func isLeftAsItIs(_ find: Find) throws {
+    @Test(arguments: Find.allCases) func isLeftAsItIs(_ find: Find) throws {
         let file = try TemporaryFile()
         defer { file.remove() }
         try find.make(at: file)
@@ -138,5 +136,78 @@ import Testing
         #expect(before.keys.sorted() == ["siwatch.sqlite"])
         #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: FrozenDatabases.versions.upperBound))
         #expect(try file.contents() == before)
+    }
+}
+
+/// Backends are members of a group, so the group may write the file and its neighbours.
+@Suite struct FileModeTests {
+    private func mode(_ path: String) throws -> Int? { try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int }
+
+    @Test func aNewFileIsTheGroups() throws {
+        let file = try FileUnderTest(TemporaryFile())
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
+    }
+
+    /// The maker of the database has chosen who may write it.
+    @Test func aDatabaseThatIsThereKeepsItsMode() throws {
+        let temporary = try TemporaryFile()
+        try SQLiteStore.open(DatabaseFile(path: temporary.path)).close()
+        #expect(chmod(temporary.path, 0o600) == 0)
+        let file = try FileUnderTest(temporary)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o600) }
+    }
+
+    /// A backend leaves such a file when it opens the name before there is a database.
+    @Test(arguments: [0o644, 0o600]) func anEmptyFileIsTakenOver(before: Int) throws {
+        let temporary = try TemporaryFile()
+        #expect(FileManager.default.createFile(atPath: temporary.path, contents: nil, attributes: [.posixPermissions: before]))
+        let early = try DatabaseQueue(path: temporary.path)
+        _ = try early.read { db in try Int.fetchOne(db, sql: "PRAGMA user_version") }
+        let file = try FileUnderTest(temporary)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
+        #expect(try early.read { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM grant_queue") } == 0, "an open one sees the tables")
+    }
+
+    /// As root, because no mode stops root.
+    @Test(.enabled(if: geteuid() == 0)) func anotherUsersEmptyFileGivesWay() throws {
+        let temporary = try TemporaryFile()
+        try Data().write(to: temporary.url)
+        #expect(chown(temporary.path, 65_534, 65_534) == 0)
+        let file = try FileUnderTest(temporary)
+        #expect(try mode(file.file.path) == 0o660)
+        #expect(try FileManager.default.attributesOfItem(atPath: file.file.path)[.ownerAccountID] as? UInt32 == geteuid())
+    }
+
+    @Test func aFolderThatIsNotThereIsASentence() throws {
+        #expect {
+            try SQLiteStore.open(DatabaseFile(path: "/nowhere/siwatch.sqlite"))
+        } throws: { error in
+            "\(error)" == "/nowhere/siwatch.sqlite cannot be created: No such file or directory"
+        }
+    }
+}
+
+/// A look at a file before SQLite opens it.
+@Suite(.timeLimit(.minutes(1))) struct InspectionTests {
+    /// As a process closes any descriptor of a file, the kernel drops all its locks on it.
+    @Test func aLookDropsNoLockOfThisProcess() async throws {
+        let file = try FileUnderTest()
+        _ = try await file.store.count("credential")
+        #expect(try DatabaseFile(path: file.file.path).inspect(isInUse: true) == .siwatch(version: Schema.steps.newest))
+        // SQLite's bytes of a reader: https://www.sqlite.org/src/file/src/os.h
+        let script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
+        let other = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, file.file.path])
+        #expect(await other.exit() == 1 && other.output.contains { $0.hasPrefix("BlockingIOError") }, "\(other.output)")
+    }
+
+    @Test func theFolderMayBeALink() throws {
+        let file = try TemporaryFile.migrated()
+        let link = file.folder.path + "-link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: file.folder.path)
+        defer {
+            try? FileManager.default.removeItem(atPath: link)
+            file.remove()
+        }
+        #expect(try DatabaseFile(path: "\(link)/siwatch.sqlite").inspect() == .siwatch(version: Schema.steps.newest))
     }
 }

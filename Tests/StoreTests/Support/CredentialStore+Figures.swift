@@ -18,11 +18,8 @@ extension CredentialStore {
     }
 
     func queues() async throws -> [QueueStatus] { try await overview(Overview.Question(at: .start)).queues }
-
     func dueRows(at now: Timestamp) async throws -> [String: Int] { try await overview(Overview.Question(at: now)).due }
-
     func credentialCounts() async throws -> [CredentialCount] { try await read { try $0.credentialCounts() } }
-
     func checks() async throws -> CheckStatus? { try await read { try $0.checks() } }
 
     func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String] {
@@ -44,10 +41,7 @@ extension CredentialStore {
     }
 
     func rejectedSignIns(since time: Timestamp) async throws -> [RejectedSignIns] { try await read { try $0.rejectedSignIns(since: time) } }
-
-    func waitingRevocations() async throws -> WaitingRevocations {
-        try await read { try $0.waitingRevocations() } ?? WaitingRevocations()
-    }
+    func waitingRevocations() async throws -> WaitingRevocations { try await read { try $0.waitingRevocations() } ?? WaitingRevocations() }
 
     func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient] {
         try await read { try $0.refusedClients(at: now, upTo: limit) }

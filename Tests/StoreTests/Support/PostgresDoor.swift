@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CLibpq
+import CredentialCore
 import CredentialTables
+import DaemonHarness
+import Synchronization
 
 @testable import PostgresStore
 
@@ -12,13 +15,8 @@ import CredentialTables
 struct PostgresDoor: SQLDoor {
     private let connection: ConnectionThread
 
-    init(_ address: PostgresAddress) {
-        connection = ConnectionThread(address, label: "backend")
-    }
-
-    func run(_ sql: String, _ arguments: [SQLValue]) async throws {
-        _ = try await rows(sql, arguments)
-    }
+    init(_ address: PostgresAddress) { connection = ConnectionThread(address, label: "backend") }
+    func run(_ sql: String, _ arguments: [SQLValue]) async throws { _ = try await rows(sql, arguments) }
 
     func rows(_ sql: String, _ arguments: [SQLValue]) async throws -> [[SQLValue]] {
         let parameters = arguments.map(\.parameter)
@@ -35,9 +33,7 @@ struct PostgresDoor: SQLDoor {
         try await run("CREATE TRIGGER refuse BEFORE UPDATE OF \(column) ON \(table) FOR EACH ROW EXECUTE FUNCTION refuse()", [])
     }
 
-    func allowWrites(to table: String) async throws {
-        try await run("DROP TRIGGER refuse ON \(table)", [])
-    }
+    func allowWrites(to table: String) async throws { try await run("DROP TRIGGER refuse ON \(table)", []) }
 
     static func translated(_ sql: String) -> String {
         var text = ""
@@ -82,4 +78,41 @@ extension SQLValue {
         default: self = .text(row.text(at: column) ?? "")
         }
     }
+}
+
+/// Schemas on the process's one server. Each test has its own.
+enum PostgresUnderTest {
+    private static let schemas = Atomic(0)
+
+    static func address(user: String = PostgresServer.user) throws -> PostgresAddress {
+        PostgresAddress(
+            try PostgresServer.shared.get().address(user: user),
+            schema: "test_\(schemas.wrappingAdd(1, ordering: .relaxed).newValue)"
+        )
+    }
+
+    static func address(_ address: PostgresAddress, as user: String) throws -> PostgresAddress {
+        PostgresAddress(try PostgresServer.shared.get().address(user: user), schema: address.schema)
+    }
+
+    static func road(to address: PostgresAddress) throws -> (road: RoadToServer, address: PostgresAddress) {
+        let road = try RoadToServer(PostgresServer.shared.get().folder)
+        return (road, PostgresAddress(road.address, schema: address.schema))
+    }
+
+    static func store(_ store: PostgresStore) throws -> StoreUnderTest {
+        try StoreUnderTest(
+            ports: store,
+            door: PostgresDoor(store.address),
+            register: { name, clientIDs in try store.register([AppClients(name: name, clientIDs: clientIDs)]) },
+            // Other replicas work on the same rows, so a claim is void only after its lease.
+            restart: { now in now + StoreUnderTest.policy.lease(attempts: 2) },
+            tearDown: {}
+        )
+    }
+}
+
+extension Connection {
+    /// Runs a statement without values.
+    func run(_ sql: String) throws { try change("\(sql: sql)") }
 }

@@ -4,13 +4,10 @@
 import Foundation
 import GRDB
 
-/// Runs SQL on an SQLite database.
 struct SQLiteDoor: SQLDoor {
     let connection: any DatabaseWriter
 
-    init(_ connection: any DatabaseWriter) {
-        self.connection = connection
-    }
+    init(_ connection: any DatabaseWriter) { self.connection = connection }
 
     /// A connection with the settings that the contract asks of backends on the same host.
     init(asBackendOf path: String) throws {
@@ -39,9 +36,7 @@ extension SQLiteDoor {
         try await run("CREATE TRIGGER refuse BEFORE UPDATE OF \(column) ON \(table) BEGIN SELECT RAISE(ABORT, 'no'); END", [])
     }
 
-    func allowWrites(to table: String) async throws {
-        try await run("DROP TRIGGER refuse", [])
-    }
+    func allowWrites(to table: String) async throws { try await run("DROP TRIGGER refuse", []) }
 }
 
 extension SQLValue: DatabaseValueConvertible {
@@ -64,7 +59,5 @@ extension SQLValue: DatabaseValueConvertible {
         }
     }
 
-    static func fromDatabaseValue(_ value: DatabaseValue) -> SQLValue? {
-        SQLValue(value)
-    }
+    static func fromDatabaseValue(_ value: DatabaseValue) -> SQLValue? { SQLValue(value) }
 }

@@ -12,12 +12,11 @@ import Testing
 ///
 /// A schema that differs from a new one in more than its rows is left to nobody.
 enum SchemaPool {
-    /// The schemas of the running test; nil in a suite without the trait `.schemas`.
+    /// The schemas of the running test; nil in a suite without the trait `.eachStore`.
     @TaskLocal static var taken: NIOLockedValueBox<[String]>?
 
     private static let idle = NIOLockedValueBox<[String]>([])
     private static let administrator = Result { try BackendServer(PostgresServer.shared.get().address(), schema: "public") }
-    /// The look of a new schema.
     private static let pristine = Result {
         let address = try PostgresUnderTest.address()
         _ = try PostgresStore.open(address)
@@ -38,9 +37,7 @@ enum SchemaPool {
         return address
     }
 
-    fileprivate static func leave(_ schemas: [String]) {
-        idle.withLockedValue { $0 += schemas }
-    }
+    static func leave(_ schemas: [String]) { idle.withLockedValue { $0 += schemas } }
 
     private static func empty(_ schema: String) throws {
         // As a replica, which runs no trigger and checks no reference.
@@ -92,23 +89,4 @@ enum SchemaPool {
             isOne: true
         )[0][0]
     }
-}
-
-/// Lets the tests of a suite use schemas that others have left.
-struct SchemaTrait: SuiteTrait, TestTrait, TestScoping {
-    var isRecursive: Bool { true }
-
-    func provideScope(
-        for test: Test,
-        testCase: Test.Case?,
-        performing function: @Sendable () async throws -> Void
-    ) async throws {
-        let taken = NIOLockedValueBox<[String]>([])
-        try await SchemaPool.$taken.withValue(taken) { try await function() }
-        SchemaPool.leave(taken.withLockedValue { $0 })
-    }
-}
-
-extension Trait where Self == SchemaTrait {
-    static var schemas: Self { Self() }
 }

@@ -3,22 +3,13 @@
 
 import CredentialCore
 
-/// Backends' inserts.
 extension StoreUnderTest {
-    /// Queues a POST of Apple's.
-    func receive(_ payload: String = "jws", at time: Timestamp = .start) async throws {
-        try await receive(Array(payload.utf8), at: time)
-    }
+    func receive(_ payload: String = "jws", at time: Timestamp = .start) async throws { try await receive(Array(payload.utf8), at: time) }
 
-    /// Queues a POST with any bytes.
     func receive(_ payload: [UInt8], at time: Timestamp = .start) async throws {
-        try await run(
-            "INSERT INTO notification_queue (payload, received_at) VALUES (CAST(? AS TEXT), ?)",
-            [.bytes(payload), .at(time)]
-        )
+        try await run("INSERT INTO notification_queue (payload, received_at) VALUES (CAST(? AS TEXT), ?)", [.bytes(payload), .at(time)])
     }
 
-    /// Queues many POSTs in one transaction.
     func receive(_ count: Int, at time: Timestamp = .start, bytes: Int = 3) async throws {
         try await run(
             """
@@ -29,7 +20,6 @@ extension StoreUnderTest {
         )
     }
 
-    /// Queues a sign-in.
     func grant(
         _ user: String = "user",
         client: String = "app",
@@ -46,7 +36,6 @@ extension StoreUnderTest {
         )
     }
 
-    /// Queues a sign-in whose token the backend has sealed.
     func grant(_ user: String = "user", client: String = "app", sealed: [UInt8], at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)",
@@ -54,7 +43,6 @@ extension StoreUnderTest {
         )
     }
 
-    /// Queues a sign-in with a code.
     func grant(_ user: String? = "user", client: String = "app", code: String, at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
@@ -62,7 +50,6 @@ extension StoreUnderTest {
         )
     }
 
-    /// Queues a request to revoke, for a deleted account.
     func requestRevocation(_ user: String = "user", client: String = "app", at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",

@@ -50,14 +50,7 @@ extension StoreUnderTest {
         try await signIn("open", token: "r")
         try await reject("open", at: .start + .days(7), finding: .blamed)
         let all: Set = ["app", "web"]
-        _ = try await ports.claimDueCredentials(
-            of: "example",
-            upTo: 1,
-            firstChecks: 1,
-            at: .start + .days(9),
-            policy: StoreUnderTest.policy,
-            preferring: all
-        )
+        _ = try await claimCredentials(upTo: 1, at: .start + .days(9), preferring: all)
         _ = try await ports.claimFirstChecks(of: all, upTo: 1, at: .start, policy: StoreUnderTest.policy)
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
+import GRDB
 
 @testable import SQLiteStore
 
@@ -47,7 +48,47 @@ struct TemporaryFile: Sendable {
         return copy
     }
 
-    func remove() {
-        try? FileManager.default.removeItem(at: folder)
+    func remove() { try? FileManager.default.removeItem(at: folder) }
+}
+
+/// A store in a file, for tests of files alone.
+final class FileUnderTest: Sendable {
+    let file: TemporaryFile
+    let sqlite: SQLiteStore
+    let store: StoreUnderTest
+
+    /// - Parameter file: an existing file. It goes with this.
+    init(_ file: TemporaryFile? = nil) throws {
+        let file = try file ?? .migrated()
+        self.file = file
+        sqlite = try SQLiteStore.open(DatabaseFile(path: file.path))
+        store = try StoreUnderTest(sqlite, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }
     }
+
+    func pragma(_ name: String) async throws -> Int? {
+        try await sqlite.writer.writeWithoutTransaction { db in try Int.fetchOne(db, sql: "PRAGMA \(name)") }
+    }
+
+    func setPragma(_ assignment: String) async throws {
+        try await sqlite.writer.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA \(assignment)") }
+    }
+
+    var isIntact: Bool { get async throws { try await store.column("PRAGMA integrity_check") == ["ok"] } }
+}
+
+struct OpenTransaction: Sendable {
+    private let connection: DatabaseQueue
+
+    /// - Parameter kind: `.deferred` reads, and keeps its snapshot. `.immediate` keeps every other writer out.
+    init(_ kind: Database.TransactionKind, at path: String) throws {
+        var configuration = GRDB.Configuration()
+        configuration.allowsUnsafeTransactions = true
+        connection = try DatabaseQueue(path: path, configuration: configuration)
+        try connection.writeWithoutTransaction { db in
+            try db.beginTransaction(kind)
+            _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM notification_quarantine")
+        }
+    }
+
+    func end() throws { try connection.writeWithoutTransaction { db in try db.rollback() } }
 }

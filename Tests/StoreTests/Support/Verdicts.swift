@@ -4,6 +4,13 @@
 import CredentialCore
 import CredentialTesting
 
+extension StoreUpkeep {
+    func maintain(at now: Timestamp) async throws {
+        try await forget(at: now, naming: PlainSealer())
+        try await sweep(at: now)
+    }
+}
+
 extension GrantVerdict {
     /// The daemon's verdict on a good grant: the token sealed, the rest unchanged.
     static func acceptance(of work: ClaimedGrant) -> GrantVerdict {
@@ -33,13 +40,7 @@ extension NotificationVerdict {
         tokenID: String = "jti"
     ) -> NotificationVerdict {
         .verified(
-            VerifiedNotification(
-                clientID: client,
-                userID: user,
-                tokenID: tokenID,
-                type: type ?? kind.type,
-                event: Event(kind, at: time)
-            )
+            VerifiedNotification(clientID: client, userID: user, tokenID: tokenID, type: type ?? kind.type, event: Event(kind, at: time))
         )
     }
 }

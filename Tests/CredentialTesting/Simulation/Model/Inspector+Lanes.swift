@@ -4,7 +4,6 @@
 import CredentialCore
 import GRDB
 
-/// Codes and revocations.
 extension Inspector {
     /// I1: each request to revoke waits, with its tokens, or has its receipt.
     func noRequestIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {

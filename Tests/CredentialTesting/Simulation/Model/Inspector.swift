@@ -24,8 +24,7 @@ struct Inspector {
         var endedAt: Int64?
 
         init(_ state: String, _ reason: String, at time: Int64?) {
-            self.state = state
-            self.reason = reason
+            (self.state, self.reason) = (state, reason)
             endedAt = state == "authorized" ? nil : time
         }
 
@@ -33,16 +32,13 @@ struct Inspector {
     }
 
     /// The database was replaced by another, so look at all of it again.
-    mutating func lookAgain() {
-        version = nil
-    }
+    mutating func lookAgain() { version = nil }
 
     /// An undo has taken these credentials, and tells nobody.
     mutating func forget(_ credentials: Set<CredentialID>) {
         for credential in credentials { (told[credential], toldMail[credential]) = (nil, nil) }
     }
 
-    /// - Returns: the first violation.
     mutating func inspect(_ database: any SimulatedDatabase, _ state: inout SimulatedWorld.State) throws -> Violation? {
         let version = try database.version
         guard version != self.version else { return nil }
@@ -330,7 +326,6 @@ extension CredentialID {
 }
 
 extension Simulation {
-    /// Runs the inspector after a step.
     mutating func check() throws {
         var inspector = inspector
         let violation = try world.with { state in try inspector.inspect(database, &state) }

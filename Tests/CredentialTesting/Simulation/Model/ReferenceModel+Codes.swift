@@ -6,7 +6,6 @@ import CredentialCore
 /// The required outcome of a code, by the requests to Apple and the answers that the process heard.
 extension ReferenceModel {
     struct CodeRow {
-        /// Whether the backend names the user.
         var namesUser: Bool
         var firstClaimedAt: Timestamp?
         /// Claims since the last settlement. Each claimer may have sent the code and died.
@@ -19,7 +18,6 @@ extension ReferenceModel {
         var isBlamed = false
     }
 
-    /// The deadline for sending a code.
     func deadline(of work: ClaimedCode) -> Timestamp {
         guard let row = grantRows[work.id] else { return .earliest }
         return min(row.grantedAt, row.code?.firstClaimedAt ?? row.grantedAt).advanced(by: .seconds(300))

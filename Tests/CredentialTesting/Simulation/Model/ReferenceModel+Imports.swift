@@ -16,7 +16,6 @@ extension ReferenceModel {
         /// The import that told it; nil for a backend.
         var importID: String?
         var isCode: Bool
-        /// Outcome and reason in the log; nil while the row waits.
         var logged: [String]?
         /// Whether an undo has taken its credential since.
         var isUndone = false

@@ -111,7 +111,6 @@ extension ReferenceModel {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
     }
 
-    /// The waiting rows that may turn out to be such a sign-in.
     private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
         grantRows.values.filter { row in
             // A row that waits for its time may be newer than the request, too.
@@ -245,7 +244,6 @@ extension ReferenceModel {
 
     // MARK: The revocation limit
 
-    /// An app's revocation limit.
     struct RevocationLimit {
         var hour: Range<Timestamp>?
         var opened = 0
@@ -268,9 +266,7 @@ extension ReferenceModel {
     }
 
     /// How many requests wait for an operator; nil if the revocation limit is not reached.
-    func heldRequests(of app: String) -> Int? {
-        revocationLimits[app]?.isSet ?? false ? held(app).count : nil
-    }
+    func heldRequests(of app: String) -> Int? { revocationLimits[app]?.isSet ?? false ? held(app).count : nil }
 
     private func held(_ app: String) -> [Int64] {
         requestRows.filter { $0.value.isHeld && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
@@ -321,9 +317,7 @@ extension ReferenceModel {
             userFacts[credential.userID, default: UserFacts()].requests.insert(at)
         }
         requestRows[request] = nil
-        receipts.append(
-            Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? "")
-        )
+        receipts.append(Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? ""))
         return .revocation(outcome)
     }
 
@@ -459,9 +453,7 @@ extension ReferenceModel.OpenRevocation {
 }
 
 extension ReferenceModel.RevocationKey {
-    init(_ work: DueRevocation) {
-        self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint)
-    }
+    init(_ work: DueRevocation) { self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint) }
 }
 
 extension AnsweredQuestion.Word {

@@ -3,17 +3,13 @@
 
 import CredentialCore
 
-/// The expected result of each settlement.
 extension ReferenceModel {
     /// Whether a newer sign-in of the credential waits.
     func goesAfterGrant(_ work: DueCredential, at now: Timestamp) -> Bool {
         !waitingGrants(at: now) { $0.credential == work.id && $0.grantedAt > work.token.grantedAt }.isEmpty
     }
 
-    /// Whether the token of the question is still the credential's.
-    func isCurrent(_ work: DueCredential) -> Bool {
-        facts[work.id]?.token == Token(work.token)
-    }
+    func isCurrent(_ work: DueCredential) -> Bool { facts[work.id]?.token == Token(work.token) }
 
     /// - Parameter due: when the process means to take it, if it found the sign-in dated ahead. It may have stood still since.
     mutating func settle(_ work: ClaimedGrant, due: Timestamp? = nil, at now: Timestamp) -> Settled {
@@ -69,7 +65,6 @@ extension ReferenceModel {
         return (last + older).contains { $0.fingerprint == fingerprint && $0.grantedAt < time }
     }
 
-    /// A user has signed in.
     mutating func signIn(_ credential: CredentialID, at grantedAt: Timestamp, token text: String?, address: String?) -> GrantLogOutcome {
         touched.insert(credential.userID)
         var known = facts[credential] ?? Facts()
@@ -291,7 +286,6 @@ extension ReferenceModel.Facts {
 extension ReferenceModel.UserFacts {
     var mail: Oracle.Mail? { Oracle(deletions: deleted, accountEnds: ended, mails: mails).mail }
 
-    /// - Returns: whether the event is new.
     mutating func apply(_ notice: ScriptedApple.Notice) -> Bool {
         let before = (consentRevoked.max(), deleted.max(), mail, Oracle(relays: relays).relay)
         switch notice.kind {

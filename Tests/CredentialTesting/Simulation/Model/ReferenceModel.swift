@@ -29,7 +29,6 @@ struct ReferenceModel {
         var putOffUntil: Timestamp?
         /// Whether siwatch leaves it alone for its date, and not for its client.
         var waitsForItsTime = false
-        /// The state of its code, if it has one.
         var code: CodeRow?
         /// Whether siwatch has not tried it yet.
         var isUntried = true
@@ -52,7 +51,6 @@ struct ReferenceModel {
     struct Facts {
         var grants: Set<Timestamp> = []
         var tokens: Set<Token> = []
-        /// Each token's clear text.
         var texts: [Token: String] = [:]
         /// The token before the newest one, with its clear text while siwatch keeps it.
         var former: (token: Token, text: String?)?
@@ -121,10 +119,8 @@ struct ReferenceModel {
     let appOfClient: [String: String]
     /// A client missing from the present configuration.
     private var dropped: String?
-    /// The waiting grants, by row number.
     var grantRows: [Int64: GrantRow] = [:]
     var notificationRows: [Int64: NotificationRow] = [:]
-    /// The number of rows ever inserted.
     private(set) var grantsIn = 0
     private(set) var notificationsIn = 0
     /// The times of each credential's sign-ins, as far as siwatch can know them.
@@ -144,7 +140,6 @@ struct ReferenceModel {
     private(set) var maxRequestsPerHour: Int
     /// By sign-in, the first request made since it, of those present when Apple issued its token.
     var requestsSeen: [SignIn: Timestamp] = [:]
-    /// Tokens that siwatch is revoking.
     var revocations: [RevocationKey: OpenRevocation] = [:]
     /// How often Apple has rejected a token that it had accepted before, by app.
     var rejectionsOfAccepted: [String: Int] = [:]
@@ -160,7 +155,6 @@ struct ReferenceModel {
     var requestedUsers: Set<String> = []
     /// Credentials with an end that an undo has shown again. The change log must tell it once more.
     var shownAgain: Set<CredentialID> = []
-    /// Apple's verdicts on each client.
     var clients: [String: ClientFacts] = [:]
     /// Users whose rows may have changed since the last comparison.
     var touched: Set<String> = []
@@ -176,10 +170,7 @@ struct ReferenceModel {
         (takingSince, takenAt) = (startedAt, startedAt)
     }
 
-    /// The process looked for sign-ins.
-    mutating func tookGrants(at now: Timestamp) {
-        (takingSince, takenAt) = (takesGrants(since: now), now)
-    }
+    mutating func tookGrants(at now: Timestamp) { (takingSince, takenAt) = (takesGrants(since: now), now) }
 
     /// The beginning of the present unbroken time of taking sign-ins.
     private func takesGrants(since now: Timestamp) -> Timestamp {
@@ -194,7 +185,6 @@ struct ReferenceModel {
         return now < start.advanced(by: .seconds(360))
     }
 
-    /// Every credential that a grant or an event has named.
     var credentials: [CredentialID] { Array(facts.keys) }
 
     func credentials(of user: String) -> [CredentialID] {
@@ -222,20 +212,14 @@ struct ReferenceModel {
         )
     }
 
-    /// The team for which Apple last accepted the newest token.
-    func verifiedTeam(of credential: CredentialID) -> String? {
-        facts[credential]?.token.flatMap { team(of: $0, at: credential) }
-    }
+    func verifiedTeam(of credential: CredentialID) -> String? { facts[credential]?.token.flatMap { team(of: $0, at: credential) } }
 
-    /// The team for which Apple last accepted a token.
     func team(of token: Token, at credential: CredentialID) -> String? {
         facts[credential]?.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
     }
 
     /// Whether Apple has ever accepted a token, by the committed facts.
-    func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
-        facts[credential]?.teams[Token(token)] != nil
-    }
+    func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool { facts[credential]?.teams[Token(token)] != nil }
 
     /// Notes the authorized states that the view shows now for touched users.
     mutating func noteAuthorized() {
@@ -278,7 +262,6 @@ struct ReferenceModel {
         facts[credential].flatMap { facts in facts.token.flatMap { facts.texts[$0] } }
     }
 
-    /// Whether a sign-in of the credential has brought a token.
     func knows(_ token: String, of credential: CredentialID) -> Bool { facts[credential]?.texts.values.contains(token) ?? false }
 
     func tokenIsOfNewestSignIn(_ credential: CredentialID) -> Bool {
@@ -318,12 +301,7 @@ struct ReferenceModel {
         grantRows[id] = row
         grantsIn += 1
         let isNamed = row.code?.namesUser ?? true
-        toldRows[id] = ToldRow(
-            credential: isNamed ? row.credential : nil,
-            at: row.grantedAt,
-            importID: importID,
-            isCode: row.code != nil
-        )
+        toldRows[id] = ToldRow(credential: isNamed ? row.credential : nil, at: row.grantedAt, importID: importID, isCode: row.code != nil)
         if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }
     }
 

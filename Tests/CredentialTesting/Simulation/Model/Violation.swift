@@ -23,10 +23,6 @@ package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
     package var invariant: Invariant
     package var text: String
 
-    init(_ invariant: Invariant, _ text: String) {
-        self.invariant = invariant
-        self.text = text
-    }
-
+    init(_ invariant: Invariant, _ text: String) { (self.invariant, self.text) = (invariant, text) }
     package var description: String { "\(invariant.rawValue) \(invariant): \(text)" }
 }

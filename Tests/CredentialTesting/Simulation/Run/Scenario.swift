@@ -61,6 +61,9 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
+    /// How often somebody looks at what is due and cannot go on. The checks of a refused client are due for days.
+    var look: Duration { .seconds(self == .refusedClient ? 300 : 60) }
+
     /// The number of users in the disaster, for a requested number.
     package func users(of wanted: Int) -> Int {
         switch self {
@@ -134,7 +137,7 @@ extension Simulation.Plan {
 extension Simulation {
     mutating func play(_ scenario: Scenario) async throws {
         try everybodySignsIn()
-        try await live(for: scenario.start)
+        try await live(for: scenario.start, scenario.look)
         turn(scenario, isOn: true)
         if scenario == .burst { leave(15) }
         if scenario == .massWithdrawal {
@@ -144,13 +147,13 @@ extension Simulation {
         }
         for _ in 0..<4 {
             leave(max(plan.users / 200, 1))
-            try await live(for: scenario.length / 4)
+            try await live(for: scenario.length / 4, scenario.look)
         }
         turn(scenario, isOn: false)
         if scenario == .massWithdrawal || scenario == .mistakenConfirmation { try await confirmOnce() }
-        // Plus the minute in which the last answers come.
+        // Plus the time in which the last answers come.
         let policy = SimulatedProcess.policy
-        try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + .seconds(60))
+        try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + scenario.look, scenario.look)
         if scenario == .burst, report.tally[.held] != nil {
             world.with { $0.report(Violation(.nothingIsStuck, "the breaker opened on people who left")) }
         }
@@ -178,7 +181,7 @@ extension Simulation {
             world.with { $0.report(Violation(.nothingIsStuck, "there is no open breaker to confirm")) }
         }
         try await confirm(doubted, in: app)
-        try await live(for: .seconds(3720))
+        try await live(for: .seconds(3720), .seconds(60))
         world.with { state in
             for (credential, _) in doubted {
                 let isSignedIn = state.apple.newestSignIn(of: credential).map { $0.endedAt == nil } ?? false
@@ -209,15 +212,15 @@ extension Simulation {
         }
     }
 
-    /// Runs everything that is due, minute after minute.
-    private mutating func live(for duration: Duration) async throws {
+    /// Runs everything that is due, look after look.
+    private mutating func live(for duration: Duration, _ look: Duration) async throws {
         let end = now.advanced(by: duration)
         while now < end, !isBroken {
             try await workOff()
             try check()
             steps += 1
             let isExhausted = process.refreshes.contains { $0.retryDelay() != nil }
-            let next = isExhausted ? now.advanced(by: .milliseconds(200)) : max(try nextDue() ?? end, now.advanced(by: .seconds(60)))
+            let next = isExhausted ? now.advanced(by: .milliseconds(200)) : max(try nextDue() ?? end, now.advanced(by: look))
             try advance(by: now.duration(to: min(next, end)))
         }
     }

@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialMonitor
 
-/// The process's requests to Apple, and Apple's answers.
 extension Simulation {
     /// A request under way, and the piece of work that waits for it.
     struct Flight {
@@ -21,7 +20,6 @@ extension Simulation {
         var sentAt: Timestamp
         var trulySentAt: Timestamp
 
-        /// The credential of the request, if known.
         var credential: CredentialID? {
             switch work {
             case .check(let work): work.id
@@ -136,7 +134,6 @@ extension Simulation {
 }
 
 extension SimulatedWorld.Request {
-    /// Its process is gone.
     fileprivate func abandon() {
         switch self {
         case .refresh(_, let credential, let answer):
@@ -179,7 +176,6 @@ extension SimulatedWorld.State {
         return held.map { _ in Violation(.noFalseRevocation, "a sign-in of \(owner.userID) that went wrong ends another one") }
     }
 
-    /// The client identity that the process signs with.
     func identity(of clientID: String, in app: SimulatedApp) -> ClientIdentity {
         let identity = apple.identities[app.name] ?? (keyID: 0, load: 0)
         return ClientIdentity(
@@ -198,7 +194,6 @@ extension SimulatedWorld.State {
         offset == .zero ? flight.sentAt : truth.second.advanced(by: truth.duration(to: flight.trulySentAt))
     }
 
-    /// Apple's answer about a token.
     fileprivate mutating func refresh(
         _ token: String,
         of credential: CredentialID,

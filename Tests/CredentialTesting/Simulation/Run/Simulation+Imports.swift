@@ -290,12 +290,7 @@ extension SimulatedWorld.State {
     /// Tells the model what a portion of an undo has taken.
     ///
     /// - Returns: whether the undo may take it.
-    fileprivate mutating func undone(
-        _ importID: String,
-        _ undone: UndoneImport,
-        _ taken: ReferenceModel.Taken,
-        at now: Timestamp
-    ) -> Bool {
+    fileprivate mutating func undone(_ importID: String, _ undone: UndoneImport, _ taken: ReferenceModel.Taken, at now: Timestamp) -> Bool {
         if taken.rows.count != undone.taken || taken.credentials.count != undone.removed {
             let told = "\(undone.taken) waiting rows and \(undone.removed) credentials"
             let text = "an undo tells of \(told), and \(taken.rows.count) and \(taken.credentials.count) are gone"

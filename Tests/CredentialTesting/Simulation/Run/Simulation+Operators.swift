@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialMonitor
 import GRDB
 
-/// Operators' requests to the running daemon.
 extension Simulation {
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
@@ -37,9 +36,7 @@ extension Simulation {
         try await recheck(credential.userID)
     }
 
-    mutating func resumeAll() async throws {
-        for app in plan.apps { try await ask(.resume(app: app.name)) }
-    }
+    mutating func resumeAll() async throws { for app in plan.apps { try await ask(.resume(app: app.name)) } }
 
     // MARK: Rejections
 
@@ -167,10 +164,7 @@ extension Simulation {
 
     /// Leaves a request, lets the daemon carry it out, and tells the model the rejected tokens that siwatch asks about again.
     @discardableResult
-    mutating func ask(
-        _ request: OperatorRequest,
-        effect: (inout SimulatedWorld.State) -> Void = { _ in }
-    ) async throws -> OperatorAnswer? {
+    mutating func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws -> OperatorAnswer? {
         let id = try await process.store.submit(request, at: now)
         try await carryOut()
         let scheduled = try database.rows(

@@ -3,11 +3,8 @@
 
 import CredentialCore
 
-/// One step after another, chosen by the seed.
 extension Simulation {
-    mutating func chance(_ perThousand: Int) -> Bool {
-        Int.random(in: 0..<1000, using: &generator) < perThousand
-    }
+    mutating func chance(_ perThousand: Int) -> Bool { Int.random(in: 0..<1000, using: &generator) < perThousand }
 
     mutating func step() async throws {
         do {

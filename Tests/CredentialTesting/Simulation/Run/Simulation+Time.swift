@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialMonitor
 import GRDB
 
-/// The passing of time, and the calm after the trouble.
 extension Simulation {
     /// Lets time pass: a moment, to the next due thing, or some hours.
     mutating func passTime() async throws {
@@ -32,7 +31,6 @@ extension Simulation {
         }
     }
 
-    /// Ends everything under way within seconds.
     mutating func land() async throws {
         while !flights.isEmpty || !claimed.isEmpty {
             while !flights.isEmpty { try await answer(flights.count - 1) }
@@ -153,7 +151,6 @@ extension Simulation {
         return lanes
     }
 
-    /// When something is next due, or arrives.
     func nextDue() throws -> Timestamp? {
         let offset = world.with(\.offset)
         var next = agenda.map { $0.at.advanced(by: offset) }
@@ -275,7 +272,6 @@ extension Simulation {
         checkEnd()
     }
 
-    /// Runs every lane until none finds work.
     mutating func workOff() async throws {
         for _ in 0..<50 {
             for lane in try dueLanes() where lane.at <= now {

@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialMonitor
 
-/// Actions of people, Apple, operators and the disk.
 extension Simulation {
     /// A person signs in, leaves, deletes the account, changes the password or turns forwarding off.
     mutating func act() {
@@ -57,7 +56,6 @@ extension Simulation {
     /// seconds before its time.
     private func mayAct(_ person: Person) -> Bool { person.lastActedAt.duration(to: truth) >= .seconds(plan.datesWrongly ? 5 : 2) }
 
-    /// A person does what was planned earlier.
     mutating func act(_ user: String, _ body: (inout Simulation, Person) -> Void) {
         guard let index = people.firstIndex(where: { $0.user == user }), mayAct(people[index]) else { return }
         people[index].lastActedAt = truth

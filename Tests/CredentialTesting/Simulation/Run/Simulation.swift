@@ -15,7 +15,6 @@ import CredentialMonitor
 package struct Simulation {
     package struct Report: Sendable {
         package var seed: UInt64
-        /// The command that repeats the run.
         package var repeatLine: String
         package var violation: Violation?
         package var steps: Int
@@ -90,7 +89,6 @@ package struct Simulation {
     var people: [Person] = []
     /// The rows that will still arrive, with their times.
     var agenda: [(at: Timestamp, delivery: Delivery)] = []
-    /// Requests that Apple has not answered.
     var flights: [Flight] = []
     /// When an app last moved to another team.
     var transferredAt: Timestamp?
@@ -120,9 +118,7 @@ package struct Simulation {
         case grant(ScriptedApple.SignIn, address: String?)
         case code(CodeRow)
         case request(ReferenceModel.RequestRow)
-        /// A person changes the password.
         case passwordChange(CredentialID)
-        /// A person signs in.
         case signIn(CredentialID)
     }
 
@@ -141,7 +137,6 @@ package struct Simulation {
         var address: String
     }
 
-    /// Runs a seed to its end, or to the first violation.
     package static func run(seed: UInt64, on databases: SimulatedDatabases = .memory, bug: PlantedBug? = nil) async -> Report {
         do {
             var plan = Plan(seed: seed)
@@ -164,10 +159,7 @@ package struct Simulation {
     }
 
     init(seed: UInt64, plan: Plan, on database: any SimulatedDatabase, bug: PlantedBug? = nil) async throws {
-        self.seed = seed
-        self.plan = plan
-        self.database = database
-        self.bug = bug
+        (self.seed, self.plan, self.database, self.bug) = (seed, plan, database, bug)
         generator = SeededGenerator(seed: ~seed)
         let start = SimulatedTime.start
         world = SimulatedWorld(
@@ -223,13 +215,8 @@ package struct Simulation {
 }
 
 extension Simulation.Report {
-    /// The report of a simulation that could not run.
     init(seed: UInt64, repeatLine: String, failure: any Error) {
-        self.init(
-            seed: seed,
-            repeatLine: repeatLine,
-            violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)")
-        )
+        self.init(seed: seed, repeatLine: repeatLine, violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)"))
     }
 
     fileprivate init(seed: UInt64, repeatLine: String, violation: Violation?) {

@@ -10,7 +10,6 @@ package enum SimulationCampaign {
         package var steps = 0
         package var requests = 0
         package var tally: [Situation: Int] = [:]
-        /// A digest of all histories, independent of their order.
         package var digest: UInt64 = 0
         package var failure: Simulation.Report?
         package var took = Duration.zero
@@ -24,7 +23,6 @@ package enum SimulationCampaign {
         }
     }
 
-    /// Runs all seeds, or stops at the first that fails.
     package static func run(
         _ seeds: ClosedRange<UInt64>,
         on databases: SimulatedDatabases = .memory,
@@ -71,4 +69,12 @@ extension Simulation.Report: CustomStringConvertible {
         \(tail.joined(separator: "\n"))
         """
     }
+}
+
+/// FNV-1a. A text has the same number in each process, unlike with Swift's `Hasher`.
+struct StableHash {
+    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    init(_ text: String = "") { append(text) }
+    mutating func append(_ text: String) { for byte in text.utf8 { value = (value ^ UInt64(byte)) &* 0x100_0000_01b3 } }
 }

@@ -70,7 +70,6 @@ struct CallLedger {
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool, team: String?)]] = [:]
     private var replacedAt: [CredentialID: Timestamp] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
-    /// When an operator last requested a recheck of a user.
     private var userRecheckedAt: [String: Timestamp] = [:]
     private var allRecheckedAt: Timestamp?
     /// When the host's clock last leapt ahead. siwatch may then ask about each token once more.
@@ -80,9 +79,7 @@ struct CallLedger {
     private(set) var answers = 0
     private(set) var requests = 0
 
-    init(interval: Duration) {
-        self.interval = interval
-    }
+    init(interval: Duration) { self.interval = interval }
 
     /// - Returns: the violation, if the process may not ask now.
     mutating func sent(_ work: DueCredential, at now: Timestamp) -> Violation? {
@@ -116,7 +113,6 @@ struct CallLedger {
         return spoken.last?.isTrue
     }
 
-    /// The teams that got this rejection from Apple.
     func teams(of rejection: PendingRejection, _ work: DueCredential) -> Set<String?> {
         Set((rejections[TokenKey(work)] ?? []).filter { $0.sentAt == rejection.requestedAt }.map(\.team))
     }
@@ -138,11 +134,7 @@ struct CallLedger {
             // The process stood still, and its answer came after the lease. siwatch may then ask again.
             let isReplaced = replacedAt[work.id].map { call.trulySentAt <= $0 } ?? false
             if !lapsed, !isReplaced, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
-                checks[work.id] = Check(
-                    fingerprint: work.token.fingerprint,
-                    askedAt: call.trulySentAt,
-                    answeredAt: call.answeredAt
-                )
+                checks[work.id] = Check(fingerprint: work.token.fingerprint, askedAt: call.trulySentAt, answeredAt: call.answeredAt)
             }
             if result == .refreshed { answers += 1 }
         case .news(.ambiguous), .news(.anotherUser), .misconfigured, .throttled, .unavailable: break
@@ -161,8 +153,7 @@ struct CallLedger {
     mutating func restore(_ backup: CallLedger) {
         let (leaptAt, setAt) = (leaptAt, setAt)
         self = backup
-        self.leaptAt = leaptAt
-        self.setAt = setAt
+        (self.leaptAt, self.setAt) = (leaptAt, setAt)
         canaryAskedAt = [:]
     }
 
@@ -179,13 +170,8 @@ struct CallLedger {
         }
     }
 
-    mutating func rechecked(_ user: String, at now: Timestamp) {
-        userRecheckedAt[user] = now
-    }
-
-    mutating func recheckedAll(at now: Timestamp) {
-        allRecheckedAt = now
-    }
+    mutating func rechecked(_ user: String, at now: Timestamp) { userRecheckedAt[user] = now }
+    mutating func recheckedAll(at now: Timestamp) { allRecheckedAt = now }
 
     /// After a crash the process may repeat the requests in flight.
     mutating func crashed() {
@@ -206,7 +192,6 @@ struct CallLedger {
 }
 
 extension AnsweredCall {
-    /// Whether a verdict matches the answer.
     fileprivate func `is`(_ verdict: RefreshVerdict) -> Bool {
         switch (outcome, verdict) {
         case (.news(.valid), .valid(let requestedAt, _)), (.news(.unnamed), .unnamed(let requestedAt, _)): sentAt == requestedAt

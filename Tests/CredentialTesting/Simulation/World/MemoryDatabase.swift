@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
-import GRDB
+package import CredentialCore
+package import GRDB
 import NIOConcurrencyHelpers
 import SQLiteStore
 
@@ -14,17 +14,9 @@ final class MemoryDatabase: SimulatedDatabase {
     private let queue: DatabaseQueue
     private let copy = NIOLockedValueBox<DatabaseQueue?>(nil)
 
-    private init(_ queue: DatabaseQueue) {
-        self.queue = queue
-    }
-
-    static func take() throws -> any SimulatedDatabase {
-        MemoryDatabase(try takeQueue())
-    }
-
-    private static func takeQueue() throws -> DatabaseQueue {
-        try idle.withLockedValue { $0.popLast() } ?? SQLiteStore.memory()
-    }
+    private init(_ queue: DatabaseQueue) { self.queue = queue }
+    static func take() throws -> any SimulatedDatabase { MemoryDatabase(try takeQueue()) }
+    private static func takeQueue() throws -> DatabaseQueue { try idle.withLockedValue { $0.popLast() } ?? SQLiteStore.memory() }
 
     let voidsClaims = true
 
@@ -38,9 +30,7 @@ final class MemoryDatabase: SimulatedDatabase {
         try queue.inDatabase { db in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)) }
     }
 
-    var version: Int {
-        queue.inDatabase { $0.totalChangesCount }
-    }
+    var version: Int { queue.inDatabase { $0.totalChangesCount } }
 
     func backUp() throws {
         let copy = try self.copy.withLockedValue { $0 } ?? Self.takeQueue()
@@ -75,4 +65,41 @@ final class MemoryDatabase: SimulatedDatabase {
             for table in tables { try db.cachedStatement(sql: "DELETE FROM \(table)").execute() }
         }
     }
+}
+
+/// A database that outlives the processes working on it, one after another. Backends and the inspector use SQL.
+package protocol SimulatedDatabase: Sendable {
+    /// Whether a new process knows that it is alone, and takes over the claims of the previous one. Otherwise leases must end.
+    var voidsClaims: Bool { get }
+
+    func open() throws -> any CredentialStore
+
+    /// Runs one statement in SQL that all databases understand.
+    func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row]
+
+    /// Changes with every write, and may change without one.
+    var version: Int { get throws }
+
+    func backUp() throws
+
+    func restore() throws
+
+    func release() throws
+}
+
+extension SimulatedDatabase {
+    func rows(_ sql: String) throws -> [Row] { try rows(sql, []) }
+}
+
+/// Databases of one kind. Each simulation takes an empty one.
+package struct SimulatedDatabases: Sendable {
+    package let option: String
+    package let take: @Sendable () throws -> any SimulatedDatabase
+
+    package init(option: String = "", take: @escaping @Sendable () throws -> any SimulatedDatabase) {
+        (self.option, self.take) = (option, take)
+    }
+
+    /// SQLite databases in memory.
+    package static let memory = SimulatedDatabases(take: MemoryDatabase.take)
 }

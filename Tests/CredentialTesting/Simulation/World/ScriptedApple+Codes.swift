@@ -28,7 +28,6 @@ extension ScriptedApple {
         var signedInAt: Timestamp
     }
 
-    /// The code as a backend gets it.
     static func text(ofCode number: Int) -> String { "code\(number)" }
 
     private static let life = Duration.seconds(300)
@@ -49,10 +48,7 @@ extension ScriptedApple {
         return nil
     }
 
-    /// The token that Apple issued for a code, with its sign-in.
-    func issued(for code: String) -> SignIn? {
-        Int(code.dropFirst("code".count)).map { signIns[codes[$0].signIn] }
-    }
+    func issued(for code: String) -> SignIn? { Int(code.dropFirst("code".count)).map { signIns[codes[$0].signIn] } }
 
     /// Ends all grants of a token's user to the app, or the token's alone.
     ///

@@ -60,7 +60,6 @@ struct ScriptedApple {
     private var newest: [CredentialID: Int] = [:]
     private(set) var signInsOfUser: [String: [Int]] = [:]
     var codes: [Code] = []
-    /// Every id_token that Apple issued for a code.
     var identityTokens: [Identity] = []
     /// The key that Apple signs notifications with now, and all published keys.
     private(set) var signingKey = 1
@@ -75,10 +74,7 @@ struct ScriptedApple {
     /// The team of each client. Its operators configure the same team.
     private(set) var teams: [String: Int] = [:]
 
-    init(apps: [SimulatedApp], revokesAlone: Bool = false) {
-        self.apps = apps
-        self.revokesAlone = revokesAlone
-    }
+    init(apps: [SimulatedApp], revokesAlone: Bool = false) { (self.apps, self.revokesAlone) = (apps, revokesAlone) }
 
     // MARK: Actions of people
 
@@ -133,9 +129,7 @@ struct ScriptedApple {
         return posts.count - 1
     }
 
-    mutating func rotateSigningKey() {
-        signingKey += 1
-    }
+    mutating func rotateSigningKey() { signingKey += 1 }
 
     /// An app moves to the other of two teams.
     ///
@@ -163,9 +157,7 @@ struct ScriptedApple {
     }
 
     /// All tokens that a user's sign-ins ever brought to a backend.
-    func tokens(of user: String) -> [String] {
-        (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
-    }
+    func tokens(of user: String) -> [String] { (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token } }
 
     /// Whether Apple has issued a token. It has not issued a truncated one.
     func isIssued(_ token: String) -> Bool { signInsOfToken[token] != nil }
@@ -180,14 +172,11 @@ struct ScriptedApple {
         return isAccepted(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
     }
 
-    func newestSignIn(of credential: CredentialID) -> SignIn? {
-        newest[credential].map { signIns[$0] }
-    }
+    func newestSignIn(of credential: CredentialID) -> SignIn? { newest[credential].map { signIns[$0] } }
 
     /// Apple's answers to one client of an app in place of the truth.
     func weather(of clientID: String, in app: String) -> Weather? { clientID == refused ? .invalidClient : weather[app] }
 
-    /// Apple's answer about a token at this moment.
     mutating func answer(
         _ token: String,
         of credential: CredentialID,
@@ -209,4 +198,48 @@ struct ScriptedApple {
 struct SimulatedApp: Hashable {
     var name: String
     var clientIDs: [String]
+}
+
+/// Apple's answers in place of the truth, for a while.
+enum Weather: Hashable {
+    case outage
+    case throttling(retryAfter: Duration?)
+    /// Our key is wrong, and Apple says so.
+    case invalidClient
+    /// Our key is wrong, and Apple looks at the grant first: `invalid_grant` to every question.
+    case wrongKey
+    /// One client of the app is misconfigured: Apple issued its tokens to another one.
+    case wrongClient(String)
+    /// Apple rejects good tokens, in this share of the requests.
+    case massRejection(Double)
+    /// Apple rejects all tokens of one client, and exchanges its codes.
+    case refreshesRejected(String)
+    /// Answers that blame neither the token nor the client.
+    case ambiguous
+    /// Answers that come late or too late.
+    case slow
+    /// Answers without an id_token.
+    case namesNobody
+
+    /// Whether our configuration causes and ends it.
+    var isOurFault: Bool {
+        switch self {
+        case .invalidClient, .wrongKey, .wrongClient: true
+        case .outage, .throttling, .massRejection, .refreshesRejected, .ambiguous, .slow, .namesNobody: false
+        }
+    }
+
+    /// Nil for the truth.
+    func answer(to credential: CredentialID, using generator: inout SeededGenerator) -> EndpointAnswer<RefreshNews>? {
+        switch self {
+        case .outage: .unavailable("503", retryAfter: Bool.random(using: &generator) ? .seconds(120) : nil)
+        case .throttling(let retryAfter): .throttled(retryAfter: retryAfter)
+        case .invalidClient: .misconfigured("invalid_client")
+        case .wrongKey: .rejected
+        case .wrongClient(let clientID), .refreshesRejected(let clientID): credential.clientID == clientID ? .rejected : nil
+        case .massRejection(let share): Double.random(in: 0..<1, using: &generator) < share ? .rejected : nil
+        case .ambiguous: .ambiguous("invalid_request")
+        case .slow, .namesNobody: nil
+        }
+    }
 }

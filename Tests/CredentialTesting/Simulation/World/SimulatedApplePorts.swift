@@ -50,7 +50,6 @@ struct SimulatedVerifier: NotificationVerifier {
     private static let patience = Duration.seconds(660)
 
     let world: SimulatedWorld
-    /// The clients of the configuration.
     let clientIDs: Set<String>
 
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {

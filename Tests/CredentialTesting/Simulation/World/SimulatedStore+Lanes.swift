@@ -47,7 +47,6 @@ extension SimulatedWorld.State {
         return expected
     }
 
-    /// A violation, if siwatch takes a living token for dead.
     private mutating func judge(
         _ open: ReferenceModel.OpenRevocation,
         _ call: AnsweredQuestion?,

@@ -14,15 +14,9 @@ struct SimulatedStore: WorkStore {
     let bug: PlantedBug?
 
     var holdsBackendsUp: Bool { store.holdsBackendsUp }
-
     var longestSilence: Duration { store.longestSilence }
 
-    func claimNotifications(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedNotification] {
+    func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration, suspects: Bool) async throws -> [ClaimedNotification] {
         try await claim {
             try await store.claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
         } effect: {
@@ -236,7 +230,6 @@ struct SimulatedStore: WorkStore {
 }
 
 extension SimulatedWorld.State {
-    /// Lets the model settle the store's commit, and compares.
     fileprivate mutating func settled(_ settlements: [Settlement], _ results: [Settled], under rules: SettlementRules, at now: Timestamp) {
         // Settle one after another: a batch may sign a user in twice, and the log reports the first sign-in.
         var touched = model.touched

@@ -31,7 +31,6 @@ final class SimulatedWorld: Sendable {
         var toldByJob: Set<CredentialID> = []
         /// The end of an import whose rows stand before all others. The simulation leaves its rows out.
         var importEndsAt = Timestamp.earliest
-        /// Signing keys that the process has fetched.
         var knownKeys: Set<String> = ["key1"]
         /// Calls of a port until the process dies; nil while it lives.
         var portCallsToCrash: Int?
@@ -64,22 +63,13 @@ final class SimulatedWorld: Sendable {
 
     private let state: NIOLockedValueBox<State>
 
-    init(_ state: State) {
-        self.state = NIOLockedValueBox(state)
-    }
-
-    func with<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
-        try state.withLockedValue(body)
-    }
-
+    init(_ state: State) { self.state = NIOLockedValueBox(state) }
+    func with<Result>(_ body: (inout State) throws -> Result) rethrows -> Result { try state.withLockedValue(body) }
     var now: Timestamp { with { $0.now } }
 
     /// On this clock time passes only by sleeping. Only one task is awake.
-    var clock: WallClock {
-        WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } })
-    }
+    var clock: WallClock { WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } }) }
 
-    /// Waits for the next result of the process.
     func nextArrival() async -> Arrival {
         await withCheckedContinuation { continuation in
             let arrival: Arrival? = with { state in
@@ -103,7 +93,6 @@ final class SimulatedWorld: Sendable {
 extension SimulatedWorld.State {
     /// The time on Apple's clock.
     var truth: Timestamp { now.advanced(by: .zero - offset) }
-
     var isImporting: Bool { truth < importEndsAt }
 
     /// How far the host's clock is ahead of Apple's, as far as the process knows.
@@ -145,9 +134,7 @@ extension SimulatedWorld.State {
         trace.append("\(now.milliseconds - SimulatedTime.start.milliseconds) \(line())")
     }
 
-    mutating func count(_ situation: Situation) {
-        tally[situation, default: 0] += 1
-    }
+    mutating func count(_ situation: Situation) { tally[situation, default: 0] += 1 }
 }
 
 /// The time at which simulations begin.
@@ -192,3 +179,72 @@ struct Trace {
 
     var tail: ArraySlice<String> { lines.suffix(Self.longest) }
 }
+
+/// Calls of the store. The process may die in them, and the store may fail.
+extension SimulatedWorld {
+    /// How the store fails. The commit has happened with `unknownAfter` only.
+    enum StoreTrouble: Sendable {
+        case busy, full, unknownBefore, unknownAfter
+
+        /// The error that the process gets.
+        var error: StoreError {
+            switch self {
+            case .busy: .busy
+            case .full: .full()
+            case .unknownBefore, .unknownAfter: .outcomeUnknown(StoreError.simulated)
+            }
+        }
+    }
+
+    /// A call of the store. The process may die before or after it.
+    ///
+    /// - Parameter effect: the model's update, whether or not the process gets the result.
+    func call<Value: Sendable>(_ body: () async throws -> Value, effect: (inout State, Value) -> Void = { _, _ in }) async throws -> Value {
+        let dies = with { $0.mustCrash() }
+        if dies, !with({ $0.diesAfterEffect }) { throw Crash() }
+        let value = try await body()
+        with { effect(&$0, value) }
+        if dies {
+            with { $0.count(.crashAfterCommit) }
+            throw Crash()
+        }
+        return value
+    }
+
+    /// A read for a decision. It may fail, and the process may die before or after it.
+    func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        if let trouble = with({ $0.nextTrouble() }) {
+            with { $0.count(.readFailed) }
+            throw trouble.error
+        }
+        return try await call(body)
+    }
+}
+
+extension SimulatedWorld.State {
+    /// The trouble of the next call of the store; nil if it works.
+    mutating func nextTrouble() -> SimulatedWorld.StoreTrouble? { storeTrouble.isEmpty ? nil : storeTrouble.removeFirst() }
+
+    /// Whether the process dies at this call, by the plan.
+    mutating func mustCrash() -> Bool {
+        guard let left = portCallsToCrash else { return false }
+        portCallsToCrash = left - 1
+        return left <= 0
+    }
+}
+
+extension StoreError {
+    fileprivate static let simulated = "simulated"
+
+    /// Whether the simulation made it up. Any other error is a bug and ends the run.
+    var isSimulated: Bool {
+        switch self {
+        case .busy, .full: true
+        case .outcomeUnknown(let text): text == Self.simulated
+        case .retry, .unavailable, .refused, .damaged, .readOnly: false
+        }
+    }
+}
+
+/// The process died.
+struct Crash: Error {}

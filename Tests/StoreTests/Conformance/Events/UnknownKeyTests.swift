@@ -5,26 +5,22 @@ import CredentialCore
 import Testing
 
 /// siwatch retries a notification when its key appears after all.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct UnknownKeyTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct UnknownKeyTests: ConformanceSuite {
     private static let found = Timestamp.start + .hours(2)
 
-    private func key(_ id: String) -> SigningKeyRecord {
-        SigningKeyRecord(keyID: id, jwk: "{}", lastSeenAt: Self.found)
-    }
+    private func key(_ id: String) -> SigningKeyRecord { SigningKeyRecord(keyID: id, jwk: "{}", lastSeenAt: Self.found) }
 
-    private func quarantine(_ payload: String, _ reason: RejectionReason, _ detail: String, in store: StoreUnderTest) async throws {
+    private func quarantine(_ payload: String, _ reason: RejectionReason, _ detail: String) async throws {
         try await store.receive(payload, at: .start)
         let work = try await store.claimNotifications(at: .start)[0]
         _ = try await store.settle(.notification(work, .rejected(reason, detail: detail)))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func leavesTheQuarantineForTheQueue(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await quarantine("1", .unknownKey, "new", in: store)
-        try await quarantine("2", .unknownKey, "another", in: store)
-        try await quarantine("3", .badSignature, "new", in: store)
-        try await quarantine("4\0", .unknownKey, "new", in: store)
+    @Test func leavesTheQuarantineForTheQueue() async throws {
+        try await quarantine("1", .unknownKey, "new")
+        try await quarantine("2", .unknownKey, "another")
+        try await quarantine("3", .badSignature, "new")
+        try await quarantine("4\0", .unknownKey, "new")
         try await store.ports.remember([key("new"), key("unused")], forgetting: [])
 
         let work = try await store.claimNotifications(at: Self.found)
@@ -35,9 +31,7 @@ import Testing
     }
 
     /// They no longer count against their ring.
-    @Test(arguments: StoreKind.allCases)
-    func makesRoomInTheRing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func makesRoomInTheRing() async throws {
         func reject(_ count: Int, _ reason: RejectionReason) async throws -> Int {
             try await store.receive(count)
             let work = try await store.claimNotifications(upTo: count)
@@ -50,9 +44,7 @@ import Testing
         #expect(try await reject(1, .unknownKey) == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func thoseThatStillWaitAreDueAtOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func thoseThatStillWaitAreDueAtOnce() async throws {
         try await store.receive("waits")
         let work = try await store.claimNotifications()[0]
         _ = try await store.settle(.notification(work, .postponed(until: .start + .minutes(1))))
@@ -61,9 +53,7 @@ import Testing
         #expect(try await store.claimNotifications().map(\.text) == ["waits"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aKeyThatWasKnownBeforeWakesNobody(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aKeyThatWasKnownBeforeWakesNobody() async throws {
         try await store.ports.remember([key("old")], forgetting: [])
         try await store.receive("waits")
         let work = try await store.claimNotifications()[0]
@@ -73,23 +63,40 @@ import Testing
     }
 
     /// The row of the key came before the fetch: another replica's, or one that somebody planted.
-    @Test(arguments: StoreKind.allCases)
-    func whatWasPutAsideAfterTheRowOfTheKeyComesBack(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatWasPutAsideAfterTheRowOfTheKeyComesBack() async throws {
         try await store.ports.remember([key("new")], forgetting: [])
-        try await quarantine("1", .unknownKey, "new", in: store)
+        try await quarantine("1", .unknownKey, "new")
         try await store.ports.remember([key("new")], forgetting: [])
         #expect(try await store.claimNotifications(at: Self.found).map(\.text) == ["1"])
         #expect(try await store.count("notification_quarantine") == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whatSomebodyHoldsStaysTheirs(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatSomebodyHoldsStaysTheirs() async throws {
         try await store.receive()
         let work = try await store.claimNotifications()[0]
         try await store.ports.remember([key("new")], forgetting: [])
         #expect(try await store.claimNotifications().isEmpty)
         #expect(try await store.settle(.notification(work, .event(.consentRevoked))) == .notification(.applied))
+    }
+}
+
+/// Apple's keys survive restarts and outages, and the store forgets the ones that it is told to.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct SigningKeyTests: ConformanceSuite {
+    @Test func areRemembered() async throws {
+        let later = Timestamp.start + .days(1)
+        func key(_ id: String, _ jwk: String, seen: Timestamp) -> SigningKeyRecord {
+            SigningKeyRecord(keyID: id, jwk: jwk, lastSeenAt: seen, proof: Array("\(jwk)\0".utf8))
+        }
+        #expect(try await store.ports.signingKeys().isEmpty)
+        try await store.ports.remember([key("b", "1", seen: .start), key("a", "2", seen: .start)], forgetting: [])
+        try await store.ports.remember([key("b", "3", seen: later), key("c", "4", seen: later)], forgetting: [])
+        let (a, b, c) = (key("a", "2", seen: .start), key("b", "3", seen: later), key("c", "4", seen: later))
+        #expect(try await store.ports.signingKeys() == [a, b, c])
+
+        // The store has another `b` by now.
+        try await store.ports.remember([], forgetting: [key("b", "1", seen: .start), c])
+        #expect(try await store.ports.signingKeys() == [a, b])
+        try await store.ports.remember([key("b", "5", seen: later)], forgetting: [b, a])
+        #expect(try await store.ports.signingKeys() == [key("b", "5", seen: later)])
     }
 }

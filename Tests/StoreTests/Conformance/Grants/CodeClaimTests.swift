@@ -6,32 +6,10 @@ import CredentialTesting
 import Testing
 
 /// The codes that a claim takes, and the data that the store keeps of them meanwhile.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct CodeClaimTests {
-    private static let many = ["example": 100, "other": 100]
-
-    private func claim(
-        _ store: StoreUnderTest,
-        upTo limit: Int = 100,
-        permits: [String: Int] = many,
-        at now: Timestamp = .start,
-        suspects: Bool = true,
-        quotas: [String: Int] = [:]
-    ) async throws -> [ClaimedCode] {
-        try await store.ports.claimCodes(
-            upTo: limit,
-            permits: permits,
-            at: now,
-            lease: StoreUnderTest.lease,
-            suspects: suspects,
-            quotas: quotas
-        )
-    }
-
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct CodeClaimTests: ConformanceSuite {
     private func codes(_ claimed: [ClaimedCode]) -> [String?] { claimed.map { $0.content?.code.reveal } }
 
-    @Test(arguments: StoreKind.allCases)
-    func areReadAsTheyWereWritten(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func areReadAsTheyWereWritten() async throws {
         try await store.run(
             """
             INSERT INTO grant_queue (client_id, user_id, authorization_code, redirect_uri, nonce, granted_at)
@@ -43,57 +21,49 @@ import Testing
             "INSERT INTO grant_queue (client_id, authorization_code, redirect_uri, nonce, granted_at) VALUES ('app', 'd', '', '', ?)",
             [.at(.start)]
         )
-        let claimed = try await claim(store)
+        let claimed = try await store.claimCodes()
         let (web, app) = (claimed[0], claimed[1])
         #expect(web.app == "example" && web.grantedAt == .start - .minutes(1) && web.firstClaimedAt == .start)
         #expect(web.deadline == .start + .minutes(4) && web.claim.attempts == 1 && web.failures == 0 && !web.isAnswerLost)
         #expect(web.content?.userID == "ann" && web.content?.redirectURI == "https://a.example/" && web.content?.nonce == "n")
         // A native sign-in has neither redirect URI nor nonce.
         #expect(app.content?.userID == nil && app.content?.redirectURI == nil && app.content?.nonce == nil)
-        #expect(try await claim(store).isEmpty, "leased")
-        let again = try await claim(store, at: .start + StoreUnderTest.lease)
+        #expect(try await store.claimCodes().isEmpty, "leased")
+        let again = try await store.claimCodes(at: .start + StoreUnderTest.lease)
         #expect(again.map(\.claim.attempts) == [2, 2] && again.allSatisfy { $0.firstClaimedAt == .start })
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theNearestDeadlineComesFirst(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theNearestDeadlineComesFirst() async throws {
         for (code, seconds) in [("last", 0), ("first", -200), ("middle", -100)] {
             try await store.grant(nil, code: code, at: .start + .seconds(seconds))
         }
-        #expect(codes(try await claim(store, upTo: 2)) == ["first", "middle"])
-        #expect(codes(try await claim(store, upTo: 2)) == ["last"])
-        #expect(try await claim(store, upTo: 0).isEmpty)
+        #expect(codes(try await store.claimCodes(upTo: 2)) == ["first", "middle"])
+        #expect(codes(try await store.claimCodes(upTo: 2)) == ["last"])
+        #expect(try await store.claimCodes(upTo: 0).isEmpty)
     }
 
     /// A claim skips codes of an app without a permit, and leaves them unchanged.
-    @Test(arguments: StoreKind.allCases)
-    func eachAppHasItsPermits(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func eachAppHasItsPermits() async throws {
         for code in ["a", "b", "c"] { try await store.grant(nil, code: code) }
         try await store.grant(nil, client: "elsewhere", code: "d")
-        #expect(codes(try await claim(store, permits: ["example": 0, "other": 1])) == ["d"])
-        #expect(codes(try await claim(store, permits: ["example": 2])) == ["a", "b"])
+        #expect(codes(try await store.claimCodes(permits: ["example": 0, "other": 1])) == ["d"])
+        #expect(codes(try await store.claimCodes(permits: ["example": 2])) == ["a", "b"])
         #expect(try await store.count("grant_queue WHERE attempts = 0") == 1)
     }
 
     /// A claim skips codes of a client that Apple refuses, except one for a try, and codes after their deadline.
-    @Test(arguments: StoreKind.allCases)
-    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func eachClientHasItsQuota() async throws {
         for code in ["a", "b"] { try await store.grant(nil, client: "web", code: code) }
         try await store.grant(nil, client: "web", code: "late", at: .start - .minutes(5))
         try await store.grant(nil, code: "c")
-        #expect(codes(try await claim(store, quotas: ["web": 0])) == ["late", "c"])
-        #expect(try await claim(store, quotas: ["web": 0]).isEmpty)
-        #expect(codes(try await claim(store, quotas: ["web": 1])) == ["a"])
-        #expect(codes(try await claim(store)) == ["b"])
+        #expect(codes(try await store.claimCodes(quotas: ["web": 0])) == ["late", "c"])
+        #expect(try await store.claimCodes(quotas: ["web": 0]).isEmpty)
+        #expect(codes(try await store.claimCodes(quotas: ["web": 1])) == ["a"])
+        #expect(codes(try await store.claimCodes()) == ["b"])
     }
 
     /// However many codes wait for an app that may ask nothing now, for a refused client, or for an unknown one.
-    @Test(arguments: StoreKind.allCases)
-    func codesThatMayNotBeSentHideNoOther(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func codesThatMayNotBeSentHideNoOther() async throws {
         for client in ["elsewhere", "web", "nobody's"] {
             try await store.run(
                 """
@@ -107,31 +77,27 @@ import Testing
         var now = Timestamp.start
         // The claims put the unknown client's codes off once.
         for _ in 1...2 {
-            let unknown = try await claim(store, upTo: 6000, permits: ["example": 0, "other": 0], at: now)
+            let unknown = try await store.claimCodes(upTo: 6000, permits: ["example": 0, "other": 0], at: now)
             #expect(!unknown.isEmpty && unknown.allSatisfy { $0.app == nil })
             _ = try await store.settle(unknown.map { .code($0, .unknownClient) }, at: now)
         }
         now = now + .seconds(1)
-        #expect(codes(try await claim(store, permits: ["example": 1, "other": 0], at: now, quotas: ["web": 0])) == ["good"])
+        #expect(codes(try await store.claimCodes(permits: ["example": 1, "other": 0], at: now, quotas: ["web": 0])) == ["good"])
     }
 
     /// Retries are due among new codes, and neither waits for the other.
-    @Test(arguments: StoreKind.allCases)
-    func aRetryHasItsPlaceByItsDeadline(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRetryHasItsPlaceByItsDeadline() async throws {
         try await store.grant(nil, code: "second", at: .start - .seconds(10))
-        let work = try await claim(store)[0]
+        let work = try await store.claimCodes()[0]
         _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false)))
         for (code, seconds) in [("first", -20), ("third", 0), ("fourth", 1)] {
             try await store.grant(nil, code: code, at: .start + .seconds(seconds))
         }
-        #expect(codes(try await claim(store, upTo: 3, at: .start + .seconds(2))) == ["first", "second", "third"])
+        #expect(codes(try await store.claimCodes(upTo: 3, at: .start + .seconds(2))) == ["first", "second", "third"])
     }
 
     /// siwatch cannot send them: too late, for an unknown client, or no text at all.
-    @Test(arguments: StoreKind.allCases)
-    func whatIsNotSentNeedsNoPermit(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatIsNotSentNeedsNoPermit() async throws {
         try await store.grant(nil, code: "late", at: .start - .minutes(5))
         try await store.grant(nil, client: "nobody's", code: "unknown")
         try await store.run(
@@ -139,57 +105,49 @@ import Testing
             [.at(.start)]
         )
         try await store.grant(nil, code: "good")
-        let claimed = try await claim(store, permits: ["example": 0])
+        let claimed = try await store.claimCodes(permits: ["example": 0])
         #expect(codes(claimed) == ["late", "unknown"])
         #expect(claimed.map(\.app) == ["example", nil])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aSuspectComesAlone(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aSuspectComesAlone() async throws {
         try await store.grant(nil, code: "suspect", at: .start - .seconds(1))
-        _ = try await claim(store)
-        _ = try await claim(store, at: .start + .minutes(1))
+        _ = try await store.claimCodes()
+        _ = try await store.claimCodes(at: .start + .minutes(1))
         let now = Timestamp.start + .minutes(2)
         try await store.grant(nil, code: "other")
-        #expect(try await claim(store, at: now, suspects: false).isEmpty, "something is under way that it could take along")
-        #expect(codes(try await claim(store, at: now)) == ["suspect"])
-        #expect(codes(try await claim(store, at: now)) == ["other"])
+        #expect(try await store.claimCodes(at: now, suspects: false).isEmpty, "something is under way that it could take along")
+        #expect(codes(try await store.claimCodes(at: now)) == ["suspect"])
+        #expect(codes(try await store.claimCodes(at: now)) == ["other"])
     }
 
     /// A due time that siwatch never gives a code.
-    @Test(arguments: StoreKind.allCases)
-    func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClockThatWasSetBackStallsNothing() async throws {
         try await store.grant(nil, code: "c", at: .start + .hours(1))
-        #expect(codes(try await claim(store, at: .start + .hours(1))) == ["c"])
-        let claimed = try await claim(store)
+        #expect(codes(try await store.claimCodes(at: .start + .hours(1))) == ["c"])
+        let claimed = try await store.claimCodes()
         #expect(codes(claimed) == ["c"] && claimed[0].claim.attempts == 2)
         #expect(claimed[0].deadline == .start + .minutes(5), "it was first seen at a time that has yet to come")
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whatIsPutOffIsWrittenDown(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatIsPutOffIsWrittenDown() async throws {
         try await store.grant(nil, code: "c")
-        let work = try await claim(store)[0]
+        let work = try await store.claimCodes()[0]
         #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: true, detail: "timeout"))) == .postponed)
         let rows = try await store.rows("SELECT due_at, attempts, claimed_by, failures, answer_lost, waits_since, detail FROM grant_queue")
         #expect(rows == [[.at(.start + .milliseconds(500)), 0, nil, 1, 1, .at(.start), "timeout"]])
-        #expect(try await claim(store, at: .start + .milliseconds(499)).isEmpty)
-        let again = try await claim(store, at: .start + .milliseconds(500))[0]
+        #expect(try await store.claimCodes(at: .start + .milliseconds(499)).isEmpty)
+        let again = try await store.claimCodes(at: .start + .milliseconds(500))[0]
         #expect(again.failures == 1 && again.isAnswerLost && again.claim.attempts == 1 && again.detail == "timeout")
         // A result without an answer leaves Apple's last error.
         _ = try await store.settle(.code(again, .unpermitted(at: .start + .milliseconds(500))), at: .start + .milliseconds(500))
         #expect(try await store.column("SELECT detail FROM grant_queue") == ["timeout"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whatApplesLastWordWasIsShown(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatApplesLastWordWasIsShown() async throws {
         for (code, detail) in [("a", "invalid_client: bad"), ("b", "status 503")] {
             try await store.grant("ann", code: code)
-            let work = try await claim(store)[0]
+            let work = try await store.claimCodes()[0]
             _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: detail)))
         }
         let waiting = try await store.ports.history(of: "ann", upTo: 100).waiting
@@ -197,9 +155,7 @@ import Testing
     }
 
     /// A backend may write to any column.
-    @Test(arguments: [Int64.max, .min, -1])
-    func oddCountsHarmNobody(_ count: Int64) async throws {
-        let store = try StoreKind.file.make()
+    @Test(.on(.file), arguments: [Int64.max, .min, -1]) func oddCountsHarmNobody(_ count: Int64) async throws {
         try await store.run(
             """
             INSERT INTO grant_queue (client_id, authorization_code, granted_at, failures, attempts, answer_lost, waits_since, due_at)
@@ -207,18 +163,16 @@ import Testing
             """,
             [.at(.start), .integer(count)]
         )
-        let work = try await claim(store)[0]
+        let work = try await store.claimCodes()[0]
         #expect((0...1000).contains(work.failures))
         #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false))) == .postponed)
     }
 
     // MARK: Settled
 
-    @Test(arguments: StoreKind.allCases)
-    func theTokenIsSealedAndTheRowGoneInOneCommit(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theTokenIsSealedAndTheRowGoneInOneCommit() async throws {
         try await store.grant(nil, code: "c")
-        let work = try await claim(store)[0]
+        let work = try await store.claimCodes()[0]
         let id = CredentialID(clientID: "app", userID: "ann")
         let grant = Grant(grantedAt: .start, token: .sealed(Secret("r"), for: id, grantedAt: .start))
         let verdict = CodeVerdict.exchanged(grant, id, requestedAt: .start, answeredAt: .start)
@@ -231,62 +185,56 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .hours(23)).isEmpty, "no early first check")
     }
 
-    @Test(arguments: StoreKind.allCases, GrantRejection.allCases)
-    func everyRefusalIsLoggedWithItsReason(_ kind: StoreKind, _ reason: GrantRejection) async throws {
-        let store = try kind.make()
-        try await store.grant(nil, code: "c")
-        let work = try await claim(store)[0]
-        #expect(try await store.settle(.code(work, .rejected(reason, detail: "words"))) == .grant(.rejected, reason))
-        #expect(
-            try await store.rows("SELECT client_id, user_id, outcome, reason, detail FROM grant_log")
-                == [["app", nil, "rejected", .text(reason.rawValue), "words"]]
-        )
+    @Test func everyRefusalIsLoggedWithItsReason() async throws {
+        for reason in GrantRejection.allCases {
+            try await store.grant(nil, code: "c")
+            let work = try await store.claimCodes()[0]
+            #expect(try await store.settle(.code(work, .rejected(reason, detail: "words"))) == .grant(.rejected, reason))
+        }
+        let log = try await store.rows("SELECT client_id, user_id, outcome, reason, detail FROM grant_log ORDER BY id")
+        #expect(log == GrantRejection.allCases.map { ["app", nil, "rejected", .text($0.rawValue), "words"] })
         #expect(try await store.count("grant_queue") == 0)
     }
 
     /// siwatch logs unreadable values as they were written.
-    @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
-    func whatIsNoTextOrTooLongIsMalformed(_ column: String) async throws {
-        for value in ["CAST(x'C328' AS TEXT)", "CAST(zeroblob(8200) AS TEXT)", "printf('%.*c', 8193, 'a')"] {
-            let store = try StoreKind.file.make()
-            let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: value]) { $1 }
-            let isRefused = value.contains("zeroblob")
-            let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
-            if isRefused {
-                await #expect(throws: (any Error).self) { try await store.run(sql) }
-                continue
-            }
-            try await store.run(sql)
-            let now = Timestamp(milliseconds: 4_000_000_000_000)
-            let work = try await claim(store, at: now)[0]
-            #expect(work.content == nil, "\(column) \(value)")
-            #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
-            #expect(try await store.column("SELECT reason FROM grant_log") == ["malformed"])
+    @Test(
+        .on(.file),
+        arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"],
+        ["CAST(x'C328' AS TEXT)", "CAST(zeroblob(8200) AS TEXT)", "printf('%.*c', 8193, 'a')"]
+    )
+    func whatIsNoTextOrTooLongIsMalformed(_ column: String, _ value: String) async throws {
+        let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: value]) { $1 }
+        let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
+        guard !value.contains("zeroblob") else {
+            await #expect(throws: (any Error).self) { try await store.run(sql) }
+            return
         }
+        try await store.run(sql)
+        let now = Timestamp(milliseconds: 4_000_000_000_000)
+        let work = try await store.claimCodes(at: now)[0]
+        #expect(work.content == nil)
+        #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
+        #expect(try await store.column("SELECT reason FROM grant_log") == ["malformed"])
     }
 
     // MARK: Effects on other lanes
 
     /// A code lives only minutes, so other lanes wait for it even when it was put off.
-    @Test(arguments: StoreKind.allCases)
-    func holdsBackTheEndOfItsUsersSignIn(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func holdsBackTheEndOfItsUsersSignIn() async throws {
         try await store.signIn("ann", token: "r")
         try await store.grant("ann", client: "web", code: "c", at: .start + .minutes(1))
         let now = Timestamp.start + .minutes(1)
-        let work = try await claim(store, at: now)[0]
+        let work = try await store.claimCodes(at: now)[0]
         _ = try await store.settle(.code(work, .failed(at: now, isAnswerLost: false)), at: now)
         #expect(try await store.notify(.consentRevoked, "ann", at: .start + .seconds(30), now: now) == .postponed)
-        let again = try await claim(store, at: now + .seconds(1))[0]
+        let again = try await store.claimCodes(at: now + .seconds(1))[0]
         _ = try await store.settle(.code(again, .rejected(.codeExpired)), at: now + .seconds(1))
         let event = try await store.claimNotifications(at: now + .seconds(2))[0]
         let verdict = NotificationVerdict.event(.consentRevoked, "ann", at: .start + .seconds(30))
         #expect(try await store.settle(.notification(event, verdict), at: now + .seconds(2)) == .notification(.applied))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whoIsSignedInElsewhereIsKnown(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whoIsSignedInElsewhereIsKnown() async throws {
         let ann = CredentialID(clientID: "app", userID: "ann")
         #expect(try await !store.ports.isSignedIn(ann, besides: 0))
         try await store.grant("ann", client: "web", token: "r")
@@ -300,17 +248,30 @@ import Testing
     }
 
     /// The code under judgement does not count as waiting.
-    @Test(arguments: StoreKind.allCases)
-    func anotherCodeThatWaitsMayBeASignIn(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anotherCodeThatWaitsMayBeASignIn() async throws {
         let ann = CredentialID(clientID: "app", userID: "ann")
         try await store.grant("ann", code: "c")
         #expect(try await store.ports.isSignedIn(ann, besides: 0))
-        let work = try await claim(store)[0]
+        let work = try await store.claimCodes()[0]
         #expect(try await !store.ports.isSignedIn(ann, besides: work.id))
         // Another code is under way, and may be the good one.
         try await store.grant("ann", code: "d")
-        _ = try await claim(store)
+        _ = try await store.claimCodes()
         #expect(try await store.ports.isSignedIn(ann, besides: work.id))
+    }
+}
+
+/// Grants with a code have a lane of their own.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct CodeLaneTests: ConformanceSuite {
+    @Test func waitUntouchedAndInNobodysWay() async throws {
+        for number in 1...10 { try await store.grant("user\(number)", code: "c\(number)") }
+        try await store.grant(nil, code: "c11")
+        let before = try await store.rows("SELECT * FROM grant_queue")
+        try await store.grant("last", token: "r")
+
+        let claimed = try await store.claimGrants(upTo: 3)
+        #expect(claimed.map { $0.content?.credential.userID } == ["last"])
+        #expect(try await store.claimGrants().isEmpty)
+        #expect(try await store.rows("SELECT * FROM grant_queue WHERE authorization_code IS NOT NULL") == before)
     }
 }

@@ -5,13 +5,11 @@ import CredentialCore
 import Testing
 
 /// When the store erases a sealed token.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct TokenErasureTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct TokenErasureTests: ConformanceSuite {
     private static let later = Timestamp.start + .hours(1)
     private static let muchLater = Timestamp.start + .days(400)
 
-    @Test(arguments: StoreKind.allCases, [Event.Kind.consentRevoked, .accountDeleted])
-    func signedEvidenceErasesAtOnce(_ kind: StoreKind, _ event: Event.Kind) async throws {
-        let store = try kind.make()
+    @Test(arguments: [Event.Kind.consentRevoked, .accountDeleted]) func signedEvidenceErasesAtOnce(_ event: Event.Kind) async throws {
         try await store.signIn(client: "app", token: "r1")
         try await store.signIn(client: "web", token: "r2")
         try await store.notify(event, at: Self.later)
@@ -20,35 +18,27 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.muchLater).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases, [Event.Kind.consentRevoked, .accountDeleted])
-    func evidenceThatIsNotNewerDoesNot(_ kind: StoreKind, _ event: Event.Kind) async throws {
-        let store = try kind.make()
+    @Test(arguments: [Event.Kind.consentRevoked, .accountDeleted]) func evidenceThatIsNotNewerDoesNot(_ event: Event.Kind) async throws {
         try await store.signIn(token: "r")
         try await store.notify(event, at: .start)
         #expect(try await store.sealedTokens == 1)
         #expect(try await store.claimCredentials(at: Self.muchLater).count == 1)
     }
 
-    @Test(arguments: StoreKind.allCases, [Event.Kind.emailDisabled(nil), .unknown])
-    func otherEventsDoNot(_ kind: StoreKind, _ event: Event.Kind) async throws {
-        let store = try kind.make()
+    @Test(arguments: [Event.Kind.emailDisabled(nil), .unknown]) func otherEventsDoNot(_ event: Event.Kind) async throws {
         try await store.signIn(token: "r")
         try await store.notify(event, at: Self.later)
         #expect(try await store.sealedTokens == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aTokenThatComesTooLateIsNeverKept(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aTokenThatComesTooLateIsNeverKept() async throws {
         try await store.notify(.consentRevoked, at: Self.later)
         try await store.signIn(token: "r", at: .start, now: Self.later)
         #expect(try await store.sealedTokens == 0)
     }
 
     /// A newer sign-in without a token leaves no token to fall back on. The old token stays erased.
-    @Test(arguments: StoreKind.allCases)
-    func whatIsErasedStaysErased(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatIsErasedStaysErased() async throws {
         try await store.signIn(token: "r")
         try await store.notify(.consentRevoked, at: Self.later)
         try await store.signIn(token: "r", at: .start, now: Self.later)

@@ -7,15 +7,14 @@ import CredentialTesting
 import Testing
 
 /// `siwatch forget` erases a user from every table, and nothing old brings the user back.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct ForgetTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct ForgetTests: ConformanceSuite {
     private static let user = "000123.a1b2c3.0042"
     private static let alias = PlainSealer().pseudonym(of: user)
     private static let ended = Timestamp.start + .days(3)
     private static let now = Timestamp.start + .days(10)
 
     /// A user with a row in every log, whose consent has ended, and another user.
-    private func history(_ kind: StoreKind) async throws -> StoreUnderTest {
-        let store = try kind.make()
+    private func history() async throws {
         try await store.signIn("another", token: "another")
         try await store.signIn(Self.user, token: "r", email: EmailAddress("a@example.com"))
         try await store.refresh(.valid, at: .start + .days(2))
@@ -25,10 +24,9 @@ import Testing
         let work = try await store.claimNotifications(at: Self.ended)
         _ = try await store.settle(.notification(work[0], .rejected(.malformed, detail: "")), at: Self.ended)
         try await store.requestRevocation(Self.user, at: Self.ended + .seconds(1))
-        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: Self.now, lease: StoreUnderTest.lease) {
+        for request in try await store.claimRevocationRequests(upTo: 1, at: Self.now) {
             #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .revocation(.noToken))
         }
-        return store
     }
 
     private func forgotten(_ answer: OperatorAnswer?) throws -> Erasure {
@@ -39,8 +37,7 @@ import Testing
         return erasure
     }
 
-    /// The tables with a row that holds this text in any column.
-    private func tables(of store: StoreUnderTest, holding text: String) async throws -> [String] {
+    private func tables(holding text: String) async throws -> [String] {
         var found: [String] = []
         for table in StoredTable.all {
             let columns =
@@ -52,11 +49,10 @@ import Testing
         return found
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func nothingNamesTheUserAnyMore(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func nothingNamesTheUserAnyMore() async throws {
+        try await history()
         let before = ["user_event", "credential", "notification_log", "notification_quarantine", "grant_log", "revocation_log"]
-        #expect(try await tables(of: store, holding: Self.user) == before + ["credential_change"])
+        #expect(try await tables(holding: Self.user) == before + ["credential_change"])
         let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
         #expect(erasure.forgottenUntil == ["example": Self.ended])
         #expect(
@@ -65,8 +61,8 @@ import Testing
                 "credential_change": 4,
             ]
         )
-        #expect(try await tables(of: store, holding: Self.user) == [])
-        #expect(try await tables(of: store, holding: "a@example.com") == [])
+        #expect(try await tables(holding: Self.user) == [])
+        #expect(try await tables(holding: "a@example.com") == [])
         #expect(try await store.column("SELECT user_id FROM user_state") == ["another"])
         #expect(try await store.personalData(of: Self.user).isEmpty)
         #expect(try await store.personalData(of: "another").isEmpty == false)
@@ -74,9 +70,8 @@ import Testing
     }
 
     /// Counts, and rows that the quarantine's ring counts.
-    @Test(arguments: StoreKind.allCases)
-    func theCountsAreThoseOfTheUsersThatStay(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func theCountsAreThoseOfTheUsersThatStay() async throws {
+        try await history()
         try await store.reject("another", at: Self.now)
         _ = try await store.forget(Self.user, at: Self.now)
         #expect(try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0") == [["authorized", 1]])
@@ -87,17 +82,16 @@ import Testing
         #expect(try await store.column("SELECT pending FROM app WHERE name = 'example'") == [0])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func nothingOldBringsTheUserBack(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func nothingOldBringsTheUserBack() async throws {
+        try await history()
         _ = try await store.forget(Self.user, at: Self.now)
         #expect(try await store.signIn(Self.user, token: "r", email: EmailAddress("a@example.com"), now: Self.now) == .grant(.stale, nil))
         #expect(try await store.signIn(Self.user, client: "web", at: Self.ended, now: Self.now) == .grant(.stale, nil))
         #expect(try await store.notify(.consentRevoked, Self.user, at: Self.ended, now: Self.now) == .notification(.duplicate))
         let address = EmailAddress("a@example.com")
         #expect(try await store.notify(.emailEnabled(address), Self.user, at: .start, now: Self.now) == .notification(.duplicate))
-        #expect(try await tables(of: store, holding: Self.user) == [])
-        #expect(try await tables(of: store, holding: "a@example.com") == [])
+        #expect(try await tables(holding: Self.user) == [])
+        #expect(try await tables(holding: "a@example.com") == [])
         #expect(try await store.count("credential WHERE user_id <> 'another'") == 0)
         #expect(
             try await store.rows("SELECT user_id, outcome, payload FROM notification_log") == [
@@ -112,17 +106,10 @@ import Testing
     }
 
     /// A code names nobody until Apple has exchanged it, so `forget` does not see that it waits.
-    @Test(arguments: StoreKind.allCases)
-    func anOldCodeDoesNotBringTheUserBack(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func anOldCodeDoesNotBringTheUserBack() async throws {
+        try await history()
         for time in [Self.ended, Self.ended + .seconds(1)] { try await store.grant(nil, code: "c", at: time) }
-        let codes = try await store.ports.claimCodes(
-            upTo: 2,
-            permits: ["example": 2],
-            at: Self.now,
-            lease: StoreUnderTest.lease,
-            suspects: true
-        )
+        let codes = try await store.claimCodes(upTo: 2, at: Self.now)
         _ = try await store.forget(Self.user, at: Self.now)
         let id = CredentialID(clientID: "app", userID: Self.user)
         func exchange(_ code: ClaimedCode) async throws -> Settled {
@@ -132,15 +119,14 @@ import Testing
             return try await store.settle(.code(code, verdict), at: Self.now)
         }
         #expect(try await exchange(codes[0]) == .grant(.stale, nil))
-        #expect(try await tables(of: store, holding: Self.user) == [])
+        #expect(try await tables(holding: Self.user) == [])
         #expect(try await store.sealedTokens == 1, "that of the other user")
         #expect(try await exchange(codes[1]) == .grant(.applied, nil), "a later sign-in is news")
     }
 
     /// A new consent makes a new user, and an old withdrawal that comes again does not end it.
-    @Test(arguments: StoreKind.allCases)
-    func aNewSignInCounts(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func aNewSignInCounts() async throws {
+        try await history()
         _ = try await store.forget(Self.user, at: Self.now)
         let again = Self.ended + .milliseconds(1)
         #expect(try await store.signIn(Self.user, token: "new", at: again, now: Self.now) == .grant(.applied, nil))
@@ -154,9 +140,7 @@ import Testing
         #expect(try await store.signIn(Self.user, at: again, now: Self.now) == .grant(.stale, nil))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whoIsSignedInIsForgottenOnlyOnDemand(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whoIsSignedInIsForgottenOnlyOnDemand() async throws {
         try await store.signIn(token: "r")
         #expect(try await store.forget() == .stillAuthorized(apps: ["example"]))
         #expect(try await store.sealedTokens == 1)
@@ -165,9 +149,8 @@ import Testing
     }
 
     /// Work that waits would bring the user back, and a request to revoke must not be lost.
-    @Test(arguments: StoreKind.allCases)
-    func whoHasWaitingRowsIsNotForgotten(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func whoHasWaitingRowsIsNotForgotten() async throws {
+        try await history()
         try await store.grant(Self.user, at: Self.now)
         try await store.requestRevocation(Self.user, at: Self.now)
         let waiting: [OperatorAnswer.WaitingRow] = [.init(table: "grant_queue", id: 3), .init(table: "revocation_queue", id: 2)]
@@ -177,9 +160,7 @@ import Testing
     }
 
     /// An answer of Apple's that comes after the erasure.
-    @Test(arguments: StoreKind.allCases)
-    func anAnswerUnderWayBringsNobodyBack(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAnswerUnderWayBringsNobodyBack() async throws {
         try await store.signIn(token: "r")
         let due = try await store.claimCredentials(at: .start + .days(2))[0]
         _ = try await store.forget(evenIfAuthorized: true, at: .start + .days(2))
@@ -189,9 +170,8 @@ import Testing
     }
 
     /// The receipts stay, under a name that only the key tells.
-    @Test(arguments: StoreKind.allCases)
-    func theReceiptStaysAndNamesNobody(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func theReceiptStaysAndNamesNobody() async throws {
+        try await history()
         let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
         #expect(erasure.keptReceipts == [1])
         #expect(try await store.ports.revocations(of: Self.user).isEmpty)
@@ -201,9 +181,8 @@ import Testing
     }
 
     /// The newest row of the feed stays without its name, so that a follower sees what is gone.
-    @Test(arguments: StoreKind.allCases)
-    func aFollowerSeesThatOlderChangesAreGone(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func aFollowerSeesThatOlderChangesAreGone() async throws {
+        try await history()
         let newest = try await store.column("SELECT MAX(id) FROM credential_change")
         _ = try await store.forget(Self.user, at: Self.now)
         #expect(try await store.column("SELECT MAX(id) FROM credential_change") == newest)
@@ -213,9 +192,8 @@ import Testing
     }
 
     /// A `sub` is the same in all apps of a team.
-    @Test(arguments: StoreKind.allCases)
-    func oneAppAlone(_ kind: StoreKind) async throws {
-        let store = try await history(kind)
+    @Test func oneAppAlone() async throws {
+        try await history()
         try await store.signIn(Self.user, client: "elsewhere", token: "e", at: Self.ended)
         #expect(try await store.forget(Self.user, at: Self.now) == .stillAuthorized(apps: ["other"]))
         #expect(try await store.forget(Self.user, in: "nowhere", at: Self.now) == .unknownApp(known: ["example", "other"]))

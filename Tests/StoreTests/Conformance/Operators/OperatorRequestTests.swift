@@ -5,10 +5,8 @@ import CredentialCore
 import Testing
 
 /// siwatch carries a request out once and answers it, and never after its command has gone.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct OperatorRequestTests {
-    @Test(arguments: StoreKind.allCases)
-    func isAnsweredOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct OperatorRequestTests: ConformanceSuite {
+    @Test func isAnsweredOnce() async throws {
         let id = try await store.ports.submit(.pause(app: "example"), at: .start)
         #expect(try await store.ports.answer(to: id) == nil)
         let handled = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start)
@@ -19,9 +17,7 @@ import Testing
         #expect(try await !store.ports.withdraw(id))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func isNotCarriedOutOnceWithdrawn(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func isNotCarriedOutOnceWithdrawn() async throws {
         let id = try await store.ports.submit(.pause(app: "example"), at: .start)
         #expect(try await store.ports.withdraw(id))
         #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start) == nil)
@@ -29,27 +25,21 @@ import Testing
     }
 
     /// The command was killed, and siwatch started a day later.
-    @Test(arguments: StoreKind.allCases)
-    func expires(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func expires() async throws {
         let id = try await store.ports.submit(.pause(app: "example"), at: .start)
         _ = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start + .seconds(61))
         #expect(try await store.ports.answer(to: id) == .expired)
         #expect(try await store.ports.apps().map(\.pausedAt) == [nil, nil])
     }
 
-    @Test(arguments: StoreKind.allCases, ["", "{}", "null", #"{"dance":{}}"#, #"{"pause":{"app":1}}"#])
-    func isSafeToGetWrong(_ kind: StoreKind, _ text: String) async throws {
-        let store = try kind.make()
+    @Test(arguments: ["", "{}", "null", #"{"dance":{}}"#, #"{"pause":{"app":1}}"#]) func isSafeToGetWrong(_ text: String) async throws {
         try await store.run("INSERT INTO operator_request (request, requested_at) VALUES (?, ?)", [.text(text), .at(.start)])
         let handled = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start)
         #expect(handled?.answer == .notUnderstood)
         #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start) == nil)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func isForgottenOnceAnswered(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func isForgottenOnceAnswered() async throws {
         _ = try await store.ask(.pause(app: "example"))
         _ = try await store.ports.submit(.resume(app: "example"), at: .start)
         try await store.ports.maintain(at: .start + .minutes(59))
@@ -60,9 +50,7 @@ import Testing
 
     // MARK: Pauses
 
-    @Test(arguments: StoreKind.allCases)
-    func aPausedAppIsAskedNothing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aPausedAppIsAskedNothing() async throws {
         try await store.signIn(token: "r")
         try await store.signIn(client: "elsewhere", token: "r")
         #expect(try await store.ask(.pause(app: "example")) == .paused(since: .start))
@@ -84,9 +72,7 @@ import Testing
         #expect(try await store.claimCredentials(at: now + .days(2)).count == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anAppThatNobodyKnowsIsNamed(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAppThatNobodyKnowsIsNamed() async throws {
         for request in [OperatorRequest.pause(app: "x"), .resume(app: "x"), .recheckApp("x")] {
             #expect(try await store.ask(request) == .unknownApp(known: ["example", "other"]))
         }

@@ -5,47 +5,41 @@ import CredentialCore
 import Testing
 
 /// A recheck comes out of turn, within its own cap.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RecheckTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RecheckTests: ConformanceSuite {
     private static let asked = Timestamp.start + .days(2)
 
-    private func recheck(_ store: StoreUnderTest, at now: Timestamp) async throws -> OperatorAnswer.Recheck? {
+    private func recheck(at now: Timestamp) async throws -> OperatorAnswer.Recheck? {
         guard case .rechecking(let recheck) = try await store.ask(.recheckUser("user"), at: now) else { return nil }
         return recheck
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aUserIsDueAtOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aUserIsDueAtOnce() async throws {
         try await store.signIn(token: "r")
         try await store.signIn("another", token: "r")
-        #expect(try await recheck(store, at: .start)?.due == 1)
+        #expect(try await recheck(at: .start)?.due == 1)
         #expect(try await store.claimCredentials(at: .start).map(\.id.userID) == ["user"])
         // The check is already under way, and siwatch asks nothing twice.
-        #expect(try await recheck(store, at: .start)?.due == 1)
+        #expect(try await recheck(at: .start)?.due == 1)
         #expect(try await store.claimCredentials(at: .start).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func onceAnHour(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func onceAnHour() async throws {
         try await store.signIn(token: "r")
         try await store.refresh(.valid, at: Self.asked)
-        let tooSoon = try await recheck(store, at: Self.asked + .minutes(59))
+        let tooSoon = try await recheck(at: Self.asked + .minutes(59))
         #expect(tooSoon?.due == 0 && tooSoon?.tooSoon == 1 && tooSoon?.soonest == Self.asked + .hours(1))
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
-        #expect(try await recheck(store, at: Self.asked + .hours(1))?.due == 1)
+        #expect(try await recheck(at: Self.asked + .hours(1))?.due == 1)
         #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).count == 1)
     }
 
     /// Unsigned evidence may be wrong, so siwatch keeps the token for a while to ask again.
-    @Test(arguments: StoreKind.allCases)
-    func aGoodAnswerBringsARejectedUserBack(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aGoodAnswerBringsARejectedUserBack() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         try await store.refresh(.rejected, at: Self.asked)
         let now = Self.asked + .hours(2)
-        #expect(try await recheck(store, at: now)?.due == 1)
+        #expect(try await recheck(at: now)?.due == 1)
         try await store.refresh(.valid, at: now)
         #expect(
             try await store.rows("SELECT from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1")
@@ -54,28 +48,24 @@ import Testing
         #expect(try await store.claimCredentials(at: now + .days(2)).count == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anotherRejectionEndsTheChecksAgain(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anotherRejectionEndsTheChecksAgain() async throws {
         try await store.signIn(token: "r")
         try await store.refresh(.rejected, at: Self.asked)
         let now = Self.asked + .hours(2)
-        _ = try await recheck(store, at: now)
+        _ = try await recheck(at: now)
         try await store.refresh(.rejected, at: now)
         #expect(try await store.claimCredentials(at: now + .days(400)).isEmpty)
         // A held one, too.
-        _ = try await recheck(store, at: now + .hours(2))
+        _ = try await recheck(at: now + .hours(2))
         try await store.refresh(nil, at: now + .hours(2))
         #expect(try await store.claimCredentials(at: now + .days(400)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aRecheckWithoutAnAnswerIsTriedAgain(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRecheckWithoutAnAnswerIsTriedAgain() async throws {
         try await store.signIn(token: "r")
         try await store.refresh(.rejected, at: Self.asked)
         let now = Self.asked + .hours(2)
-        _ = try await recheck(store, at: now)
+        _ = try await recheck(at: now)
         let due = try await store.claimCredentials(at: now)[0]
         _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
         // Other facts about the user do not end it.
@@ -84,33 +74,27 @@ import Testing
         #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whoHasNoTokenCannotBeAskedAbout(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whoHasNoTokenCannotBeAskedAbout() async throws {
         #expect(try await store.ask(.recheckUser("user")) == .unknownUser)
         try await store.signIn()
         try await store.signIn(client: "web", token: "r")
         try await store.notify(.consentRevoked, at: .start + .minutes(1))
         try await store.signIn(client: "web", at: .start + .minutes(2))
-        let none = try await recheck(store, at: .start + .hours(2))
+        let none = try await recheck(at: .start + .hours(2))
         #expect(none?.due == 0 && none?.withoutToken == 2 && none?.soonest == nil)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aPausedAppWaits(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aPausedAppWaits() async throws {
         try await store.signIn(token: "r")
         _ = try await store.ask(.pause(app: "example"))
-        #expect(try await recheck(store, at: .start)?.pausedApps == ["example"])
+        #expect(try await recheck(at: .start)?.pausedApps == ["example"])
         #expect(try await store.claimCredentials(at: .start).isEmpty)
         _ = try await store.ask(.resume(app: "example"))
         #expect(try await store.claimCredentials(at: .start).count == 1)
     }
 
     /// Nobody asks about its tokens, and their old due times must not make the others late.
-    @Test(arguments: StoreKind.allCases)
-    func aClientThatLeftStandsInNobodysWay(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClientThatLeftStandsInNobodysWay() async throws {
         var rules = StoreUnderTest.recheckRules
         rules.clients = ["app"]
         try await store.signIn("rejected", client: "web", token: "r")
@@ -132,9 +116,7 @@ import Testing
     }
 
     /// 600 users at 50 a second take 12 seconds, whatever the size of a transaction.
-    @Test(arguments: StoreKind.allCases)
-    func anAppIsSpreadByItsLimit(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAppIsSpreadByItsLimit() async throws {
         try await store.run(
             """
             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
@@ -159,9 +141,7 @@ import Testing
     }
 
     /// An operator waits for the answer, and 1,500 checks are late.
-    @Test(arguments: StoreKind.allCases)
-    func oneUserGoesBeforeABacklog(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func oneUserGoesBeforeABacklog() async throws {
         for user in 1...20 { try await store.signIn("late\(user)", token: "r", at: .start + .minutes(user)) }
         try await store.signIn(client: "web", token: "r", at: Self.asked - .days(2), now: Self.asked)
         _ = try await store.ask(.recheckUser("user"), at: Self.asked)
@@ -170,9 +150,7 @@ import Testing
     }
 
     /// siwatch asks about all users of the app: users who were not due come before users who were late.
-    @Test(arguments: StoreKind.allCases)
-    func anAppGoesBeforeItsBacklog(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAppGoesBeforeItsBacklog() async throws {
         for user in 1...3 { try await store.signIn("late\(user)", token: "r", at: .start + .minutes(user)) }
         try await store.run("UPDATE credential SET first_check = NULL")
         for user in 1...3 { try await store.signIn("user\(user)", client: "web", token: "r", at: Self.asked - .days(2), now: Self.asked) }
@@ -182,9 +160,7 @@ import Testing
         #expect(order.count == 6)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anAppIsAskedAboutRejectedTokensFirstAndAboutNobodyTooSoon(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAppIsAskedAboutRejectedTokensFirstAndAboutNobodyTooSoon() async throws {
         for (user, answer) in [("good", RefreshAnswer.Verdict.valid), ("bad", .rejected)] {
             try await store.signIn(user, token: "r")
             try await store.refresh(answer, at: Self.asked)
@@ -208,9 +184,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).map(\.id.userID).sorted() == ["bad", "good"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anAppIsAskedAboutRejectedTokensFirst(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anAppIsAskedAboutRejectedTokensFirst() async throws {
         for (user, answer) in [("good", RefreshAnswer.Verdict.valid), ("bad", .rejected)] {
             try await store.signIn(user, token: "r")
             try await store.refresh(answer, at: Self.asked)
@@ -222,9 +196,7 @@ import Testing
     }
 
     /// The operator corrects a mistake at once, so its rejections are still pending. siwatch drops them and asks about their users again.
-    @Test(arguments: StoreKind.allCases)
-    func aRejectionThatWaitsIsTakenBackAndSaidAgainAfterTheHour(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRejectionThatWaitsIsTakenBackAndSaidAgainAfterTheHour() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         let rejection = PendingRejection(requestedAt: Self.asked, answeredAt: Self.asked, keyID: "KEY")
@@ -241,9 +213,7 @@ import Testing
     }
 
     /// An operator who corrects a mistake within the hour brings back all users that it ended.
-    @Test(arguments: StoreKind.allCases)
-    func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         try await store.refresh(.rejected, at: Self.asked)

@@ -6,44 +6,38 @@ import CredentialTesting
 import Testing
 
 /// Pending rejections, and the breaker that judges them, in the store.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct PendingRejectionTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct PendingRejectionTests: ConformanceSuite {
     private static let asked = Timestamp.start + .days(2)
     private static let settled = asked + .seconds(1) + .minutes(15)
     /// Apple accepted the tokens at the sign-in, and they ended later.
     private static let ended = Timestamp.start + .milliseconds(1)
 
-    private func rejected(_ kind: StoreKind, users: String...) async throws -> StoreUnderTest {
-        let store = try kind.make()
+    private func rejected(users: String...) async throws {
         for user in users.isEmpty ? ["user"] : users {
             try await store.signIn(user, token: user)
             try await store.accept(user)
             #expect(try await store.reject(user, at: Self.asked) == .refreshed)
         }
-        return store
     }
 
-    private func row(_ store: StoreUnderTest) async throws -> [SQLValue] {
+    private func row() async throws -> [SQLValue] {
         try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state WHERE user_id = 'user'")[0]
     }
 
-    private func pending(_ store: StoreUnderTest) async throws -> Int {
-        try await store.ports.apps()[0].pending
-    }
+    private func pending() async throws -> Int { try await store.ports.apps()[0].pending }
 
-    @Test(arguments: StoreKind.allCases)
-    func itIsDueAfterTheSettleTimeAndBelievedAsOfApplesLast200(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
-        #expect(try await row(store) == ["authorized", "granted", .at(.start), .at(.start), .at(Self.settled)])
+    @Test func itIsDueAfterTheSettleTimeAndBelievedAsOfApplesLast200() async throws {
+        try await rejected()
+        #expect(try await row() == ["authorized", "granted", .at(.start), .at(.start), .at(Self.settled)])
         #expect(try await store.admit(at: Self.settled - .milliseconds(1)).isEmpty)
         #expect(try await store.admit(at: Self.settled) == [.refreshed])
-        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.ended), .at(.start), nil])
+        #expect(try await row() == ["revoked", "token_rejected", .at(Self.ended), .at(.start), nil])
         #expect(try await store.column("SELECT rejected_at FROM credential") == [.at(Self.asked)])
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func otherClientsKeysAndTimesAdmitNothing(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func otherClientsKeysAndTimesAdmitNothing() async throws {
+        try await rejected()
         let late = Self.settled + .days(300)
         for rule in [
             AdmissionRule(clientID: "web", keyID: "KEY", answered: .earliest...late),
@@ -59,20 +53,18 @@ import Testing
     }
 
     /// I4: a rejection that siwatch cannot believe is no reason to ask early.
-    @Test(arguments: StoreKind.allCases)
-    func nobodyIsAskedBeforeTheDailyCheck(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func nobodyIsAskedBeforeTheDailyCheck() async throws {
+        try await rejected()
         #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
         let check = Self.asked + .seconds(1) + StoreUnderTest.policy.repetition
-        #expect(try await row(store)[4] == .at(check))
+        #expect(try await row()[4] == .at(check))
         #expect(try await store.claimCredentials(at: check - .milliseconds(1)).isEmpty)
         #expect(try await store.claimCredentials(at: check).map(\.purpose) == [.check])
     }
 
     /// I4 and I6: the process that claimed it for a verdict is gone.
-    @Test(arguments: StoreKind.allCases)
-    func aClaimThatNobodySettlesAsksNobody(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func aClaimThatNobodySettlesAsksNobody() async throws {
+        try await rejected()
         let rule = AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(Self.asked + .days(9)))
         func claim(at now: Timestamp) async throws -> Int {
             try await store.ports.claimPendingRejections(
@@ -95,17 +87,16 @@ import Testing
         AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)), repeatedAfter: time)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aRepeatedRejectionWaitsAgainAndCountsSinceTheFirst(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func aRepeatedRejectionWaitsAgainAndCountsSinceTheFirst() async throws {
+        try await rejected()
         try await store.signIn("other", token: "other")
         try await store.accept("other")
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
         let again = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: again) == .refreshed)
         let settled = again + .seconds(1) + .minutes(15)
-        #expect(try await row(store)[4] == .at(settled))
-        #expect(try await pending(store) == 1)
+        #expect(try await row()[4] == .at(settled))
+        #expect(try await pending() == 1)
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1, "it counts once")
         #expect(try await store.admit(repeated(at: settled - .milliseconds(1)), at: settled - .milliseconds(1)).isEmpty)
         #expect(try await store.admit(repeated(at: settled, for: .hours(36) + .milliseconds(1)), at: settled).isEmpty)
@@ -114,9 +105,8 @@ import Testing
     }
 
     /// The host's clock leapt over the interval, and Apple's did not.
-    @Test(arguments: StoreKind.allCases)
-    func aLeapOfTheClockIsNoRepetition(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func aLeapOfTheClockIsNoRepetition() async throws {
+        try await rejected()
         try await store.signIn("other", token: "other")
         try await store.accept("other")
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
@@ -127,9 +117,7 @@ import Testing
     }
 
     /// One rejection is not enough for a token that Apple never accepted. It ends the asking only.
-    @Test(arguments: StoreKind.allCases)
-    func oneThatWasNeverAcceptedHasToBeRepeated(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func oneThatWasNeverAcceptedHasToBeRepeated() async throws {
         try await store.signIn(token: "r")
         try await store.reject("user", at: Self.asked)
         let normal = AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...Self.settled, onlyAccepted: true)
@@ -139,9 +127,9 @@ import Testing
     }
 
     /// A day on which Apple accepted no token may have been one incident. A 200 at the time of the first rejection proves nothing, either.
-    @Test(arguments: StoreKind.allCases, [nil, StoreUnderTest.policy.timeout, .days(3)])
-    func aRepetitionWithoutA200InBetweenBeginsAnew(_ kind: StoreKind, validAfter: Duration?) async throws {
-        let store = try await rejected(kind)
+    @Test(arguments: [nil, StoreUnderTest.policy.timeout, .days(3)])
+    func aRepetitionWithoutA200InBetweenBeginsAnew(validAfter: Duration?) async throws {
+        try await rejected()
         if let validAfter {
             try await store.signIn("other", token: "other")
             try await store.accept("other")
@@ -149,7 +137,7 @@ import Testing
         }
         let again = Self.asked + .days(2)
         #expect(try await store.reject("user", at: again) == .refreshed)
-        #expect(try await pending(store) == 1)
+        #expect(try await pending() == 1)
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 2, "it counts like a first one")
         let settled = again + .seconds(1) + .minutes(15)
         #expect(try await store.admit(repeated(at: settled), at: settled).isEmpty)
@@ -158,19 +146,17 @@ import Testing
     }
 
     /// For example a rejection that may be our mistake: it is Apple's later answer.
-    @Test(arguments: StoreKind.allCases)
-    func anyOtherAnswerTakesItBack(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func anyOtherAnswerTakesItBack() async throws {
+        try await rejected()
         try await store.run("UPDATE credential SET due_at = 0")
         #expect(try await store.refresh(nil, at: Self.asked + .days(2)) == .refreshed)
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         #expect(try await store.admit(at: Self.asked + .days(3)).isEmpty)
     }
 
     /// A clock that was a year ahead must not make a rejection wait for a year.
-    @Test(arguments: StoreKind.allCases)
-    func oneFromTheFutureIsReplaced(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func oneFromTheFutureIsReplaced() async throws {
+        try await rejected()
         let real = Self.asked - .days(1)
         #expect(try await store.reject("user", at: real) == .refreshed)
         #expect(try await store.admit(at: real + .minutes(16)) == [.refreshed])
@@ -178,20 +164,17 @@ import Testing
     }
 
     /// Otherwise the wait would end at once each time, and siwatch would ask Apple every quarter of an hour.
-    @Test(arguments: StoreKind.allCases)
-    func anEarlierAnswerFromTheFutureDoesNotShortenTheWait(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anEarlierAnswerFromTheFutureDoesNotShortenTheWait() async throws {
         try await store.signIn(token: "r")
         try await store.run("UPDATE credential SET answered_at = \((Self.asked + .hours(2)).milliseconds), due_at = 0")
         try await store.reject("user", at: Self.asked)
         #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
-        #expect(try await row(store)[4] == .at(Self.asked + .seconds(1) + StoreUnderTest.policy.repetition))
+        #expect(try await row()[4] == .at(Self.asked + .seconds(1) + StoreUnderTest.policy.repetition))
     }
 
     /// If a timer runs siwatch once a day, it never sees a settle time pass.
-    @Test(arguments: StoreKind.allCases)
-    func oneThatIsRepeatedTwiceWaitsNoLonger(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func oneThatIsRepeatedTwiceWaitsNoLonger() async throws {
+        try await rejected()
         try await store.signIn("other", token: "other")
         try await store.accept("other")
         for day in 1...2 {
@@ -204,40 +187,36 @@ import Testing
     }
 
     /// A sign-in that goes on has no missed notification.
-    @Test(arguments: StoreKind.allCases)
-    func theEndOfATokenThatIsOlderThanTheSignInIsNoRevocation(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func theEndOfATokenThatIsOlderThanTheSignInIsNoRevocation() async throws {
+        try await rejected()
         try await store.signIn(at: Self.asked - .minutes(1))
         #expect(try await store.admit(at: Self.settled) == [.refreshed])
-        #expect(try await row(store)[0] == "authorized")
+        #expect(try await row()[0] == "authorized")
         #expect(try await store.column("SELECT COUNT(*) FROM admitted_rejection") == [0])
         #expect(try await store.claimCredentials(at: Self.settled + .days(9)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anotherKeyBeginsAnew(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func anotherKeyBeginsAnew() async throws {
+        try await rejected()
         let again = Self.asked + .days(2)
         try await store.reject("user", at: again, keyID: "NEW")
         let rule = AdmissionRule(clientID: "app", keyID: "NEW", answered: .earliest...again)
         #expect(try await store.admit(rule, at: again).isEmpty)
-        #expect(try await pending(store) == 1)
+        #expect(try await pending() == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aSignInThatWaitsKeepsItFromBeingBelieved(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func aSignInThatWaitsKeepsItFromBeingBelieved() async throws {
+        try await rejected()
         try await store.grant(token: "new", at: Self.asked + .minutes(1))
         #expect(try await store.admit(at: Self.settled).isEmpty)
         _ = try await store.settleGrants(at: Self.settled)
-        #expect(try await row(store)[0] == "authorized")
-        #expect(try await pending(store) == 0)
+        #expect(try await row()[0] == "authorized")
+        #expect(try await pending() == 0)
         #expect(try await store.admit(at: Self.settled + .days(1)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aPausedAppBelievesNothing(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func aPausedAppBelievesNothing() async throws {
+        try await rejected()
         _ = try await store.ask(.pause(app: "example"), at: Self.asked)
         #expect(try await store.admit(at: Self.settled).isEmpty)
         _ = try await store.ask(.resume(app: "example"), at: Self.settled)
@@ -246,28 +225,26 @@ import Testing
 
     // MARK: The breaker
 
-    @Test(arguments: StoreKind.allCases)
-    func openingClearsAllAndLeavesADayBetweenQuestions(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind, users: "one", "two")
+    @Test func openingClearsAllAndLeavesADayBetweenQuestions() async throws {
+        try await rejected(users: "one", "two")
         try await store.signIn("three", token: "three")
-        #expect(try await pending(store) == 2)
+        #expect(try await pending() == 2)
         #expect(try await store.reject("three", at: Self.asked, finding: .blamed) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.causes == [.blamedClient])
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         let due = try await store.column("SELECT next_check_at FROM credential_state WHERE user_id <> 'three'")
         #expect(due == Array(repeating: .at(Self.asked + .seconds(1) + .days(1)), count: 2))
         #expect(try await store.admit(at: Self.settled).isEmpty)
 
         #expect(try await store.reject("two", at: Self.asked + .days(2)) == .held)
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         #expect(try await store.reject("one", at: Self.asked + .days(2), finding: .valid) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
     }
 
     /// The breaker did not stay closed, however short it was open.
-    @Test(arguments: StoreKind.allCases)
-    func openingAndClosingInOneBatchBelievesNothing(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind, users: "one", "other")
+    @Test func openingAndClosingInOneBatchBelievesNothing() async throws {
+        try await rejected(users: "one", "other")
         try await store.signIn("two", token: "two")
         try await store.signIn("three", token: "three")
         try await store.run("UPDATE credential SET due_at = 0 WHERE user_id IN ('two', 'three')")
@@ -290,14 +267,12 @@ import Testing
         )
         #expect(batch.results[2] == .postponed)
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         #expect(try await store.rows("SELECT 1 FROM credential_state WHERE state <> 'authorized'").isEmpty)
     }
 
     /// One transaction holds a batch's effects on the breaker and on credentials.
-    @Test(arguments: StoreKind.allCases)
-    func theBreakerAndTheAnswersAreCommittedTogether(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theBreakerAndTheAnswersAreCommittedTogether() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         let before = try await store.ports.breakers()
@@ -306,7 +281,7 @@ import Testing
         try await store.door.refuseWrites(to: "pending_since", of: "credential")
         await #expect(throws: StoreError.self) { try await store.settle(.refresh(due, verdict), at: Self.asked) }
         #expect(try await store.ports.breakers() == before)
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         try await store.door.allowWrites(to: "credential")
         #expect(try await store.settle(.refresh(due, verdict), at: Self.asked) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1)
@@ -314,9 +289,8 @@ import Testing
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1, "an answer counts once")
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func appsHaveBreakersOfTheirOwn(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func appsHaveBreakersOfTheirOwn() async throws {
+        try await rejected()
         try await store.signIn("user", client: "elsewhere", token: "e")
         try await store.signIn("three", token: "three")
         try await store.reject("three", at: Self.asked, finding: .blamed)
@@ -328,9 +302,8 @@ import Testing
     }
 
     /// The breaker has dropped the rejections. Apple is asked again, once an hour is over, and believed without another word.
-    @Test(arguments: StoreKind.allCases)
-    func whatTheBreakerDroppedIsBelievedOnceAppleRepeatsAConfirmedRejection(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind, users: "gone", "good", "later")
+    @Test func whatTheBreakerDroppedIsBelievedOnceAppleRepeatsAConfirmedRejection() async throws {
+        try await rejected(users: "gone", "good", "later")
         try await store.signIn("gone", client: "web", token: "web")
         try await store.accept("gone")
         try await store.run(
@@ -374,9 +347,8 @@ import Testing
         #expect(try await admit(at: again + .days(1)) == [.refreshed])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func clientsKnowWhenTheyWereLastAccepted(_ kind: StoreKind) async throws {
-        let store = try await rejected(kind)
+    @Test func clientsKnowWhenTheyWereLastAccepted() async throws {
+        try await rejected()
         #expect(try await store.ports.clients().map(\.clientID) == ["app", "web", "elsewhere"])
         #expect(try await store.ports.clients().map(\.validAt) == [nil, nil, nil])
         try await store.reject("user", at: Self.asked + .days(2), finding: .valid)
@@ -386,14 +358,12 @@ import Testing
         try await store.reject("new", at: Self.asked + .days(2), finding: .valid)
         #expect(try await store.ports.clients()[1].validAt == Self.asked + .days(2))
         #expect(try await store.column("SELECT proved_at FROM client WHERE client_id = 'web'") == [nil], "a first 200 proves nothing")
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
     }
 
     // MARK: Canaries
 
-    @Test(arguments: StoreKind.allCases)
-    func aCanaryIsTakenOnceAnHourAndItsScheduleStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aCanaryIsTakenOnceAnHourAndItsScheduleStays() async throws {
         try await store.signIn(token: "r")
         try await store.signIn(client: "web", token: "w")
         try await store.signIn("other", token: "o")
@@ -412,9 +382,7 @@ import Testing
         #expect(try await store.ports.unknownCanaries(["user", "nobody"], of: "example") == ["nobody"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func noCanaryIsTakenOfAClientThatAppleRefuses(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func noCanaryIsTakenOfAClientThatAppleRefuses() async throws {
         try await store.signIn(token: "r")
         try await store.signIn(client: "web", token: "w")
         func take(excluding excluded: Set<String>) async throws -> [String] {
@@ -424,14 +392,12 @@ import Testing
         #expect(try await take(excluding: []) == ["web"], "it was not used up")
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aCanaryThatIsRejectedAtItsDailyCheckOpensToo(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aCanaryThatIsRejectedAtItsDailyCheckOpensToo() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
         #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
-        #expect(try await pending(store) == 0)
+        #expect(try await pending() == 0)
         let next = StoreUnderTest.policy.nextCheck(
             afterAnswerAt: Self.asked + .seconds(1),
             of: CredentialID(clientID: "app", userID: "user")
@@ -440,9 +406,7 @@ import Testing
     }
 
     /// The token may be truncated. A truncated canary says nothing about Apple's answers.
-    @Test(arguments: StoreKind.allCases)
-    func aTokenOfACanaryThatAppleNeverAcceptedOpensNothing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aTokenOfACanaryThatAppleNeverAcceptedOpensNothing() async throws {
         try await store.signIn(token: "r")
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.isOpen != true)

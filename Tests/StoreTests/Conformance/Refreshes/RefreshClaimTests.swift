@@ -6,12 +6,10 @@ import CredentialTesting
 import Testing
 
 /// Which credentials are due.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RefreshClaimTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RefreshClaimTests: ConformanceSuite {
     private func users(_ due: [DueCredential]) -> [String] { due.map(\.id.userID) }
 
-    @Test(arguments: StoreKind.allCases)
-    func thoseThatHaveWaitedLongestComeFirst(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func thoseThatHaveWaitedLongestComeFirst() async throws {
         for day in [3, 1, 2] { try await store.signIn("day\(day)", token: "r\(day)", at: .start + .days(day), now: .start + .days(day)) }
         let now = Timestamp.start + .days(10)
         #expect(users(try await store.claimCredentials(upTo: 2, at: now)) == ["day1", "day2"])
@@ -19,18 +17,14 @@ import Testing
         #expect(try await store.claimCredentials(upTo: 0, at: now + .days(10)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theFirstCheckIsMinutesAfterTheSignIn(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theFirstCheckIsMinutesAfterTheSignIn() async throws {
         try await store.signIn(token: "r")
         #expect(try await store.claimCredentials(at: .start + .minutes(1) - .milliseconds(1)).isEmpty)
         #expect(try await store.claimCredentials(at: .start + .minutes(10)).count == 1)
     }
 
     /// One credential of each client, the next due one, and none that siwatch has asked about.
-    @Test(arguments: StoreKind.allCases)
-    func aClientIsTriedWithTheFirstCheckThatComesNext(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClientIsTriedWithTheFirstCheckThatComesNext() async throws {
         try await store.signIn("asked", token: "r")
         try await store.refresh(.valid, at: .start + .minutes(10))
         for user in ["late", "soon"] { try await store.signIn(user, token: user) }
@@ -48,9 +42,7 @@ import Testing
     }
 
     /// siwatch must learn whether Apple accepts a token while its user is there. Neither late daily checks nor an import may delay that.
-    @Test(arguments: StoreKind.allCases)
-    func whoHasJustSignedInGoesBeforeABacklog(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whoHasJustSignedInGoesBeforeABacklog() async throws {
         let now = Timestamp.start + .days(3)
         for number in 1...5 {
             try await store.signIn("late\(number)", token: "r", at: .start)
@@ -65,9 +57,7 @@ import Testing
     }
 
     /// There may be many such tokens, and none of them good.
-    @Test(arguments: StoreKind.allCases)
-    func firstChecksTakeTheirShareAndWhatTheOthersLeave(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func firstChecksTakeTheirShareAndWhatTheOthersLeave() async throws {
         let now = Timestamp.start + .days(3)
         for number in 1...4 {
             try await store.signIn("late\(number)", token: "r")
@@ -88,9 +78,7 @@ import Testing
     }
 
     /// The claim carries the proof of its client, and the team of the proof.
-    @Test(arguments: StoreKind.allCases)
-    func aClaimSaysWhetherAppleHadAcceptedTheTokenAndFromWhom(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClaimSaysWhetherAppleHadAcceptedTheTokenAndFromWhom() async throws {
         try await store.signIn(token: "r")
         var due = try await store.claimCredentials(at: .start + .days(1))[0]
         #expect(!due.wasAccepted && due.verifiedTeam == nil)
@@ -111,9 +99,9 @@ import Testing
         #expect(try await teams(besides: "OLDTEAM001").isEmpty)
         #expect(try await store.ports.tokens(of: "other", fromTeamsBesides: "NEWTEAM001", upTo: 10).isEmpty)
         try await store.requestRevocation("user", at: .start + .days(4))
-        let request = try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .days(4), lease: .seconds(60))[0]
+        let request = try await store.claimRevocationRequests(upTo: 1, at: .start + .days(4))[0]
         _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .days(4))), at: .start + .days(4))
-        let token = try await store.ports.claimRevocations(permits: ["example": 1], at: .start + .days(4), policy: StoreUnderTest.policy)[0]
+        let token = try await store.claimRevocations(at: .start + .days(4))[0]
         #expect(token.verifiedTeam == "OLDTEAM001")
         // A new token has no known owner yet.
         try await store.signIn(token: "new", at: .start + .days(5))
@@ -122,26 +110,14 @@ import Testing
     }
 
     /// A claim skips credentials of a client that Apple refuses, except one for a try.
-    @Test(arguments: StoreKind.allCases)
-    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func eachClientHasItsQuota() async throws {
         let now = Timestamp.start + .days(3)
         try await store.signIn("a", client: "web", token: "ra")
         try await store.refresh(.valid, at: .start + .minutes(10))
         try await store.signIn("b", client: "web", token: "rb", at: now - .minutes(11))
         try await store.signIn("c", token: "rc", at: now - .minutes(11))
         func claim(_ quotas: [String: Int], preferring preferred: Set<String> = []) async throws -> [String] {
-            users(
-                try await store.ports.claimDueCredentials(
-                    of: "example",
-                    upTo: 10,
-                    firstChecks: 10,
-                    at: now,
-                    policy: StoreUnderTest.policy,
-                    preferring: preferred,
-                    quotas: quotas
-                )
-            )
+            users(try await store.claimCredentials(upTo: 10, at: now, preferring: preferred, quotas: quotas))
         }
         #expect(try await claim(["web": 0, "app": 0]).isEmpty)
         #expect(try await claim(["web": 0], preferring: ["web"]) == ["c"])
@@ -149,17 +125,13 @@ import Testing
         #expect(try await claim(["web": 1], preferring: ["web"]) == ["a"])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anUnknownAppHasNone(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func anUnknownAppHasNone() async throws {
         try await store.signIn(token: "r")
         #expect(try await store.claimCredentials(of: "nobody's", at: .start + .days(2)).isEmpty)
     }
 
     /// A credential whose check kills the process comes back later and later.
-    @Test(arguments: StoreKind.allCases)
-    func eachUnsettledClaimDoublesTheLease(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func eachUnsettledClaimDoublesTheLease() async throws {
         try await store.signIn(token: "r")
         var now = Timestamp.start + .days(2)
         for attempt in 1...4 {
@@ -172,9 +144,7 @@ import Testing
     }
 
     /// An operator set the clock back by a year. No check waits for a year.
-    @Test(arguments: StoreKind.allCases)
-    func aDueTimeThatNobodySetsIsNoReasonToWait(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aDueTimeThatNobodySetsIsNoReasonToWait() async throws {
         try await store.signIn(token: "r", at: .start - .days(2), now: .start + .days(365))
         #expect(try await store.claimCredentials(at: .start).isEmpty)
         let longest = Timestamp.start + StoreUnderTest.policy.longestDelay
@@ -182,9 +152,7 @@ import Testing
         #expect(try await store.claimCredentials(at: longest).count == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func thoseOverdueAreCounted(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func thoseOverdueAreCounted() async throws {
         for number in 1...5 { try await store.signIn("user\(number)", token: "r") }
         let now = Timestamp.start + .days(2)
         #expect(try await store.ports.overdueCredentials(before: .start, upTo: 100) == ["example": 0, "other": 0])

@@ -5,89 +5,78 @@ import CredentialCore
 import Testing
 
 /// The effect of Apple's answer on a credential and its schedule.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RefreshSettlementTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RefreshSettlementTests: ConformanceSuite {
     private static let asked = Timestamp.start + .days(2)
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
     private static let user = CredentialID(clientID: "app", userID: "user")
 
-    private func signedIn(_ kind: StoreKind) async throws -> StoreUnderTest {
-        let store = try kind.make()
-        try await store.signIn(token: "r")
-        return store
-    }
+    private func signedIn() async throws { try await store.signIn(token: "r") }
 
-    private func row(_ store: StoreUnderTest) async throws -> [SQLValue] {
+    private func row() async throws -> [SQLValue] {
         try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")[0]
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aGoodAnswerVerifies(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aGoodAnswerVerifies() async throws {
+        try await signedIn()
         #expect(try await store.refresh(.valid, at: Self.asked) == .refreshed)
-        #expect(try await row(store) == ["authorized", "granted", .at(.start), .at(Self.asked), .at(Self.next)])
+        #expect(try await row() == ["authorized", "granted", .at(.start), .at(Self.asked), .at(Self.next)])
         #expect(try await store.claimCredentials(at: Self.next).map(\.claim.attempts) == [1])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aRejectionRevokesSinceApplesLast200AndEndsTheChecks(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aRejectionRevokesSinceApplesLast200AndEndsTheChecks() async throws {
+        try await signedIn()
         try await store.refresh(.valid, at: Self.asked)
         #expect(try await store.refresh(.rejected, at: Self.next) == .refreshed)
-        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), .at(Self.asked), nil])
+        #expect(try await row() == ["revoked", "token_rejected", .at(Self.asked), .at(Self.asked), nil])
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aHeldAnswerIsNoFact(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aHeldAnswerIsNoFact() async throws {
+        try await signedIn()
         #expect(try await store.refresh(nil, at: Self.asked) == .refreshed)
-        #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(Self.next)])
+        #expect(try await row() == ["authorized", "granted", .at(.start), nil, .at(Self.next)])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func failuresAreCountedUntilAnAnswerComes(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func failuresAreCountedUntilAnAnswerComes() async throws {
+        try await signedIn()
         var now = Self.asked
         for failures in 1...3 {
             let due = try await store.claimCredentials(at: now)[0]
             #expect(due.claim.attempts == 1)
             #expect(try await store.settle(.refresh(due, .failure(at: now)), at: now) == .refreshed)
             now = StoreUnderTest.policy.retry(afterFailures: failures, at: now, of: Self.user)
-            #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(now)])
+            #expect(try await row() == ["authorized", "granted", .at(.start), nil, .at(now)])
         }
         try await store.refresh(.valid, at: now)
         #expect(try await store.column("SELECT failures FROM credential") == [0])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func whoHasLostTheLeaseCannotWrite() async throws {
+        try await signedIn()
         let early = try await store.claimCredentials(at: Self.asked)[0]
         let later = Self.asked + StoreUnderTest.policy.lease(attempts: 0)
         let late = try await store.claimCredentials(at: later)[0]
         #expect(try await store.settle(.rejected, about: early, at: later) == .superseded)
-        #expect(try await row(store)[0] == "authorized")
+        #expect(try await row()[0] == "authorized")
         #expect(try await store.settle(.valid, about: late, at: later) == .refreshed)
         #expect(try await store.settle(.rejected, about: late, at: later) == .superseded)
-        #expect(try await row(store)[0] == "authorized")
+        #expect(try await row()[0] == "authorized")
     }
 
     /// The user signed in again while siwatch asked about the old token. Its end says nothing about the new one.
-    @Test(arguments: StoreKind.allCases)
-    func anAnswerAboutAnOldTokenIsDropped(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func anAnswerAboutAnOldTokenIsDropped() async throws {
+        try await signedIn()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         try await store.signIn(token: "new", at: Self.asked)
-        let before = try await row(store)
+        let before = try await row()
         let now = Self.asked + .seconds(1)
         #expect(try await store.settle(.rejected, about: due, at: now) == .superseded)
-        #expect(try await row(store) == before)
+        #expect(try await row() == before)
     }
 
     /// The daily limit is per token. An answer about the previous token, given or to come, does not delay a question about the new one.
-    @Test(arguments: StoreKind.allCases)
-    func aNewTokenWaitsForNoAnswerAboutTheOldOne(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aNewTokenWaitsForNoAnswerAboutTheOldOne() async throws {
+        try await signedIn()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         try await store.signIn(token: "newer", at: Self.asked)
         _ = try await store.settle(.refresh(due, .valid(at: Self.asked)), at: Self.asked + .seconds(1))
@@ -95,9 +84,8 @@ import Testing
     }
 
     /// A nightly job reports all tokens again, dated now. That is no sign-in, and siwatch asks Apple as before.
-    @Test(arguments: StoreKind.allCases, [false, true])
-    func theSameTokenAgainMovesNothing(_ kind: StoreKind, _ isErased: Bool) async throws {
-        let store = try await signedIn(kind)
+    @Test(arguments: [false, true]) func theSameTokenAgainMovesNothing(_ isErased: Bool) async throws {
+        try await signedIn()
         if isErased { try await store.notify(.consentRevoked, at: Self.asked - .seconds(1), now: Self.asked) }
         let everything = "SELECT * FROM credential"
         let before = try await store.rows(everything)
@@ -110,9 +98,8 @@ import Testing
     }
 
     /// The store keeps it, sealed, until Apple has accepted its successor once.
-    @Test(arguments: StoreKind.allCases)
-    func anAcceptedTokenOutlivesASuccessorThatAppleHasNotAccepted(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func anAcceptedTokenOutlivesASuccessorThatAppleHasNotAccepted() async throws {
+        try await signedIn()
         try await store.accept()
         try await store.signIn(token: "newer", at: Self.asked)
         let former = "SELECT former_granted_at, former_sealed IS NOT NULL FROM credential"
@@ -122,9 +109,8 @@ import Testing
     }
 
     /// Apple rejects its successor and never accepted it, so a mistake brought the successor.
-    @Test(arguments: StoreKind.allCases)
-    func anAcceptedTokenIsTakenAgain(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func anAcceptedTokenIsTakenAgain() async throws {
+        try await signedIn()
         try await store.accept()
         try await store.signIn(token: "cut", at: Self.asked)
         #expect(try await store.refresh(.rejected, at: Self.asked + .minutes(10)) == .refreshed)
@@ -133,30 +119,27 @@ import Testing
         let due = try await store.claimCredentials(at: Self.asked + .minutes(20))
         #expect(due.map(\.token.grantedAt) == [.start] && due.map(\.wasAccepted) == [true])
         try await store.settle(.valid, about: due[0], at: Self.asked + .minutes(20))
-        #expect(try await row(store).dropLast() == ["authorized", "granted", .at(Self.asked), .at(Self.asked + .minutes(20))])
+        #expect(try await row().dropLast() == ["authorized", "granted", .at(Self.asked), .at(Self.asked + .minutes(20))])
     }
 
     // MARK: A token that Apple never accepted
 
-    private func neverAccepted(_ store: StoreUnderTest) async throws -> [SQLValue] {
+    private func neverAccepted() async throws -> [SQLValue] {
         try await store.rows("SELECT never_accepted, (SELECT never_accepted FROM app WHERE name = 'example') FROM credential")[0]
     }
 
     /// An imported old token, one of another client, or a truncated one. Apple may reject it for ever, and that says nothing about the
     /// user.
-    @Test(arguments: StoreKind.allCases)
-    func itsRejectionEndsNobodyAndTheChecks(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func itsRejectionEndsNobodyAndTheChecks() async throws {
+        try await signedIn()
         #expect(try await store.refresh(.rejected, at: Self.asked) == .refreshed)
-        #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, nil])
-        #expect(try await neverAccepted(store) == [1, 1])
+        #expect(try await row() == ["authorized", "granted", .at(.start), nil, nil])
+        #expect(try await neverAccepted() == [1, 1])
         #expect(try await store.count("credential_change WHERE source = 'refresh'") == 0)
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func itsListComesInPages(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func itsListComesInPages() async throws {
         func reject(_ users: [String], at now: Timestamp) async throws {
             for user in users {
                 try await store.signIn(user, token: user, at: now - .days(2))
@@ -185,9 +168,8 @@ import Testing
     }
 
     /// `status` counts it among the pending rejections until siwatch believes it, and `unverified` lists it from the first.
-    @Test(arguments: StoreKind.allCases)
-    func itIsListedWhileItsRejectionWaits(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func itIsListedWhileItsRejectionWaits() async throws {
+        try await signedIn()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         _ = try await store.settle(.refresh(due, .rejected(at: Self.asked)), at: Self.asked)
         func listed() async throws -> [Bool] {
@@ -210,9 +192,9 @@ import Testing
         #expect(try await counted() == [1, 1])
     }
 
-    @Test(arguments: StoreKind.allCases, ["sign-in", "sign-in without a token", "event", "good answer", "sweep"])
-    func itIsListedUntilSomethingBetterIsKnown(_ kind: StoreKind, _ what: String) async throws {
-        let store = try await signedIn(kind)
+    @Test(arguments: ["sign-in", "sign-in without a token", "event", "good answer", "sweep"])
+    func itIsListedUntilSomethingBetterIsKnown(_ what: String) async throws {
+        try await signedIn()
         try await store.refresh(.rejected, at: Self.asked)
         let later = Self.asked + .hours(2)
         switch what {
@@ -225,35 +207,32 @@ import Testing
             try await store.refresh(.valid, at: later)
         }
         let isListed = ["sign-in without a token", "sweep"].contains(what)
-        #expect(try await neverAccepted(store) == (isListed ? [1, 1] : [0, 0]))
-        #expect(try await row(store)[0] == (what == "event" ? "revoked" : "authorized"))
+        #expect(try await neverAccepted() == (isListed ? [1, 1] : [0, 0]))
+        #expect(try await row()[0] == (what == "event" ? "revoked" : "authorized"))
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anAnswerAboutAnErasedTokenIsNoNews(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func anAnswerAboutAnErasedTokenIsNoNews() async throws {
+        try await signedIn()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         try await store.notify(.consentRevoked, at: Self.asked)
         _ = try await store.settle(.valid, about: due, at: Self.asked)
-        let found = try await row(store)
+        let found = try await row()
         #expect(found[0] == "revoked" && found[1] == "consent_revoked" && found[4] == nil)
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aSignInAfterARejectionAuthorizesAgain(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aSignInAfterARejectionAuthorizesAgain() async throws {
+        try await signedIn()
         try await store.accept()
         try await store.refresh(.rejected, at: Self.asked)
         try await store.signIn(token: "new", at: Self.asked + .hours(1))
-        #expect(try await row(store)[0] == "authorized")
+        #expect(try await row()[0] == "authorized")
         #expect(try await store.claimCredentials(at: Self.asked + .days(3)).count == 1)
     }
 
     /// siwatch asks about its app's other clients as before. The client comes back with its line in the configuration.
-    @Test(arguments: StoreKind.allCases)
-    func aClientThatLeftTheConfigurationIsNotAskedAbout(_ kind: StoreKind) async throws {
-        let store = try await signedIn(kind)
+    @Test func aClientThatLeftTheConfigurationIsNotAskedAbout() async throws {
+        try await signedIn()
         try await store.signIn(client: "web", token: "w")
         try store.register("example", ["web"])
         #expect(try await store.claimCredentials(at: Self.asked).map(\.id.clientID) == ["web"])
@@ -261,5 +240,69 @@ import Testing
         try store.register("example", ["app", "web"])
         #expect(try await store.claimCredentials(at: Self.asked).map(\.id.clientID) == ["app"], "overdue since it left")
         #expect(try await store.ports.overdueCredentials(before: Self.asked + .days(1), upTo: 9)["example"] == 2)
+    }
+}
+
+/// A statement over many rows has the same effect as `CredentialRecord` on each row.
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct BulkStatementTests: ConformanceSuite {
+    private static let asked = Timestamp.start + .days(2)
+    private static let later = asked + .minutes(5)
+
+    private func rejected() async throws {
+        for user in ["one", "two"] {
+            try await store.signIn(user, token: user)
+            try await store.accept(user)
+            try await store.reject(user, at: Self.asked)
+        }
+    }
+
+    private func rows(_ columns: String = "due_at, first_check", of store: StoreUnderTest) async throws -> [[SQLValue]] {
+        try await store.rows(
+            """
+            SELECT state, answered_at, answer, pending_since, pending_asked_at, pending_key, failures, unverified, attempts, claimed_by,
+                   \(columns) FROM credential WHERE user_id IN ('one', 'two') ORDER BY user_id
+            """
+        )
+    }
+
+    /// The batch that opens the breaker touches one of the users, and not the other.
+    @Test func openingTakesBackWhatWaitsWhetherTheBatchTouchesItOrNot() async throws {
+        try await rejected()
+        try await store.signIn("three", token: "three")
+        try await store.run("UPDATE credential SET due_at = 0 WHERE user_id = 'three'")
+        let due = try await store.claimCredentials(upTo: 1, at: Self.later)[0]
+        try await store.receive(at: Self.later)
+        let event = try await store.claimNotifications(at: Self.later)[0]
+        _ = try await store.settle(
+            [
+                .notification(event, .event(.emailEnabled(EmailAddress("one@example.com")), "one", at: Self.later)),
+                .refresh(due, .failed(.misconfigured, at: Self.later)),
+            ],
+            at: Self.later
+        )
+        let found = try await rows(of: store)
+        #expect(found[0] == found[1])
+        #expect(found[0][3] == nil)
+        #expect(try await store.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+    }
+
+    /// An operator rechecks one of them, and all. Only the places in the schedule differ.
+    @Test func aRecheckOfAnAppIsARecheckOfEveryUser() async throws {
+        try await rejected()
+        let users = store
+        try renew()
+        try await rejected()
+        let app = store
+        let now = Self.asked + .hours(2)
+        // The settle time is over, and nothing proves the rejections. They wait for the daily check.
+        for store in [users, app] { #expect(try await store.claimCredentials(at: now).isEmpty) }
+        for user in ["one", "two"] { _ = try await users.ask(.recheckUser(user), at: now) }
+        _ = try await app.ask(.recheckApp("example"), at: now)
+        let due = "due_at <= \((now + .seconds(1)).milliseconds)"
+        let found = try await rows(due, of: users)
+        #expect(try await rows(due, of: app) == found)
+        #expect(found.map(\.last) == [1, 1])
+        #expect(try await app.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+        #expect(try await users.column("SELECT pending FROM app WHERE name = 'example'") == [0])
     }
 }

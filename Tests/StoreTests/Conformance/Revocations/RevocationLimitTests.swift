@@ -5,100 +5,83 @@ import CredentialCore
 import Testing
 
 /// Too many requests to revoke in an hour wait for an operator.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationLimitTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationLimitTests: ConformanceSuite {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
     private static let rules = RevocationLimitRules(maxRequests: 2)
 
     /// Signs users in, requests a revocation for each, and settles the requests in one batch.
-    private func ask(
-        _ store: StoreUnderTest,
-        _ users: String...,
-        client: String = "app",
-        at now: Timestamp = now
-    ) async throws -> [Settled] {
+    private func ask(_ users: String..., client: String = "app", at now: Timestamp = now) async throws -> [Settled] {
         for user in users {
             try await store.signIn(user, client: client, token: "r-\(user)")
             try await store.requestRevocation(user, client: client, at: now - .seconds(1))
         }
-        return try await settle(store, at: now)
+        return try await settle(at: now)
     }
 
-    private func settle(_ store: StoreUnderTest, at now: Timestamp = now) async throws -> [Settled] {
-        let requests = try await store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
+    private func settle(at now: Timestamp = now) async throws -> [Settled] {
+        let requests = try await store.claimRevocationRequests(at: now)
         return try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now, revocationLimit: Self.rules)
             .results
     }
 
-    private func held(_ store: StoreUnderTest) async throws -> Int {
-        try await store.ports.apps().reduce(0) { $0 + $1.revocationsHeld }
-    }
+    private func held() async throws -> Int { try await store.ports.apps().reduce(0) { $0 + $1.revocationsHeld } }
 
-    @Test(arguments: StoreKind.allCases)
-    func theRestOfAMassOfRequestsWaits(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func theRestOfAMassOfRequestsWaits() async throws {
         #expect(
-            try await ask(store, "a", "b", "c", "d") == [
+            try await ask("a", "b", "c", "d") == [
                 .postponed, .postponed, .heldBack(reachesLimit: true), .heldBack(reachesLimit: false),
             ]
         )
         #expect(try await store.count("revocation") == 2, "tokens at work")
         #expect(try await store.ports.apps().first { $0.app == "example" }?.revocationsHeldSince == Self.now)
-        #expect(try await held(store) == 2)
+        #expect(try await held() == 2)
         #expect(
             try await store.rows("SELECT user_id, outcome FROM revocation_outcome ORDER BY id")
                 == [["a", "waiting"], ["b", "waiting"], ["c", "held"], ["d", "held"]]
         )
         // Neither a later hour nor a later start lets them through.
-        #expect(try await settle(store, at: Self.now + .days(2)).isEmpty)
-        #expect(try await ask(store, "e", at: Self.now + .days(2)) == [.heldBack(reachesLimit: false)])
-        #expect(try await ask(store, "f", client: "elsewhere", at: Self.now + .days(2)) == [.postponed], "of another app")
+        #expect(try await settle(at: Self.now + .days(2)).isEmpty)
+        #expect(try await ask("e", at: Self.now + .days(2)) == [.heldBack(reachesLimit: false)])
+        #expect(try await ask("f", client: "elsewhere", at: Self.now + .days(2)) == [.postponed], "of another app")
         let waiting = try await store.ports.revocations(of: "c").waiting
         #expect(waiting.map(\.waitsSince) == [Self.now])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func anHourBringsItsOwnRequests(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        #expect(try await ask(store, "a", "b") == [.postponed, .postponed])
-        #expect(try await ask(store, "c", "d", at: Self.now + .hours(1)) == [.postponed, .postponed])
-        #expect(try await ask(store, "e", at: Self.now + .hours(1) + .minutes(59)) == [.heldBack(reachesLimit: true)])
+    @Test func anHourBringsItsOwnRequests() async throws {
+        #expect(try await ask("a", "b") == [.postponed, .postponed])
+        #expect(try await ask("c", "d", at: Self.now + .hours(1)) == [.postponed, .postponed])
+        #expect(try await ask("e", at: Self.now + .hours(1) + .minutes(59)) == [.heldBack(reachesLimit: true)])
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aConfirmationCarriesOutEverythingThatWaits(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        _ = try await ask(store, "a", "b", "c", "d", "e")
+    @Test func aConfirmationCarriesOutEverythingThatWaits() async throws {
+        _ = try await ask("a", "b", "c", "d", "e")
         // This user signs in again, so the request means nothing any more.
         try await store.signIn("e", token: "new", at: Self.now + .minutes(1), now: Self.now + .minutes(2))
         let later = Self.now + .hours(3)
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 3), at: later) == .revocationsReleased(count: 3, left: 0))
-        #expect(try await settle(store, at: later) == [.postponed, .postponed, .revocation(.superseded)])
+        #expect(try await settle(at: later) == [.postponed, .postponed, .revocation(.superseded)])
         #expect(try await store.count("revocation") == 4)
-        #expect(try await held(store) == 0)
+        #expect(try await held() == 0)
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: later) == .limitNotReached)
         // The next ones are counted anew.
-        #expect(try await ask(store, "f", "g", "h", at: later) == [.postponed, .postponed, .heldBack(reachesLimit: true)])
+        #expect(try await ask("f", "g", "h", at: later) == [.postponed, .postponed, .heldBack(reachesLimit: true)])
     }
 
     /// Requests that came after the operator has looked may be an attacker's.
-    @Test(arguments: StoreKind.allCases)
-    func aConfirmationCarriesOutNoMoreThanTheOperatorKnowsOf(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        _ = try await ask(store, "a", "b", "c", "d", "e")
+    @Test func aConfirmationCarriesOutNoMoreThanTheOperatorKnowsOf() async throws {
+        _ = try await ask("a", "b", "c", "d", "e")
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 2), at: Self.now) == .revocationsReleased(count: 2, left: 1))
-        #expect(try await settle(store) == [.postponed, .postponed])
+        #expect(try await settle() == [.postponed, .postponed])
         #expect(try await store.column("SELECT user_id FROM revocation_outcome WHERE outcome = 'held'") == ["e"])
-        #expect(try await held(store) == 1)
-        #expect(try await ask(store, "f") == [.heldBack(reachesLimit: false)], "the revocation limit stays reached")
+        #expect(try await held() == 1)
+        #expect(try await ask("f") == [.heldBack(reachesLimit: false)], "the revocation limit stays reached")
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 9), at: Self.now) == .revocationsReleased(count: 2, left: 0))
-        #expect(try await ask(store, "g") == [.postponed, .postponed, .postponed])
+        #expect(try await ask("g") == [.postponed, .postponed, .postponed])
     }
 
     /// No settlement waits for a decision about a million requests.
-    @Test(arguments: StoreKind.allCases)
-    func aReleaseGoesInPortions(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aReleaseGoesInPortions() async throws {
         try await store.run(
             """
             WITH RECURSIVE request (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM request WHERE n < 1100)
@@ -110,7 +93,7 @@ import Testing
         let id = try await store.ports.submit(.dropRevocations(app: "example"), at: Self.now)
         var left: [Int] = []
         while try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: Self.now) != nil {
-            left.append(try await held(store))
+            left.append(try await held())
         }
         #expect(left == [1_100, 600, 100, 0])
         #expect(try await store.ports.answer(to: id) == .revocationsReleased(count: 1_100, left: 0))
@@ -118,10 +101,8 @@ import Testing
         #expect(try await store.count("app WHERE revocations_braked_at IS NOT NULL") == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aDropRejectsEverythingThatWaitsWithAReceipt(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        _ = try await ask(store, "a", "b", "c", "d")
+    @Test func aDropRejectsEverythingThatWaitsWithAReceipt() async throws {
+        _ = try await ask("a", "b", "c", "d")
         #expect(try await store.ask(.dropRevocations(app: "other"), at: Self.now) == .limitNotReached)
         #expect(try await store.ask(.dropRevocations(app: "example"), at: Self.now) == .revocationsReleased(count: 2, left: 0))
         #expect(
@@ -137,14 +118,12 @@ import Testing
     }
 
     /// A second request of a user revokes nothing that the first does not, so it is not counted.
-    @Test(arguments: StoreKind.allCases)
-    func onlyRequestsThatRevokeSomethingCount(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        #expect(try await ask(store, "a") == [.postponed])
+    @Test func onlyRequestsThatRevokeSomethingCount() async throws {
+        #expect(try await ask("a") == [.postponed])
         for _ in 1...3 { try await store.requestRevocation("a", at: Self.asked) }
         try await store.requestRevocation("nobody", at: Self.asked)
-        #expect(try await settle(store) == [.postponed, .postponed, .postponed, .revocation(.noToken)])
-        #expect(try await ask(store, "b") == [.postponed])
-        #expect(try await held(store) == 0)
+        #expect(try await settle() == [.postponed, .postponed, .postponed, .revocation(.noToken)])
+        #expect(try await ask("b") == [.postponed])
+        #expect(try await held() == 0)
     }
 }

@@ -6,27 +6,23 @@ import CredentialTesting
 import Testing
 
 /// Requests to revoke, their tokens, and the receipts.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationTests {
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationTests: ConformanceSuite {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
 
-    private func claimRequests(_ store: StoreUnderTest, at now: Timestamp = now) async throws -> [ClaimedRevocationRequest] {
-        try await store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
+    private func claimRequests(at now: Timestamp = now) async throws -> [ClaimedRevocationRequest] {
+        try await store.claimRevocationRequests(at: now)
     }
 
-    private func claimTokens(
-        _ store: StoreUnderTest,
-        permits: [String: Int] = ["example": 100, "other": 100],
-        at now: Timestamp = now
-    ) async throws -> [DueRevocation] {
-        try await store.ports.claimRevocations(permits: permits, at: now, policy: StoreUnderTest.policy)
+    private func claimTokens(permits: [String: Int] = StoreUnderTest.permits, at now: Timestamp = now) async throws -> [DueRevocation] {
+        try await store.claimRevocations(permits: permits, at: now)
     }
 
     /// Requests a revocation for a user with tokens, and opens it.
-    private func open(_ store: StoreUnderTest, _ user: String = "user", clients: String..., at now: Timestamp = now) async throws {
+    private func open(_ user: String = "user", clients: String..., at now: Timestamp = now) async throws {
         for client in clients { try await store.signIn(user, client: client, token: "r-\(client)-\(user)") }
         try await store.requestRevocation(user, at: Self.asked)
-        for request in try await claimRequests(store, at: now) {
+        for request in try await claimRequests(at: now) {
             #expect(try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now) == .postponed)
         }
     }
@@ -39,10 +35,10 @@ import Testing
         )
     }
 
-    private func prove(_ store: StoreUnderTest, _ client: String) async throws -> Settled? {
+    private func prove(_ client: String) async throws -> Settled? {
         var last: Settled?
         for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked, .rejected].enumerated() {
-            let works = try await claimTokens(store)
+            let works = try await claimTokens()
             let work = try #require(works.first { $0.id.clientID == client })
             for other in works where other.id.clientID != client {
                 _ = try await store.settle(.revocation(other, .failed(at: Self.now - .days(1))), at: Self.now)
@@ -52,16 +48,14 @@ import Testing
         return last
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theQueueRowLeavesWithTheLastToken(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app", "web")
+    @Test func theQueueRowLeavesWithTheLastToken() async throws {
+        try await open(clients: "app", "web")
         func depth() async throws -> Int? { try await store.ports.queues().first { $0.queue == "revocation" }?.depth }
         #expect(try await store.rows("SELECT opened_at, attempts, claimed_by FROM revocation_queue") == [[.at(Self.now), 0, nil]])
-        #expect(try await claimRequests(store, at: Self.now + .days(1)).isEmpty, "opened once")
-        #expect(try await prove(store, "app") == .revocation(.proved))
+        #expect(try await claimRequests(at: Self.now + .days(1)).isEmpty, "opened once")
+        #expect(try await prove("app") == .revocation(.proved))
         #expect(try await depth() == 1)
-        #expect(try await prove(store, "web") == .revocation(.proved))
+        #expect(try await prove("web") == .revocation(.proved))
         #expect(try await depth() == 0)
         #expect(try await store.count("revocation_queue") == 0)
         #expect(try await store.count("revocation") == 0)
@@ -73,10 +67,9 @@ import Testing
 
     // MARK: What is told late
 
-    /// Answers the next questions about all tokens at work.
-    private func proveAll(_ store: StoreUnderTest, questions: Int = 3, at now: Timestamp = now) async throws {
+    private func proveAll(questions: Int = 3, at now: Timestamp = now) async throws {
         for second in 0..<questions {
-            for work in try await claimTokens(store, at: now) {
+            for work in try await claimTokens(at: now) {
                 let word: RevocationProof.Answer.Word =
                     switch work.proof.next {
                     case .isAccepted, .isBelieved: .accepted
@@ -89,32 +82,21 @@ import Testing
     }
 
     /// siwatch holds nothing of the user.
-    private func askInVain(_ store: StoreUnderTest) async throws {
+    private func askInVain() async throws {
         try await store.requestRevocation(at: Self.asked)
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .revocation(.noToken))
     }
 
-    private func outcomes(_ store: StoreUnderTest) async throws -> [SQLValue] {
-        try await store.column("SELECT outcome FROM revocation_log ORDER BY id")
-    }
+    private func outcomes() async throws -> [SQLValue] { try await store.column("SELECT outcome FROM revocation_log ORDER BY id") }
 
     /// A code without a `user_id` holds no request back. Apple issues its token beside the request, or has issued it before the revocation
     /// of the other token, and its sign-in is settled at any moment of the proof.
-    @Test(arguments: StoreKind.allCases, [0, 1, 2, 3])
-    func aTokenThatComesUnderARequestIsRevokedToo(_ kind: StoreKind, _ answers: Int) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        try await proveAll(store, questions: answers)
+    @Test(arguments: [0, 1, 2, 3]) func aTokenThatComesUnderARequestIsRevokedToo(_ answers: Int) async throws {
+        try await open(clients: "app")
+        try await proveAll(questions: answers)
         try await store.grant(nil, code: "c", at: Self.asked - .seconds(1))
-        let claimed = try await store.ports.claimCodes(
-            upTo: 1,
-            permits: ["example": 1],
-            at: Self.now,
-            lease: StoreUnderTest.lease,
-            suspects: true,
-            quotas: [:]
-        )
+        let claimed = try await store.claimCodes(upTo: 1, at: Self.now)
         var code = try #require(claimed.first)
         code.teamID = "TEAM"
         let user = CredentialID(clientID: "app", userID: "user")
@@ -126,19 +108,17 @@ import Testing
             try await store.rows("SELECT standing, verified_team FROM revocation WHERE token_granted_at = ?", [.at(Self.asked)])
                 == [["accepted_before", "TEAM"]]
         )
-        try await proveAll(store)
-        #expect(try await outcomes(store) == ["proved", "proved"])
-        #expect(try await states(store) == [Self.revoked(at: "app")])
+        try await proveAll()
+        #expect(try await outcomes() == ["proved", "proved"])
+        #expect(try await states() == [Self.revoked(at: "app")])
         #expect(try await store.sealedTokens == 0)
         #expect(try await store.count("revocation_queue") == 0)
     }
 
     /// The account was deleted before the operator imported the users. The revocation limit judges such requests
     /// too, because it has not seen them.
-    @Test(arguments: StoreKind.allCases)
-    func anImportLineMeetsTheRequestOfBefore(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await askInVain(store)
+    @Test func anImportLineMeetsTheRequestOfBefore() async throws {
+        try await askInVain()
         let told = Self.now + .hours(1)
         #expect(try await store.signIn(token: "r", now: told) == .grant(.applied, nil))
         #expect(
@@ -147,66 +127,60 @@ import Testing
         )
         #expect(try await store.signIn(token: "r", now: told) == .grant(.duplicate, nil))
         #expect(try await store.count("revocation_queue") == 1)
-        #expect(try await claimRequests(store, at: told + .minutes(59)).isEmpty, "a later line may be a newer sign-in")
+        #expect(try await claimRequests(at: told + .minutes(59)).isEmpty, "a later line may be a newer sign-in")
         let end = told + .hours(1)
-        let request = try #require(try await claimRequests(store, at: end).first)
+        let request = try #require(try await claimRequests(at: end).first)
         let revocationLimit = RevocationLimitRules(maxRequests: 0)
         let held = try await store.settle([.revocationRequest(request, .accepted(at: end))], at: end, revocationLimit: revocationLimit)
         #expect(held.results == [.heldBack(reachesLimit: true)])
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: end) == .revocationsReleased(count: 1, left: 0))
-        let confirmed = try #require(try await claimRequests(store, at: end).first)
+        let confirmed = try #require(try await claimRequests(at: end).first)
         #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: end)), at: end) == .postponed)
-        try await proveAll(store, at: end)
-        #expect(try await outcomes(store) == ["no_token", "proved"])
-        #expect(try await states(store) == [Self.revoked(at: "app")])
+        try await proveAll(at: end)
+        #expect(try await outcomes() == ["no_token", "proved"])
+        #expect(try await states() == [Self.revoked(at: "app")])
     }
 
     /// An import tells a user's sign-in of before the request, and minutes later that of after it.
-    @Test(arguments: StoreKind.allCases, [false, true])
-    func aLaterLineOfAnImportIsSeenBeforeATokenOfAnEarlierOneIsRevoked(_ kind: StoreKind, _ isProved: Bool) async throws {
-        let store = try kind.make()
+    @Test(arguments: [false, true]) func aLaterLineOfAnImportIsSeenBeforeATokenOfAnEarlierOneIsRevoked(_ isProved: Bool) async throws {
         if isProved {
-            try await open(store, clients: "app")
-            try await proveAll(store)
+            try await open(clients: "app")
+            try await proveAll()
         } else {
-            try await askInVain(store)
+            try await askInVain()
         }
         let told = Self.now + .hours(1)
         try await store.signIn(token: "old", at: Self.asked - .minutes(1), now: told)
         #expect(try await store.count("revocation") == (isProved ? 1 : 0))
-        #expect(try await claimTokens(store, at: told + .minutes(30)).isEmpty)
+        #expect(try await claimTokens(at: told + .minutes(30)).isEmpty)
         try await store.signIn(token: "new", at: Self.asked + .minutes(1), now: told + .minutes(30))
         let end = told + .hours(1)
-        for request in try await claimRequests(store, at: end) {
+        for request in try await claimRequests(at: end) {
             #expect(try await store.settle(.revocationRequest(request, .accepted(at: end)), at: end) == .revocation(.superseded))
         }
-        #expect(try await claimTokens(store, at: end).map(\.newerSignIn) == (isProved ? [.known] : []))
-        #expect(try await states(store) == [["app", "authorized", "granted", .at(Self.asked + .minutes(1))]])
+        #expect(try await claimTokens(at: end).map(\.newerSignIn) == (isProved ? [.known] : []))
+        #expect(try await states() == [["app", "authorized", "granted", .at(Self.asked + .minutes(1))]])
     }
 
     /// Our clock is ahead, and Apple has not been heard. The user may sign in before the time that it shows.
-    @Test(arguments: StoreKind.allCases)
-    func aRequestWithoutATokenWaitsUntilSiwatchKnowsTheTime(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRequestWithoutATokenWaitsUntilSiwatchKnowsTheTime() async throws {
         let ahead = Self.now + .hours(2)
         try await store.requestRevocation(at: ahead)
-        let early = try await claimRequests(store, at: ahead)[0]
+        let early = try await claimRequests(at: ahead)[0]
         #expect(try await store.settle(.revocationRequest(early, .accepted(at: ahead, knowsTime: false)), at: ahead) == .postponed)
         let later = ahead + .minutes(1)
-        let request = try await claimRequests(store, at: later)[0]
+        let request = try await claimRequests(at: later)[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: later) == .revocation(.noToken))
         #expect(try await store.column("SELECT effective_at FROM revocation_log") == [.at(Self.now + SettlementRules.longestLead)])
     }
 
     /// Revoking an older token could end the consent that the user has given since.
-    @Test(arguments: StoreKind.allCases, ["newer", "older", "proved"])
-    func aUserWhoHasSignedInAgainKeepsWhatIsTold(_ kind: StoreKind, _ what: String) async throws {
-        let store = try kind.make()
+    @Test(arguments: ["newer", "older", "proved"]) func aUserWhoHasSignedInAgainKeepsWhatIsTold(_ what: String) async throws {
         if what == "proved" {
-            try await open(store, clients: "app")
-            try await proveAll(store)
+            try await open(clients: "app")
+            try await proveAll()
         } else {
-            try await askInVain(store)
+            try await askInVain()
         }
         try await store.signIn(client: "web", token: "new", at: Self.asked + .milliseconds(1), now: Self.now)
         if what != "newer" { try await store.signIn(token: "old", at: Self.asked - .minutes(1), now: Self.now) }
@@ -216,21 +190,19 @@ import Testing
 
     // MARK: The app's other clients
 
-    private func states(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
+    private func states() async throws -> [[SQLValue]] {
         try await store.rows("SELECT client_id, state, reason, changed_at FROM credential_state ORDER BY client_id")
     }
 
     private static func revoked(at client: String) -> [SQLValue] { [.text(client), "revoked", "revoked_by_app", .at(asked)] }
 
     /// A backend may report a sign-in late, and a sign-in may wait for its client. The proof covers it as soon as siwatch learns of it.
-    @Test(arguments: StoreKind.allCases)
-    func aSignInAtAnotherClientThatIsToldAfterTheProofIsRevokedAtOnce(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        #expect(try await prove(store, "app") == .revocation(.proved))
+    @Test func aSignInAtAnotherClientThatIsToldAfterTheProofIsRevokedAtOnce() async throws {
+        try await open(clients: "app")
+        #expect(try await prove("app") == .revocation(.proved))
         let told = Self.now + .minutes(20)
         try await store.signIn(client: "web", token: "late", at: Self.asked - .minutes(10), now: told)
-        #expect(try await states(store) == [Self.revoked(at: "app"), Self.revoked(at: "web")])
+        #expect(try await states() == [Self.revoked(at: "app"), Self.revoked(at: "web")])
         #expect(try await store.sealedTokens == 0)
         let history = try await store.ports.history(of: "user", upTo: 100)
         #expect(history.users.map(\.revokedAt) == [Self.asked])
@@ -238,64 +210,56 @@ import Testing
         // A sign-in after the request is a new consent.
         let again = Self.asked + .minutes(1)
         try await store.signIn(client: "web", token: "new", at: again, now: told)
-        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
+        #expect(try await states() == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
         #expect(try await store.sealedTokens == 1)
     }
 
     /// Apple has ended all grants of the user to the app, so no client waits for the proof of its own token.
-    @Test(arguments: StoreKind.allCases)
-    func aProofEndsAClientThatHoldsAnAcceptedToken(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aProofEndsAClientThatHoldsAnAcceptedToken() async throws {
         for client in ["app", "web"] { try await store.signIn(client: client, token: "r-\(client)") }
         try await store.accept()
-        try await open(store)
-        #expect(try await prove(store, "app") == .revocation(.proved))
-        #expect(try await states(store) == [Self.revoked(at: "app"), Self.revoked(at: "web")])
+        try await open()
+        #expect(try await prove("app") == .revocation(.proved))
+        #expect(try await states() == [Self.revoked(at: "app"), Self.revoked(at: "web")])
         #expect(try await store.sealedTokens == 0)
         #expect(try await store.count("revocation") == 1, "the other token has a proof of its own")
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func aProofLeavesANewerSignInAtAnotherClient(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func aProofLeavesANewerSignInAtAnotherClient() async throws {
+        try await open(clients: "app")
         let again = Self.asked + .milliseconds(1)
         try await store.signIn(client: "web", token: "new", at: again, now: Self.now)
-        #expect(try await prove(store, "app") == .revocation(.proved))
-        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
+        #expect(try await prove("app") == .revocation(.proved))
+        #expect(try await states() == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
         #expect(try await store.sealedTokens == 1)
     }
 
     /// A token that was dead before the revocation does not show that Apple has ended the user's other sign-ins.
-    @Test(arguments: StoreKind.allCases)
-    func aTokenThatWasDeadSaysNothingOfOtherClients(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aTokenThatWasDeadSaysNothingOfOtherClients() async throws {
         for client in ["app", "web"] { try await store.signIn(client: client, token: "r-\(client)") }
         try await store.accept()
-        try await open(store)
+        try await open()
         for verdict in [answer(.rejected), .admitted] as [RevocationVerdict] {
-            let works = try await claimTokens(store)
+            let works = try await claimTokens()
             let work = try #require(works.first { $0.id.clientID == "app" })
             _ = try await store.settle(.revocation(work, verdict), at: Self.now)
         }
         #expect(try await store.column("SELECT outcome FROM revocation_log") == ["already_invalid"])
-        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(.start)]])
+        #expect(try await states() == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(.start)]])
         #expect(try await store.count("user_event WHERE revoked_at IS NOT NULL") == 0)
     }
 
     /// The app has deleted the account, whether siwatch ended the token or the token was dead before. An address of a later sign-in stays.
-    @Test(arguments: StoreKind.allCases, [true, false])
-    func theAddressGoesWithTheToken(_ kind: StoreKind, _ isAlive: Bool) async throws {
-        let store = try kind.make()
+    @Test(arguments: [true, false]) func theAddressGoesWithTheToken(_ isAlive: Bool) async throws {
         let address = EmailAddress("a@example.com")
         try await store.signIn(token: "r", email: address)
         try await store.accept()
-        try await open(store)
+        try await open()
         if isAlive {
-            #expect(try await prove(store, "app") == .revocation(.proved))
+            #expect(try await prove("app") == .revocation(.proved))
         } else {
             for verdict in [answer(.rejected), .admitted] as [RevocationVerdict] {
-                _ = try await store.settle(.revocation(try await claimTokens(store)[0], verdict), at: Self.now)
+                _ = try await store.settle(.revocation(try await claimTokens()[0], verdict), at: Self.now)
             }
         }
         #expect(try await store.rows("SELECT reason, email, email_is_private FROM user_state") == [["revoked_by_app", nil, nil]])
@@ -313,23 +277,21 @@ import Testing
     // MARK: Tokens and receipts
 
     /// A truncated token replaced a good one. siwatch asks about both, each has its receipt, and the good one's is the proof.
-    @Test(arguments: StoreKind.allCases)
-    func bothTokensOfAClientAreRevoked(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func bothTokensOfAClientAreRevoked() async throws {
         try await store.signIn(token: "good")
         try await store.accept()
         try await store.signIn(token: "go", at: .start + .minutes(1))
-        try await open(store)
+        try await open()
         #expect(
             try await store.rows("SELECT standing FROM revocation ORDER BY token_granted_at") == [["accepted_before"], ["never_accepted"]]
         )
-        var claimed = try await claimTokens(store)
+        var claimed = try await claimTokens()
         let garbage = try #require(claimed.first { $0.standing == .neverAccepted })
         _ = try await store.settle(.revocation(garbage, answer(.rejected)), at: Self.now)
         var good = try #require(claimed.first { $0.standing == .acceptedBefore })
         for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked].enumerated() {
             _ = try await store.settle(.revocation(good, answer(word, second)), at: Self.now)
-            claimed = try await claimTokens(store)
+            claimed = try await claimTokens()
             good = try #require(claimed.first { $0.token != garbage.token })
             #expect(good.standing == .accepted, "Apple has just said so")
             if let garbage = claimed.first(where: { $0.standing == .neverAccepted }) {
@@ -345,11 +307,9 @@ import Testing
         #expect(try await store.count("credential WHERE sealed_token IS NOT NULL OR former_sealed IS NOT NULL") == 0)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func theReceiptSaysWhoWhenAndWhat(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        #expect(try await prove(store, "app") == .revocation(.proved))
+    @Test func theReceiptSaysWhoWhenAndWhat() async throws {
+        try await open(clients: "app")
+        #expect(try await prove("app") == .revocation(.proved))
         let seconds = (0...2).map { Self.now + .seconds($0) }
         #expect(
             try await store.rows(
@@ -371,29 +331,25 @@ import Testing
     }
 
     /// After a crash the next question follows at once from the store.
-    @Test(arguments: StoreKind.allCases)
-    func aCrashRepeatsOnlyWhatWasUnderWay(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
-        let lost = try await claimTokens(store)[0]
+    @Test func aCrashRepeatsOnlyWhatWasUnderWay() async throws {
+        try await open(clients: "app")
+        _ = try await store.settle(.revocation(try await claimTokens()[0], answer(.accepted)), at: Self.now)
+        let lost = try await claimTokens()[0]
         #expect(lost.proof.next == .revoke)
-        #expect(try await claimTokens(store).isEmpty, "leased")
-        let again = try await claimTokens(store, at: store.restart(at: Self.now))[0]
+        #expect(try await claimTokens().isEmpty, "leased")
+        let again = try await claimTokens(at: store.restart(at: Self.now))[0]
         #expect(again.proof == lost.proof && again.claim.attempts == 2)
         #expect(try await store.settle(.revocation(lost, answer(.revoked)), at: Self.now) == .superseded)
         #expect(try await store.settle(.revocation(again, answer(.revoked)), at: Self.now) == .postponed)
-        let next = try await claimTokens(store)[0]
+        let next = try await claimTokens()[0]
         #expect(next.proof.next == .isStillAccepted && next.claim.attempts == 1 && next.proof.keyID == "KEY")
     }
 
     /// The process stood still for longer than the lease, and claimed again. One commit settles both claims, and the newer one counts.
-    @Test(arguments: StoreKind.allCases)
-    func aClaimThatWasLostSettlesNothingInTheSameCommit(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        let lost = try await claimTokens(store)[0]
-        let again = try await claimTokens(store, at: store.restart(at: Self.now))[0]
+    @Test func aClaimThatWasLostSettlesNothingInTheSameCommit() async throws {
+        try await open(clients: "app")
+        let lost = try await claimTokens()[0]
+        let again = try await claimTokens(at: store.restart(at: Self.now))[0]
         let settled = try await store.settle(
             [.revocation(lost, .failed(at: Self.now)), .revocation(again, answer(.accepted))],
             at: Self.now
@@ -403,27 +359,23 @@ import Testing
     }
 
     /// The accepting daemon has the client in its configuration, and the store does not know it yet.
-    @Test(arguments: StoreKind.allCases)
-    func aRequestOfAClientThatTheStoreDoesNotKnowYetStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aRequestOfAClientThatTheStoreDoesNotKnowYetStays() async throws {
         try await store.requestRevocation(client: "new", at: Self.asked)
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation_queue") == 1)
         #expect(try await store.count("revocation_log") == 0)
         try store.register("example", ["app", "web", "new"])
         let later = Self.now + SettlementRules.unknownClientRetry
-        let again = try await store.ports.claimRevocationRequests(upTo: 10, at: later, lease: StoreUnderTest.lease)[0]
+        let again = try await store.claimRevocationRequests(at: later)[0]
         #expect(try await store.settle(.revocationRequest(again, .accepted(at: later)), at: later) == .revocation(.noToken))
     }
 
     /// Without a token siwatch has nothing to wait for and changes no state.
-    @Test(arguments: StoreKind.allCases)
-    func whatComesToNoTokenIsLogged(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func whatComesToNoTokenIsLogged() async throws {
         try await store.requestRevocation("nobody", at: Self.asked)
         try await store.requestRevocation("nobody", client: "nobody's", at: Self.asked)
-        let requests = try await claimRequests(store)
+        let requests = try await claimRequests()
         #expect(requests.map(\.app) == ["example", nil])
         let settled = try await store.settle(
             [.revocationRequest(requests[0], .accepted(at: Self.now)), .revocationRequest(requests[1], .rejected(.unknownClient))],
@@ -438,76 +390,56 @@ import Testing
         #expect(try await store.count("credential") == 0)
     }
 
-    @Test(arguments: ["CAST(x'C328' AS TEXT)", "printf('%.*c', 513, 'a')"])
-    func whatIsNoTextOrTooLongIsMalformed(_ value: String) async throws {
-        for column in ["client_id", "user_id"] {
-            let store = try StoreKind.file.make()
-            let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
-            try await store.run(
-                """
-                INSERT INTO revocation_queue (\(values.keys.joined(separator: ", ")), requested_at)
-                VALUES (\(values.values.joined(separator: ", ")), \(Self.asked.milliseconds))
-                """
-            )
-            let request = try await claimRequests(store)[0]
-            #expect(request.credential == nil)
-            #expect(
-                try await store.settle(.revocationRequest(request, .rejected(.malformed)), at: Self.now) == .revocation(.rejected)
-            )
-            #expect(
-                try await store.rows("SELECT outcome, reason, typeof(\(column)) FROM revocation_log") == [
-                    ["rejected", "malformed", "text"]
-                ]
-            )
-        }
+    private func ask(_ column: String, _ value: String) async throws {
+        let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
+        let (names, row) = (values.keys.joined(separator: ", "), values.values.joined(separator: ", "))
+        try await store.run("INSERT INTO revocation_queue (\(names), requested_at) VALUES (\(row), \(Self.asked.milliseconds))")
     }
 
-    @Test(arguments: ["client_id", "user_id"])
-    func aNULIsRefusedWhereItWouldHideATail(_ column: String) async throws {
-        let store = try StoreKind.file.make()
-        for value in ["CAST(x'6100' AS TEXT)", "''"] {
-            let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
-            let sql =
-                "INSERT INTO revocation_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
-            await #expect(throws: (any Error).self) { try await store.run(sql) }
-        }
+    @Test(.on(.file), arguments: ["client_id", "user_id"], ["CAST(x'C328' AS TEXT)", "printf('%.*c', 513, 'a')"])
+    func whatIsNoTextOrTooLongIsMalformed(_ column: String, _ value: String) async throws {
+        try await ask(column, value)
+        let request = try await claimRequests()[0]
+        #expect(request.credential == nil)
+        #expect(try await store.settle(.revocationRequest(request, .rejected(.malformed)), at: Self.now) == .revocation(.rejected))
+        let log = try await store.rows("SELECT outcome, reason, typeof(\(column)) FROM revocation_log")
+        #expect(log == [["rejected", "malformed", "text"]])
+    }
+
+    @Test(.on(.file), arguments: ["client_id", "user_id"], ["CAST(x'6100' AS TEXT)", "''"])
+    func aNULIsRefusedWhereItWouldHideATail(_ column: String, _ value: String) async throws {
+        await #expect(throws: (any Error).self) { try await ask(column, value) }
     }
 
     // MARK: Which tokens to ask about
 
-    @Test(arguments: StoreKind.allCases)
-    func aPausedAppIsAskedNothing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func aPausedAppIsAskedNothing() async throws {
+        try await open(clients: "app")
         #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
         _ = try await store.ask(.pause(app: "example"), at: Self.now)
         #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now).isEmpty)
-        #expect(try await claimTokens(store).isEmpty)
+        #expect(try await claimTokens().isEmpty)
         _ = try await store.ask(.resume(app: "example"), at: Self.now)
-        #expect(try await claimTokens(store).count == 1)
+        #expect(try await claimTokens().count == 1)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func eachAppHasItsPermits(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        for user in ["a", "b", "c"] { try await open(store, user, clients: "app") }
+    @Test func eachAppHasItsPermits() async throws {
+        for user in ["a", "b", "c"] { try await open(user, clients: "app") }
         try await store.signIn("d", client: "elsewhere", token: "r")
         try await store.requestRevocation("d", client: "elsewhere", at: Self.asked)
-        for request in try await claimRequests(store) {
+        for request in try await claimRequests() {
             _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
         }
         #expect(try await store.ports.dueRevocations(upTo: 2, at: Self.now) == ["example": 2, "other": 1])
-        #expect(try await claimTokens(store, permits: ["example": 2]).count == 2)
-        #expect(try await claimTokens(store, permits: ["example": 2]).count == 1)
-        #expect(try await claimTokens(store, permits: ["other": 0]).isEmpty)
+        #expect(try await claimTokens(permits: ["example": 2]).count == 2)
+        #expect(try await claimTokens(permits: ["example": 2]).count == 1)
+        #expect(try await claimTokens(permits: ["other": 0]).isEmpty)
     }
 
     /// A token of a client that Apple refuses blocks no other.
-    @Test(arguments: StoreKind.allCases)
-    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        for user in ["a", "b"] { try await open(store, user, clients: "web") }
-        try await open(store, "c", clients: "app")
+    @Test func eachClientHasItsQuota() async throws {
+        for user in ["a", "b"] { try await open(user, clients: "web") }
+        try await open("c", clients: "app")
         func due(_ quotas: [String: Int]) async throws -> Int {
             try await store.ports.dueRevocations(upTo: 10, at: Self.now, trusted: Self.now, quotas: quotas)["example"] ?? 0
         }
@@ -532,24 +464,20 @@ import Testing
     }
 
     /// A token of a client that is no longer in the configuration blocks no other.
-    @Test(arguments: StoreKind.allCases)
-    func aClientThatWasTakenOutHoldsUpNobody(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, "first", clients: "web")
-        try await open(store, "second", clients: "app")
+    @Test func aClientThatWasTakenOutHoldsUpNobody() async throws {
+        try await open("first", clients: "web")
+        try await open("second", clients: "app")
         try store.register("example", ["app"])
         #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
-        #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["second"])
+        #expect(try await claimTokens(permits: ["example": 1]).map(\.id.userID) == ["second"])
         try store.register("example", ["app", "web"])
-        #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["first"])
+        #expect(try await claimTokens(permits: ["example": 1]).map(\.id.userID) == ["first"])
     }
 
     /// So that the backend learns of it at last. The request may be told late, or held for weeks.
-    @Test(arguments: StoreKind.allCases)
-    func aClientThatStaysAwayIsGivenUpAfterAWeek(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aClientThatStaysAwayIsGivenUpAfterAWeek() async throws {
         let opened = Self.asked + .days(30)
-        try await open(store, clients: "web", at: opened)
+        try await open(clients: "web", at: opened)
         try store.register("example", ["app"])
         // Apple is not asked about them, so an operator's pause holds none.
         try await store.run("UPDATE app SET paused_at = ?", [.at(opened)])
@@ -559,7 +487,7 @@ import Testing
         }
         #expect(try await due(at: week + .milliseconds(-1), trusted: week + .milliseconds(-1)).isEmpty)
         #expect(try await due(at: week, trusted: nil).isEmpty, "the clock may be ahead")
-        #expect(try await claimTokens(store, at: week + .milliseconds(-1)).isEmpty)
+        #expect(try await claimTokens(at: week + .milliseconds(-1)).isEmpty)
         let early = try await store.ports.claimRevocations(
             permits: ["example": 1],
             at: week,
@@ -569,31 +497,27 @@ import Testing
         )
         #expect(early.isEmpty)
         #expect(try await due(at: week, trusted: week) == ["example": 1])
-        let work = try await claimTokens(store, at: week)[0]
+        let work = try await claimTokens(at: week)[0]
         #expect(try await store.settle(.revocation(work, .unknownClient), at: week) == .revocation(.rejected))
         #expect(try await store.rows("SELECT reason FROM revocation_log") == [["unknown_client"]])
     }
 
     /// A token whose answers kill the process delays no other.
-    @Test(arguments: StoreKind.allCases)
-    func aSuspectComesAlone(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, "suspect", clients: "app")
+    @Test func aSuspectComesAlone() async throws {
+        try await open("suspect", clients: "app")
         var now = Self.now
         for _ in 1...2 {
-            _ = try await claimTokens(store, at: now)
+            _ = try await claimTokens(at: now)
             now = try store.restart(at: now)
         }
-        try await open(store, "other", clients: "app", at: now)
-        #expect(try await claimTokens(store, at: now).map(\.id.userID) == ["suspect"])
-        #expect(try await claimTokens(store, at: now).map(\.id.userID) == ["other"])
+        try await open("other", clients: "app", at: now)
+        #expect(try await claimTokens(at: now).map(\.id.userID) == ["suspect"])
+        #expect(try await claimTokens(at: now).map(\.id.userID) == ["other"])
     }
 
     /// Known or waiting, with a code too, at any client of the app.
-    @Test(arguments: StoreKind.allCases, ["known", "waiting", "code", "elsewhere", "older"])
-    func knowsWhoHasSignedInAgain(_ kind: StoreKind, _ how: String) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test(arguments: ["known", "waiting", "code", "elsewhere", "older"]) func knowsWhoHasSignedInAgain(_ how: String) async throws {
+        try await open(clients: "app")
         switch how {
         case "known": try await store.signIn(client: "web", at: Self.now)
         case "waiting": try await store.grant(client: "web", token: "r", at: Self.now)
@@ -602,19 +526,17 @@ import Testing
         default: try await store.grant("user", client: "web", code: "c", at: Self.asked)
         }
         let expected: [String: NewerSignIn] = ["known": .known, "waiting": .possible, "code": .possible]
-        #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
+        #expect(try await claimTokens()[0].newerSignIn == expected[how] ?? .none)
     }
 
     /// A process dies with the row of a newer sign-in, and six minutes pass. Only the outcome of that row ends the wait of the request.
-    @Test(arguments: StoreKind.allCases, ["sign-in", "retold", "rejected"])
-    func onlyASignInThatIsSettledSupersedes(_ kind: StoreKind, _ what: String) async throws {
-        let store = try kind.make()
+    @Test(arguments: ["sign-in", "retold", "rejected"]) func onlyASignInThatIsSettledSupersedes(_ what: String) async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked)
         try await store.grant(token: what == "retold" ? "r" : "new", at: Self.now)
         #expect(try await store.claimGrants(at: Self.now).count == 1)
         let late = Self.now + .minutes(7)
-        let waiting = try await claimRequests(store, at: late)[0]
+        let waiting = try await claimRequests(at: late)[0]
         #expect(try await store.settle(.revocationRequest(waiting, .accepted(at: late)), at: late) == .postponed)
         #expect(try await store.rows("SELECT opened_at, due_at FROM revocation_queue") == [[nil, .at(late + .minutes(1))]])
         #expect(try await store.count("revocation_log") == 0)
@@ -625,7 +547,7 @@ import Testing
         ]
         #expect(outcomes.first == expected[what])
         let next = late + .minutes(1)
-        let request = try await claimRequests(store, at: next)[0]
+        let request = try await claimRequests(at: next)[0]
         let settled = try await store.settle(.revocationRequest(request, .accepted(at: next)), at: next)
         let isSignIn = what == "sign-in"
         #expect(settled == (isSignIn ? Settled.revocation(.superseded) : .postponed))
@@ -634,32 +556,28 @@ import Testing
 
     /// The backend's clock is two hours ahead, and siwatch puts the sign-in off until its time. It must not prove a deletion of today
     /// before that, because the user would be signed in for ever with a dead token.
-    @Test(arguments: StoreKind.allCases)
-    func aDeletionWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aDeletionWaitsForASignInThatIsDatedAhead() async throws {
         try await store.signIn(token: "r")
         let ahead = Self.now + .hours(2)
         try await store.grant(client: "web", token: "ahead", at: ahead)
         #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: ahead, lookedAt: Self.now) } == [.postponed])
         try await store.requestRevocation(at: Self.now)
-        let request = try await claimRequests(store, at: Self.now)[0]
+        let request = try await claimRequests(at: Self.now)[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 0)
         // It does not hold an event back.
         #expect(try await store.notify(.consentRevoked, at: Self.asked, now: Self.now) == .notification(.applied))
         #expect(try await store.settleGrants(at: ahead) == [.grant(.applied, nil)])
-        let again = try await claimRequests(store, at: ahead)[0]
+        let again = try await claimRequests(at: ahead)[0]
         #expect(try await store.settle(.revocationRequest(again, .accepted(at: ahead)), at: ahead) == .revocation(.superseded))
     }
 
     /// The backend's clock is an hour ahead, and siwatch holds the request while the user signs in again. The user named by the request is
     /// the one of before.
-    @Test(arguments: StoreKind.allCases)
-    func aDeletionThatIsDatedAheadEndsNoLaterSignIn(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aDeletionThatIsDatedAheadEndsNoLaterSignIn() async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.now + .hours(1))
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         let revocationLimit = RevocationLimitRules(maxRequests: 0)
         let held = try await store.settle(
             [.revocationRequest(request, .accepted(at: Self.now))],
@@ -670,20 +588,18 @@ import Testing
         try await store.signIn(token: "again", at: Self.now + .minutes(10), now: Self.now + .minutes(11))
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: Self.now) == .revocationsReleased(count: 1, left: 0))
         let later = Self.now + .hours(2)
-        let confirmed = try await claimRequests(store, at: later)[0]
+        let confirmed = try await claimRequests(at: later)[0]
         #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: later)), at: later) == .revocation(.superseded))
         let receipts = try await store.column("SELECT requested_at FROM revocation_log")
         #expect(receipts == [.at(Self.now + .hours(1))], "as the backend told it")
     }
 
     /// The request waits for a code of before. Then the user signs in again, by a code too.
-    @Test(arguments: StoreKind.allCases)
-    func aCodeOfAfterADeletionThatIsDatedAheadIsNoPartOfIt(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aCodeOfAfterADeletionThatIsDatedAheadIsNoPartOfIt() async throws {
         try await store.signIn(token: "r")
         try await store.grant(code: "c", at: Self.now - .seconds(30))
         try await store.requestRevocation(at: Self.now + .hours(1))
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         let user = CredentialID(clientID: "app", userID: "user")
         #expect(try await store.ports.firstRequestToRevoke(user, since: Self.now - .seconds(30)) == Self.now + .seconds(3))
@@ -691,34 +607,28 @@ import Testing
     }
 
     /// By our clock its time has come, but our clock is ten minutes ahead of Apple's.
-    @Test(arguments: StoreKind.allCases)
-    func aDeletionWaitsForASignInThatIsAheadOfApplesClock(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aDeletionWaitsForASignInThatIsAheadOfApplesClock() async throws {
         try await store.signIn(token: "r")
         try await store.grant(client: "web", token: "ahead", at: Self.asked + .milliseconds(1))
         let due = Self.now + .minutes(10)
         #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: due, lookedAt: nil) } == [.postponed])
         try await store.requestRevocation(at: Self.asked)
-        let request = try await claimRequests(store, at: Self.now)[0]
+        let request = try await claimRequests(at: Self.now)[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 0)
     }
 
     /// The same after the proof has begun.
-    @Test(arguments: StoreKind.allCases)
-    func aProofWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func aProofWaitsForASignInThatIsDatedAhead() async throws {
+        try await open(clients: "app")
         let ahead = Self.now + .hours(2)
         try await store.grant(client: "web", token: "ahead", at: ahead)
         #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: ahead, lookedAt: Self.now) } == [.postponed])
-        #expect(try await claimTokens(store)[0].newerSignIn == .possible)
+        #expect(try await claimTokens()[0].newerSignIn == .possible)
     }
 
     /// The first request since a sign-in, of that app, that has not begun. A begun request has its tokens.
-    @Test(arguments: StoreKind.allCases)
-    func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func knowsWhatWasAskedSince() async throws {
         let ann = CredentialID(clientID: "web", userID: "ann")
         func asked(since time: Timestamp = Self.asked) async throws -> Timestamp? {
             try await store.ports.firstRequestToRevoke(ann, since: time)
@@ -733,16 +643,14 @@ import Testing
         #expect(try await asked() == Self.asked + .seconds(1))
         #expect(try await asked(since: Self.asked + .seconds(2)) == Self.asked + .seconds(2))
         #expect(try await asked(since: Self.asked + .seconds(3)) == nil)
-        for request in try await claimRequests(store) {
+        for request in try await claimRequests() {
             _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
         }
         #expect(try await asked() == Self.asked + .seconds(1), "the other is begun")
     }
 
     /// A newer fact must not sort before the request.
-    @Test(arguments: StoreKind.allCases, ["sign-in", "event"])
-    func knowsNothingThatIsOlderThanWhatIsKnown(_ kind: StoreKind, _ what: String) async throws {
-        let store = try kind.make()
+    @Test(arguments: ["sign-in", "event"]) func knowsNothingThatIsOlderThanWhatIsKnown(_ what: String) async throws {
         try await store.requestRevocation("ann", at: Self.asked)
         let ann = CredentialID(clientID: "web", userID: "ann")
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == Self.asked)
@@ -759,65 +667,55 @@ import Testing
 
     /// A second request takes all tokens that the first has not, and does not wait for the first. Tokens that a sign-in in between has
     /// withdrawn from the first belong to the second.
-    @Test(arguments: StoreKind.allCases)
-    func aSecondRequestTakesWhatIsNew(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func aSecondRequestTakesWhatIsNew() async throws {
+        try await open(clients: "app")
         try await store.signIn(client: "web", token: "new", at: Self.asked + .seconds(5))
         try await store.requestRevocation(at: Self.asked + .seconds(10))
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         _ = try await store.settle(.revocationRequest(request, .accepted(at: Self.now)), at: Self.now)
-        let tokens = try await claimTokens(store)
+        let tokens = try await claimTokens()
         #expect(tokens.map(\.id.clientID).sorted() == ["app", "app", "web"])
         #expect(tokens.filter { $0.request == request.id }.map(\.id.clientID).sorted() == ["app", "web"])
         // A third request finds all tokens under way.
         try await store.requestRevocation(at: Self.asked + .seconds(11))
-        let again = try await claimRequests(store)[0]
+        let again = try await claimRequests()[0]
         #expect(try await store.settle(.revocationRequest(again, .accepted(at: Self.now)), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 3)
     }
 
     /// A revocation that ends in the same commit is no longer under way.
-    @Test(arguments: StoreKind.allCases)
-    func aSecondRequestTakesWhatTheFirstGivesUpInTheSameCommit(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
-        let first = try await claimTokens(store)[0]
+    @Test func aSecondRequestTakesWhatTheFirstGivesUpInTheSameCommit() async throws {
+        try await open(clients: "app")
+        let first = try await claimTokens()[0]
         try await store.requestRevocation(at: Self.asked + .seconds(10))
-        let request = try await claimRequests(store)[0]
+        let request = try await claimRequests()[0]
         _ = try await store.settle([.revocation(first, .unnamedUser), .revocationRequest(request, .accepted(at: Self.now))], at: Self.now)
         #expect(try await store.count("revocation WHERE request = \(request.id)") == 1)
     }
 
     /// By Apple's clock, because the backend's was ahead.
-    @Test(arguments: StoreKind.allCases)
-    func aSignInAfterAppleWasAskedIsNewer(_ kind: StoreKind) async throws {
-        let store = try kind.make()
+    @Test func aSignInAfterAppleWasAskedIsNewer() async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked + .hours(1))
-        _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted(at: Self.now)), at: Self.now)
-        _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
+        _ = try await store.settle(.revocationRequest(try await claimRequests()[0], .accepted(at: Self.now)), at: Self.now)
+        _ = try await store.settle(.revocation(try await claimTokens()[0], answer(.accepted)), at: Self.now)
         try await store.signIn(client: "web", at: Self.now + .minutes(10))
-        #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].newerSignIn == .known)
+        #expect(try await claimTokens(at: Self.now + .minutes(10))[0].newerSignIn == .known)
     }
 
     /// The clock was days ahead when siwatch put it off.
-    @Test(arguments: StoreKind.allCases)
-    func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func aClockThatWasSetBackStallsNothing() async throws {
+        try await open(clients: "app")
         let ahead = Self.now + .days(3)
-        let work = try await claimTokens(store, at: ahead)[0]
+        let work = try await claimTokens(at: ahead)[0]
         _ = try await store.settle(.revocation(work, .failed(at: ahead)), at: ahead)
         #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
-        #expect(try await claimTokens(store).count == 1)
+        #expect(try await claimTokens().count == 1)
     }
 
     /// The database refuses to delete a request while its tokens are under way.
-    @Test(arguments: StoreKind.allCases)
-    func anOpenedRequestStays(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        try await open(store, clients: "app")
+    @Test func anOpenedRequestStays() async throws {
+        try await open(clients: "app")
         await #expect(throws: (any Error).self) { try await store.run("DELETE FROM revocation_queue") }
     }
 }
