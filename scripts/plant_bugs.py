@@ -130,10 +130,10 @@ BUGS = [
         "        if credential.token?.key != token {",
     ),
     (
-        "the next hour releases the brake on revocations",
-        "RevocationBrake.swift",
-        "if setAt == nil, opened >= rules",
-        "setAt = nil; if opened >= rules",
+        "the next hour lifts the revocation limit",
+        "RevocationLimit.swift",
+        "if reachedAt == nil, opened >= rules",
+        "reachedAt = nil; if opened >= rules",
     ),
     (
         "a confirmed request to revoke is held again",

@@ -1165,7 +1165,7 @@ def revocation_of_an_unreadable_token(scene):
     return one(before, after, step=5, lead=60)
 
 
-@walk("SiwatchRevocationsHeld", quotes=["the brake on revocations is set since"], says=["event=revocations_braked"])
+@walk("SiwatchRevocationsHeld", quotes=["the revocation limit is reached since"], says=["event=revocations_held"])
 def too_many_revocations(scene):
     siwatch = scene.begin({**FAST, "revocations": "max_per_hour = 1"})
     before = siwatch.scrape()

@@ -42,8 +42,8 @@ package struct AppStatus: Sendable, Equatable, Codable {
     package var foreignTokens = 0
     /// Credentials with a token that Apple had not confirmed for three intervals when siwatch last asked.
     package var unverified = 0
-    /// Since when the brake holds the app's requests to revoke, and how many.
-    package var revocationsBrakedAt: Timestamp?
+    /// Since when the revocation limit holds the app's requests to revoke, and how many.
+    package var revocationsHeldSince: Timestamp?
     package var revocationsHeld = 0
     /// Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
     package var ended = 0, unproven = 0

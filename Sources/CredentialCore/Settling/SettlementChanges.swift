@@ -17,8 +17,8 @@ package struct SettlementChanges: Sendable {
     package var tallies: [String: UserRecord.Tally] = [:]
     /// The changed breakers, by app.
     package var breakers: [String: RejectionBreaker] = [:]
-    /// The changed brakes on revocations, by app.
-    package var brakes: [String: RevocationBrake] = [:]
+    /// The changed revocation limits, by app.
+    package var revocationLimits: [String: RevocationLimit] = [:]
     /// The breakers of all apps in the batch, changed or not. If the answer to an earlier commit was lost, the process does not know of the
     /// changes in that commit.
     package var knownBreakers: [String: RejectionBreaker] = [:]

@@ -68,16 +68,16 @@ extension SettlementFold {
         return min(work.requestedAt, named.reduce(lookedAt.advanced(by: SettlementRules.longestLead), max))
     }
 
-    /// - Returns: nil if the brake lets the request through.
+    /// - Returns: nil if the revocation limit lets the request through.
     private mutating func hold(_ work: ClaimedRevocationRequest, of app: String) -> Settled? {
-        var brake = changes.brakes[app] ?? basis.brakes[app] ?? RevocationBrake()
-        let wasSet = brake.setAt != nil
-        let isLetThrough = brake.letsThrough(under: rules.brake, at: now)
-        changes.brakes[app] = brake
+        var revocationLimit = changes.revocationLimits[app] ?? basis.revocationLimits[app] ?? RevocationLimit()
+        let wasSet = revocationLimit.reachedAt != nil
+        let isLetThrough = revocationLimit.letsThrough(under: rules.revocationLimit, at: now)
+        changes.revocationLimits[app] = revocationLimit
         guard !isLetThrough else { return nil }
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.hold(work)))
-        return .heldBack(setsBrake: !wasSet)
+        return .heldBack(reachesLimit: !wasSet)
     }
 
     private mutating func postpone(_ work: ClaimedRevocationRequest, for duration: Duration) -> Settled {
@@ -102,7 +102,7 @@ extension SettlementFold {
     // MARK: A token that is told late
 
     /// Revokes a token that siwatch is told of after a request that names its sign-in. A request names every sign-in up to its time, and a
-    /// proof erases tokens, so this does not wait for the lane. But if all these requests had no token, the lane and its brake decide.
+    /// proof erases tokens, so this does not wait for the lane. But if all these requests had no token, the lane and its limit decide.
     ///
     /// - Parameter teamID: the team to which Apple has issued the token for a code; nil if a backend brought it.
     mutating func revoke(_ token: RefreshToken, of credential: CredentialID, in app: String, issuedTo teamID: String?) {

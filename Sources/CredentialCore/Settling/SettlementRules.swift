@@ -10,7 +10,7 @@ package struct SettlementRules: Sendable {
     /// the row's arrival, whichever is later.
     package var startedAt: Timestamp
     package var breaker: BreakerRules
-    package var brake: RevocationBrakeRules
+    package var revocationLimit: RevocationLimitRules
     /// The users that an operator knows to be good, by app.
     package var canaries: [String: Set<String>]
     /// Finds forgotten users, at the cost of a keyed hash and a look-up for each sign-in and event. Without it, nobody counts as forgotten.
@@ -21,7 +21,7 @@ package struct SettlementRules: Sendable {
         pollInterval: Duration,
         startedAt: Timestamp,
         breaker: BreakerRules? = nil,
-        brake: RevocationBrakeRules = RevocationBrakeRules(),
+        revocationLimit: RevocationLimitRules = RevocationLimitRules(),
         canaries: [String: Set<String>] = [:],
         pseudonymizer: (any UserPseudonymizer)? = nil
     ) {
@@ -29,7 +29,7 @@ package struct SettlementRules: Sendable {
         self.pollInterval = pollInterval
         self.startedAt = startedAt
         self.breaker = breaker ?? BreakerRules(policy: policy)
-        self.brake = brake
+        self.revocationLimit = revocationLimit
         self.canaries = canaries
         self.pseudonymizer = pseudonymizer
     }

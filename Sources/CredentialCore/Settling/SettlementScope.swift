@@ -18,11 +18,11 @@ package struct SettlementScope: Sendable {
     package private(set) var bringing: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `brakedApps`. A store with
+    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `limitedApps`. A store with
     /// several replicas locks its rows of an app by the breaker.
     package private(set) var judgedApps: Set<String> = []
-    /// The apps whose brake on revocations the fold needs.
-    package private(set) var brakedApps: Set<String> = []
+    /// The apps whose revocation limit the fold needs.
+    package private(set) var limitedApps: Set<String> = []
     /// The clients whose `provedAt` the fold needs.
     package private(set) var rejectedClients: Set<String> = []
     /// The clients whose record the fold needs.
@@ -71,7 +71,7 @@ package struct SettlementScope: Sendable {
                 guard case .accepted = verdict, let credential = work.credential, let id = touch(credential, judges: true) else { continue }
                 signingIn.insert(id)
                 leaving.insert(id)
-                brakedApps.insert(id.app)
+                limitedApps.insert(id.app)
             case .revocation(let work, let verdict):
                 revocations.append((RevocationID(work), work.claim))
                 touch(work.id, judges: verdict == .admitted || verdict == .otherTeam)
@@ -116,7 +116,7 @@ package struct SettlementBasis: Sendable {
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
     /// By app; absent for an app that has judged nothing yet.
     package var breakers: [String: StoredBreaker] = [:]
-    package var brakes: [String: RevocationBrake] = [:]
+    package var revocationLimits: [String: RevocationLimit] = [:]
     /// When Apple last accepted a token of the client that it had accepted before, by Apple's clock.
     package var provedAt: [String: Timestamp] = [:]
     /// What Apple has said of each client.
@@ -184,7 +184,7 @@ package struct KnownRequests: Sendable {
     package init() {}
 
     package var newest: Timestamp? { latest(answered, newestWithToken) }
-    /// The newest of those that had a token, which the brake has let through.
+    /// The newest of those that had a token, which the revocation limit has let through.
     package var newestWithToken: Timestamp? { open.values.reduce(answeredWithToken) { latest($0, $1) } }
 
     /// - Parameter token: nil for a request without a token.

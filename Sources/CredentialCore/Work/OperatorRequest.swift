@@ -10,9 +10,9 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case confirmRejections(app: String)
     /// Closes an app's breaker and forgets its answers.
     case resetBreaker(app: String)
-    /// Carries out as many of the requests that an app's brake on revocations holds, oldest first. Later ones may be of another kind.
+    /// Carries out as many of the requests that an app's revocation limit holds, oldest first. Later ones may be of another kind.
     case confirmRevocations(app: String, count: Int)
-    /// Rejects all requests that an app's brake on revocations holds.
+    /// Rejects all requests that an app's revocation limit holds.
     case dropRevocations(app: String)
     /// Asks Apple about one user out of turn.
     case recheckUser(String)
@@ -93,10 +93,10 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The breaker is closed, every rejection is believed, and rejections were not out of proportion lately.
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
-    /// This many requests are decided. The brake is released once it holds none.
+    /// This many requests are decided. The revocation limit is lifted once it holds none.
     case revocationsReleased(count: Int, left: Int)
-    /// The brake on revocations is not set, and holds nothing.
-    case brakeNotSet
+    /// The revocation limit is not reached, and holds nothing.
+    case limitNotReached
     case rechecking(Recheck)
     /// At most this many credentials are asked about, spread out from now on. `tooSoon` of them had a recent answer and wait until Apple
     /// may be asked again.

@@ -12,7 +12,7 @@ package struct ClaimedRevocationRequest: Sendable {
     package var effectiveAt: Timestamp?
     /// The user and client; nil if they are not UTF-8 or too long to be meant.
     package var credential: CredentialID?
-    /// Whether an operator has confirmed the request, so that the brake does not hold it.
+    /// Whether an operator has confirmed the request, so that the revocation limit does not hold it.
     package var isConfirmed: Bool
 
     package init(
@@ -199,7 +199,7 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     /// Apple accepts the token and has never named its user.
     case unnamedUser = "unnamed_user"
     case revocationsDisabled = "revocations_disabled"
-    /// The brake held the request, and an operator has dropped it.
+    /// The revocation limit held the request, and an operator has dropped it.
     case dropped
     /// Apple had accepted the token from another team and rejects it from the team that asks now. That proves nothing.
     case otherTeam = "other_team"

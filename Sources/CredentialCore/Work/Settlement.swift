@@ -72,8 +72,8 @@ package enum Settled: Sendable, Equatable {
     case revocation(RevocationOutcome)
     /// A rejection that is not believed: the breaker holds it, another team asked, or siwatch asked about a canary out of turn.
     case held
-    /// A request to revoke that waits for an operator, because the brake is set.
-    case heldBack(setsBrake: Bool)
+    /// A request to revoke that waits for an operator, because the revocation limit is reached.
+    case heldBack(reachesLimit: Bool)
     /// The row stays in its queue.
     case postponed
     /// Another process holds the row now, or a newer grant replaced the token that siwatch asked about.

@@ -78,7 +78,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case codeTokenKept = "info: The token of a rejected sign-in was not revoked at Apple, so that no other sign-in ends"
     case revocationUnproved = "warning: Apple still accepts a token that it was asked to revoke; siwatch asks again later"
     case revocationRejected = "error: A request to revoke was rejected; nothing was revoked"
-    case revocationsBraked = "error: Too many requests to revoke in an hour; the others wait for siwatch revocations confirm or drop"
+    case revocationsHeld = "error: Too many requests to revoke in an hour; the others wait for siwatch revocations confirm or drop"
     case tokenUnreadable = "error: A stored token cannot be opened; check the sealing key"
     case clientAccepted = "info: Apple accepts the client with this key and team, asked without a user"
     case clientRefused = "warning: Apple refuses the client with this key and team, asked without a user; siwatch goes on and asks again"

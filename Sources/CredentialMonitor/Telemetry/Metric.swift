@@ -25,7 +25,8 @@ package enum Metric: String, Sendable, CaseIterable {
     case codeExchangeDuration = "code_exchange_duration_seconds histogram of seconds: Time that one exchange of a code took at Apple."
     case revocations =
         "revocations_total counter by app, outcome: Tokens that were to be revoked, and requests that came to none, by what came of them."
-    case revocationsHeld = "revocations_held gauge of tables by app: Requests to revoke that the brake holds until an operator decides."
+    case revocationsHeld =
+        "revocations_held gauge of tables by app: Requests to revoke that the revocation limit holds until an operator decides."
     case refreshes = "refreshes_total counter by app, outcome: Checks of a refresh token, by outcome."
     case firstChecks =
         "first_checks_total counter by app, outcome: Checks of tokens that Apple had not accepted before: accepted, or rejected."

@@ -118,8 +118,8 @@ extension Telemetry {
                 default: .anotherUser
                 }
             log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
-        case (.revocationRequest(let work, _), .heldBack(setsBrake: true)):
-            log(.revocationsBraked, ["app": "\(work.app ?? "")"])
+        case (.revocationRequest(let work, _), .heldBack(reachesLimit: true)):
+            log(.revocationsHeld, ["app": "\(work.app ?? "")"])
         case (.revocation(let work, .answered(let answer, _, _)), .postponed)
         where answer.word == .accepted && work.proof.next == .isStillAccepted:
             log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })

@@ -180,7 +180,7 @@ extension OperatorAnswer {
         case .nothingToConfirm: "nothing_to_confirm"
         case .breakerReset: "reset"
         case .revocationsReleased: "released"
-        case .brakeNotSet: "brake_not_set"
+        case .limitNotReached: "limit_not_reached"
         case .rechecking, .recheckingApp: "rechecking"
         case .quarantine: "done"
         case .forgotten: "forgotten"

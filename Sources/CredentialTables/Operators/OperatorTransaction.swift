@@ -97,7 +97,7 @@ struct OperatorTransaction<Connection: TableConnection> {
     }
 
     private func release(_ app: Int64, isConfirmed: Bool, count: Int?) throws -> (OperatorAnswer, RequestPosition?) {
-        let (answer, position) = try BrakeRelease(connection: connection).begin(app, isConfirmed: isConfirmed, count: count)
+        let (answer, position) = try RevocationLimitRelease(connection: connection).begin(app, isConfirmed: isConfirmed, count: count)
         return (answer, position.map(RequestPosition.release))
     }
 
@@ -106,7 +106,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .recheck(let position):
             try AppRecheck(connection: connection, rules: rules).goOn(from: position).map(RequestPosition.recheck)
         case .release(let position):
-            try BrakeRelease(connection: connection).goOn(from: position, at: now).map(RequestPosition.release)
+            try RevocationLimitRelease(connection: connection).goOn(from: position, at: now).map(RequestPosition.release)
         }
     }
 

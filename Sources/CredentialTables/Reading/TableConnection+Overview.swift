@@ -16,7 +16,7 @@ extension TableConnection {
             var status = AppStatus(app: $0.text(at: 0) ?? "", pausedAt: $0.time(at: 1))
             (status.pending, status.admitted, status.missed) = ($0.count(at: 2), $0.count(at: 3), $0.count(at: 4))
             (status.neverAccepted, status.foreignTokens, status.unverified) = ($0.count(at: 5), $0.count(at: 6), $0.int(at: 7))
-            (status.revocationsBrakedAt, status.revocationsHeld) = ($0.time(at: 8), $0.count(at: 9))
+            (status.revocationsHeldSince, status.revocationsHeld) = ($0.time(at: 8), $0.count(at: 9))
             (status.ended, status.unproven) = ($0.count(at: 10), $0.count(at: 11))
             return status
         }

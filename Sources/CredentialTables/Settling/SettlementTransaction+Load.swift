@@ -58,7 +58,7 @@ extension SettlementTransaction {
             basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
         }
         try read(clients, breakers, into: &basis)
-        for name in scope.brakedApps { basis.brakes[name] = try BrakeRow.load(directory.app(name).id, on: connection) }
+        for name in scope.limitedApps { basis.revocationLimits[name] = try RevocationLimitRow.load(directory.app(name).id, on: connection) }
         return basis
     }
 

@@ -21,7 +21,9 @@ extension SettlementTransaction {
         try connection.add(changes.tallies, in: directory)
         try writeCounts(changes)
         for (queue, count) in queues.removed { try connection.add(count, to: queue.removedCounter) }
-        for (app, brake) in changes.brakes { try BrakeRow.save(brake, of: directory.app(app).id, on: connection) }
+        for (app, revocationLimit) in changes.revocationLimits {
+            try RevocationLimitRow.save(revocationLimit, of: directory.app(app).id, on: connection)
+        }
         for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         let evicted = try queues.makeRoom()
         let result = { () throws -> SettlementChanges in

@@ -123,8 +123,10 @@ extension CommandFailure {
         case .stillWaiting(let rows):
             let names = rows.map { "\($0.table) \($0.id)" }.joined(separator: ", ")
             self = .failed("rows of the user are not settled (\(names)), so nothing was erased: siwatch explain says what they wait for")
-        case .brakeNotSet:
-            self = .wrongUsage("the brake of \((request.app ?? "").printable) is not set: no request to revoke waits for you")
+        case .limitNotReached:
+            self = .wrongUsage(
+                "the revocation limit of \((request.app ?? "").printable) is not reached: no request to revoke waits for you"
+            )
         case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .revocationsReleased, .rechecking, .recheckingApp, .quarantine,
             .forgotten, .importUndone:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])

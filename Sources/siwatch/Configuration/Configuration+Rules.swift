@@ -25,7 +25,7 @@ extension Configuration {
                 settle: breaker.settle,
                 policy: refreshPolicy
             ),
-            brake: RevocationBrakeRules(maxRequests: revocations.maxPerHour, maxPercent: revocations.maxPercentPerHour),
+            revocationLimit: RevocationLimitRules(maxRequests: revocations.maxPerHour, maxPercent: revocations.maxPercentPerHour),
             canaries: Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) }),
             pseudonymizer: pseudonymizer
         )

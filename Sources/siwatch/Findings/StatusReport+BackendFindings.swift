@@ -69,7 +69,7 @@ extension StatusReport {
             let sentence = "the oldest notification waits for \(oldest.duration(to: at).text)"
             Finding(.down, sentence, runbook: "siwatchnotificationswaiting")
         }
-        tables.apps.compactMap(\.brake).map { Finding(.down, $0, runbook: "siwatchrevocationsheld") }
+        tables.apps.compactMap(\.revocationLimit).map { Finding(.down, $0, runbook: "siwatchrevocationsheld") }
         waitingGrants.findings(at: at, configuration.clientIDs)
         signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchrowsrejected") }
         foreignIDs.finding

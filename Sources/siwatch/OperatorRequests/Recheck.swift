@@ -54,7 +54,7 @@ struct Recheck: AsyncParsableCommand {
                 \(isPaused ? Self.paused : "")\(Self.text(left: left.filter { $0.app == app }.map(\.clientID), configuration))\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
-        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
+        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .limitNotReached, .quarantine,
             .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .importUndone, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }

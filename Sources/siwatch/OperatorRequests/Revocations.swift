@@ -8,7 +8,7 @@ struct Revocations: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Decides about the requests to revoke that wait because too many came.",
         discussion: """
-            More requests to revoke in an hour than [revocations] allows set the brake of their app: siwatch holds the others \
+            More requests to revoke in an hour than [revocations] allows reach the revocation limit of their app: siwatch holds the others \
             until you decide. siwatch status says how many. Ask the backends first whether they meant it, because only the user can undo a \
             revocation.
             """,
@@ -22,7 +22,7 @@ extension Revocations {
             abstract: "The requests are meant: carries them out.",
             discussion: """
                 Requests that come after you have looked wait for another word, so name how many you know of. A request whose user has \
-                signed in since ends as superseded. The brake is released once it holds none; then requests are counted anew.
+                signed in since ends as superseded. The revocation limit is lifted once it holds none; then requests are counted anew.
                 """
         )
 
@@ -70,19 +70,19 @@ extension Revocations {
         let app = request.app ?? ""
         let end =
             left == 0
-            ? "The brake of \(app.printable) is released, unless more has come."
-            : "The brake of \(app.printable) stays set and holds \(left) more."
+            ? "The revocation limit of \(app.printable) holds none any more, unless more has come."
+            : "The revocation limit of \(app.printable) still holds \(left) more."
         try output.print(["app": app, "count": count, "left": left] as Members, "\(words(count)) \(end)")
     }
 }
 
 extension AppStatus {
-    /// That the brake holds requests to revoke, and what to do; nil if it is not set.
-    var brake: String? {
-        guard let revocationsBrakedAt else { return nil }
-        let requests = "\(revocationsBrakedAt.text) and holds \(revocationsHeld.counted("request"))"
+    /// That the revocation limit holds requests to revoke, and what to do; nil if it is not reached.
+    var revocationLimit: String? {
+        guard let revocationsHeldSince else { return nil }
+        let requests = "\(revocationsHeldSince.text) and holds \(revocationsHeld.counted("request"))"
         let argument = app.shellQuoted.printable
-        return "\(app.printable): the brake on revocations is set since \(requests); "
+        return "\(app.printable): the revocation limit is reached since \(requests); "
             + "siwatch revocations confirm \(argument) \(revocationsHeld) carries out so many, siwatch revocations drop \(argument) rejects all"
     }
 }

@@ -41,8 +41,8 @@ extension PageSections {
         }
         let pause = app.pausedAt.map { "\(HTML.mark(.degraded))An operator has paused it since \(time($0))." as HTML }
         let breaker = report.breakers.first { $0.app == app.app }
-        let brake = app.revocationsBrakedAt.map {
-            "\(HTML.mark(.down))Set since \(time($0)): it holds \(app.revocationsHeld.grouped) requests to revoke." as HTML
+        let revocationLimit = app.revocationsHeldSince.map {
+            "\(HTML.mark(.down))Reached since \(time($0)): it holds \(app.revocationsHeld.grouped) requests to revoke." as HTML
         }
         return """
             <article aria-labelledby="\(id)">
@@ -53,7 +53,7 @@ extension PageSections {
                 ("key", trials.isEmpty ? "Apple has not been asked about the key yet." : trials.joined(separator: "<br>")),
                 ("operator", pause ?? "No operator has paused it."),
                 ("breaker", breaker.map(text(of:)) ?? "–"),
-                ("brake", brake ?? "Not set. It would hold requests to revoke if too many came in an hour."),
+                ("revocation limit", revocationLimit ?? "Not reached. It would hold requests to revoke if too many came in an hour."),
             ]))
             </article>
             """

@@ -20,7 +20,7 @@ struct Wait {
     var until: Timestamp?
 
     enum Reason: String, Encodable {
-        case client, start, time, turn, answer, retry, expiry, earlier, tokens, pause, refusal, brake
+        case client, start, time, turn, answer, retry, expiry, earlier, tokens, pause, refusal, limit
     }
 
     init(_ reason: Reason, until: Timestamp? = nil, _ words: String) {
@@ -40,7 +40,7 @@ extension UserHistory.Waiting {
                 ? Wait(.tokens, "its tokens are being revoked")
                 : Wait(.pause, "its tokens wait for siwatch resume \(app?.printable ?? "")")
         }
-        if waitsSince != nil { return Wait(.brake, "too many requests to revoke came, so it waits for an operator: see siwatch status") }
+        if waitsSince != nil { return Wait(.limit, "too many requests to revoke came, so it waits for an operator: see siwatch status") }
         guard dueAt > now, !isClaimed else { return Wait(.turn, "waits for its turn") }
         let causes = "for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
         return Wait(.earlier, "waits \(causes)")

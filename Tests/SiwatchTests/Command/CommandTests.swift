@@ -558,7 +558,7 @@ import Testing
         }
     }
 
-    // MARK: The brake on revocations
+    // MARK: The revocation limit
 
     /// A backend that was taken over costs the users up to the bound, and no more.
     @Test(arguments: SiteDatabase.allCases) func anOperatorDecidesAboutAMassOfRequests(on database: SiteDatabase) async throws {
@@ -581,7 +581,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
                 let page = try await site.folder.siwatch("status").output.joined(separator: "\n")
                 #expect(
-                    page.contains("example: the brake on revocations is set since 2")
+                    page.contains("example: the revocation limit is reached since 2")
                         && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
                     "\(page)"
                 )
@@ -594,7 +594,7 @@ import Testing
                     status == 0
                         && output.contains {
                             $0 == "1 request is carried out from now on. "
-                                + "The brake of example is released, unless more has come."
+                                + "The revocation limit of example holds none any more, unless more has come."
                         },
                     "\(output)"
                 )

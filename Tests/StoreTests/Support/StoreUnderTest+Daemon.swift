@@ -38,13 +38,13 @@ extension StoreUnderTest {
         at now: Timestamp = .start,
         startedAt: Timestamp = .start,
         canaries: [String: Set<String>] = [:],
-        brake: RevocationBrakeRules = RevocationBrakeRules()
+        revocationLimit: RevocationLimitRules = RevocationLimitRules()
     ) async throws -> SettlementChanges {
         let rules = SettlementRules(
             policy: Self.policy,
             pollInterval: .seconds(1),
             startedAt: startedAt,
-            brake: brake,
+            revocationLimit: revocationLimit,
             canaries: canaries,
             pseudonymizer: PlainSealer()
         )

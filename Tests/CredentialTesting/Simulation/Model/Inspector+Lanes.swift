@@ -17,10 +17,10 @@ extension Inspector {
         )[0]
         let (waiting, open, answered): (Int, Int, Int) = (row[0], row[1], row[2])
         let model = state.model
-        let (braked, counted): (Int, Int) = (row[3], row[4])
-        let expected = model.requestRows.values.count(where: \.isBraked)
-        guard braked == expected, counted == expected else {
-            return Violation(.nothingIsLost, "\(braked) requests to revoke wait for an operator, \(counted) by count, \(expected) should")
+        let (held, counted): (Int, Int) = (row[3], row[4])
+        let expected = model.requestRows.values.count(where: \.isHeld)
+        guard held == expected, counted == expected else {
+            return Violation(.nothingIsLost, "\(held) requests to revoke wait for an operator, \(counted) by count, \(expected) should")
         }
         if waiting == model.requestRows.count, open == model.revocations.count, waiting + answered == model.requestsIn { return nil }
         return Violation(

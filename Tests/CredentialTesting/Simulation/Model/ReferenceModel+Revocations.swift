@@ -15,7 +15,7 @@ extension ReferenceModel {
         /// Whether siwatch is revoking its tokens.
         var isOpen = false
         /// Whether it waits for an operator, and whether one has confirmed it.
-        var isBraked = false
+        var isHeld = false
         var isConfirmed = false
     }
 
@@ -74,7 +74,7 @@ extension ReferenceModel {
     struct RepeatedRequest {
         var credential: CredentialID
         var at: Timestamp
-        /// Nil if the brake has not let a request for such a token through, so that the lane takes the request like a backend's.
+        /// Nil if the revocation limit has not let a request for such a token through, so that the lane takes the request like a backend's.
         var open: OpenRevocation?
     }
 
@@ -217,8 +217,8 @@ extension ReferenceModel {
         let open = atWork.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }.map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
-        if !row.isConfirmed, let app = appOfClient[credential.clientID], let settled = brake(app, at: now) {
-            requestRows[work.id]!.isBraked = true
+        if !row.isConfirmed, let app = appOfClient[credential.clientID], let settled = revocationLimit(app, at: now) {
+            requestRows[work.id]!.isHeld = true
             return settled
         }
         requestRows[work.id]!.isOpen = true
@@ -243,57 +243,59 @@ extension ReferenceModel {
         return min(row.requestedAt, max(known.advanced(by: .milliseconds(1)), lookedAt.advanced(by: .seconds(3))))
     }
 
-    // MARK: The brake
+    // MARK: The revocation limit
 
-    /// An app's brake on requests to revoke.
-    struct Brake {
+    /// An app's revocation limit.
+    struct RevocationLimit {
         var hour: Range<Timestamp>?
         var opened = 0
         var isSet = false
     }
 
     /// - Returns: nil if one more request may be opened.
-    private mutating func brake(_ app: String, at now: Timestamp) -> Settled? {
-        var brake = brakes[app] ?? Brake()
-        defer { brakes[app] = brake }
+    private mutating func revocationLimit(_ app: String, at now: Timestamp) -> Settled? {
+        var revocationLimit = revocationLimits[app] ?? RevocationLimit()
+        defer { revocationLimits[app] = revocationLimit }
         // The clock may have been set back.
-        if let hour = brake.hour, now < hour.lowerBound { brake.hour = now..<now.advanced(by: .seconds(3600)) }
-        if brake.hour?.contains(now) != true { (brake.hour, brake.opened) = (now..<now.advanced(by: .seconds(3600)), 0) }
-        if brake.isSet { return .heldBack(setsBrake: false) }
-        brake.opened += 1
-        brake.isSet = brake.opened > maxRequestsPerHour
-        return brake.isSet ? .heldBack(setsBrake: true) : nil
+        if let hour = revocationLimit.hour, now < hour.lowerBound { revocationLimit.hour = now..<now.advanced(by: .seconds(3600)) }
+        if revocationLimit.hour?.contains(now) != true {
+            (revocationLimit.hour, revocationLimit.opened) = (now..<now.advanced(by: .seconds(3600)), 0)
+        }
+        if revocationLimit.isSet { return .heldBack(reachesLimit: false) }
+        revocationLimit.opened += 1
+        revocationLimit.isSet = revocationLimit.opened > maxRequestsPerHour
+        return revocationLimit.isSet ? .heldBack(reachesLimit: true) : nil
     }
 
-    /// How many requests wait for an operator; nil if the brake is not set.
-    func brakedRequests(of app: String) -> Int? {
-        brakes[app]?.isSet ?? false ? braked(app).count : nil
+    /// How many requests wait for an operator; nil if the revocation limit is not reached.
+    func heldRequests(of app: String) -> Int? {
+        revocationLimits[app]?.isSet ?? false ? held(app).count : nil
     }
 
-    private func braked(_ app: String) -> [Int64] {
-        requestRows.filter { $0.value.isBraked && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
+    private func held(_ app: String) -> [Int64] {
+        requestRows.filter { $0.value.isHeld && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
     }
 
     /// An operator confirms so many requests.
     ///
-    /// - Returns: how many there were, and how many still wait; nil if the brake is not set.
+    /// - Returns: how many there were, and how many still wait; nil if the revocation limit is not reached.
     mutating func release(_ app: String, upTo limit: Int) -> (count: Int, left: Int)? {
-        guard brakes[app]?.isSet ?? false else { return nil }
-        let confirmed = braked(app).prefix(limit)
-        for id in confirmed { (requestRows[id]!.isBraked, requestRows[id]!.isConfirmed) = (false, true) }
-        let left = braked(app).count
-        if left == 0 { brakes[app] = nil }
+        guard revocationLimits[app]?.isSet ?? false else { return nil }
+        let confirmed = held(app).prefix(limit)
+        for id in confirmed { (requestRows[id]!.isHeld, requestRows[id]!.isConfirmed) = (false, true) }
+        let left = held(app).count
+        if left == 0 { revocationLimits[app] = nil }
         return (confirmed.count, left)
     }
 
     /// An operator drops every request that waits.
     ///
-    /// - Returns: their number; nil if the brake is not set.
+    /// - Returns: their number; nil if the revocation limit is not reached.
     mutating func drop(_ app: String) -> Int? {
-        guard brakes[app]?.isSet ?? false else { return nil }
-        let dropped = braked(app)
+        guard revocationLimits[app]?.isSet ?? false else { return nil }
+        let dropped = held(app)
         for id in dropped { _ = close(id, requestRows[id]!.credential, .rejected, .dropped) }
-        brakes[app] = nil
+        revocationLimits[app] = nil
         return dropped.count
     }
 

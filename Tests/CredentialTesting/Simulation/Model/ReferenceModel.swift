@@ -137,7 +137,7 @@ struct ReferenceModel {
     var requestRows: [Int64: RequestRow] = [:]
     var requestsIn = 0
     /// By app; absent for an app without a request since an operator's last decision.
-    var brakes: [String: Brake] = [:]
+    var revocationLimits: [String: RevocationLimit] = [:]
     /// Requests that siwatch must repeat for a token that it was told of later. Their rows have no numbers yet.
     var repeated: [RepeatedRequest] = []
     /// A seed has too few users for a share of them.

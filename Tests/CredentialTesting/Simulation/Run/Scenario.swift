@@ -125,7 +125,7 @@ extension Simulation.Plan {
             transfersInProofs: false,
             tokensMove: false,
             breaker: BreakerRules(),
-            brake: RevocationBrakeRules(),
+            revocationLimit: RevocationLimitRules(),
             canaries: [:]
         )
     }

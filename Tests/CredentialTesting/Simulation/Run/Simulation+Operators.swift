@@ -88,12 +88,12 @@ extension Simulation {
         }
     }
 
-    // MARK: The brake on revocations
+    // MARK: The revocation limit
 
     /// An operator confirms every request to revoke that waits.
     mutating func confirmRevocations() async throws {
         for app in plan.apps {
-            guard let count = world.with({ $0.model.brakedRequests(of: app.name) }) else { continue }
+            guard let count = world.with({ $0.model.heldRequests(of: app.name) }) else { continue }
             try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
         }
     }
@@ -101,7 +101,7 @@ extension Simulation {
     /// An operator confirms what there is, or what there was at an earlier look, or drops everything. Or there is nothing.
     mutating func decideAboutRevocations() async throws {
         let app = plan.apps.randomElement(using: &generator)!
-        let count = world.with { $0.model.brakedRequests(of: app.name) } ?? 1
+        let count = world.with { $0.model.heldRequests(of: app.name) } ?? 1
         switch Int.random(in: 0..<3, using: &generator) {
         case 0: try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
         case 1: try await decide(on: app, by: .confirmRevocations(app: app.name, count: count / 2))
@@ -114,13 +114,13 @@ extension Simulation {
         world.with { state in
             // Nobody waits for a late answer.
             if answer == .expired { return }
-            var expected = OperatorAnswer.brakeNotSet
+            var expected = OperatorAnswer.limitNotReached
             if case .confirmRevocations(_, let limit) = request, let (count, left) = state.model.release(app.name, upTo: limit) {
                 expected = .revocationsReleased(count: count, left: left)
-                state.count(.brakeConfirmed)
+                state.count(.heldConfirmed)
             } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name) {
                 expected = .revocationsReleased(count: count, left: 0)
-                state.count(.brakeDropped)
+                state.count(.heldDropped)
             }
             guard answer != expected else { return }
             state.report(Violation(.nothingIsLost, "\(request.name) answers \(answer.map { "\($0)" } ?? "nothing"), not \(expected)"))

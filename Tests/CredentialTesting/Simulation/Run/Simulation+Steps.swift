@@ -19,7 +19,7 @@ extension Simulation {
             if plan.setsClock, chance(40) { try await setClock() }
             if plan.transfers, chance(60), mayTransfer { try transfer(plan.apps.randomElement(using: &generator)!) }
             if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }
-            if plan.brake != RevocationBrakeRules(), chance(60) { try await decideAboutRevocations() }
+            if plan.revocationLimit != RevocationLimitRules(), chance(60) { try await decideAboutRevocations() }
             if plan.confirmsRejections, chance(150) { try await confirmWhatIsReal() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
             if plan.importsFiles, chance(100) { try await importFile() }

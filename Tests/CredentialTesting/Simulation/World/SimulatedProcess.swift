@@ -54,7 +54,7 @@ struct SimulatedProcess {
             pollInterval: .seconds(1),
             startedAt: clock.now,
             breaker: plan.breaker,
-            brake: plan.brake,
+            revocationLimit: plan.revocationLimit,
             canaries: plan.canaries,
             pseudonymizer: PlainSealer()
         )

@@ -330,7 +330,7 @@ extension SimulatedWorld.State {
         case .postponed:
             if case .notification(_, .verified) = settlement { count(.eventAwaitsGrant) }
             if case .notification(_, .postponed) = settlement { count(.unknownSigningKey) }
-        case .heldBack: count(.requestBraked)
+        case .heldBack: count(.requestHeld)
         case .notification, .quarantined, .grant, .refreshed, .held: break
         }
     }

@@ -169,7 +169,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case teamChanged, teamChangedInMidProof, otherTeam, tokenOfOtherTeamRejected
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
-    case requestBraked, brakeConfirmed, brakeDropped, requestRepeated
+    case requestHeld, heldConfirmed, heldDropped, requestRepeated
     case rejectionsConfirmed, droppedConfirmed
     case strayDate, signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused

@@ -133,7 +133,7 @@ import Testing
         #expect(try await store.count("revocation_queue") == 0)
     }
 
-    /// The account was deleted before the operator imported the users. The brake judges such requests
+    /// The account was deleted before the operator imported the users. The revocation limit judges such requests
     /// too, because it has not seen them.
     @Test(arguments: StoreKind.allCases)
     func anImportLineMeetsTheRequestOfBefore(_ kind: StoreKind) async throws {
@@ -150,9 +150,9 @@ import Testing
         #expect(try await claimRequests(store, at: told + .minutes(59)).isEmpty, "a later line may be a newer sign-in")
         let end = told + .hours(1)
         let request = try #require(try await claimRequests(store, at: end).first)
-        let brake = RevocationBrakeRules(maxRequests: 0)
-        let held = try await store.settle([.revocationRequest(request, .accepted(at: end))], at: end, brake: brake)
-        #expect(held.results == [.heldBack(setsBrake: true)])
+        let revocationLimit = RevocationLimitRules(maxRequests: 0)
+        let held = try await store.settle([.revocationRequest(request, .accepted(at: end))], at: end, revocationLimit: revocationLimit)
+        #expect(held.results == [.heldBack(reachesLimit: true)])
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: end) == .revocationsReleased(count: 1, left: 0))
         let confirmed = try #require(try await claimRequests(store, at: end).first)
         #expect(try await store.settle(.revocationRequest(confirmed, .accepted(at: end)), at: end) == .postponed)
@@ -660,9 +660,13 @@ import Testing
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.now + .hours(1))
         let request = try await claimRequests(store)[0]
-        let brake = RevocationBrakeRules(maxRequests: 0)
-        let held = try await store.settle([.revocationRequest(request, .accepted(at: Self.now))], at: Self.now, brake: brake)
-        #expect(held.results == [.heldBack(setsBrake: true)])
+        let revocationLimit = RevocationLimitRules(maxRequests: 0)
+        let held = try await store.settle(
+            [.revocationRequest(request, .accepted(at: Self.now))],
+            at: Self.now,
+            revocationLimit: revocationLimit
+        )
+        #expect(held.results == [.heldBack(reachesLimit: true)])
         try await store.signIn(token: "again", at: Self.now + .minutes(10), now: Self.now + .minutes(11))
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: Self.now) == .revocationsReleased(count: 1, left: 0))
         let later = Self.now + .hours(2)

@@ -4,22 +4,22 @@
 /// Counts an app's requests to revoke, and holds the rest once an hour has brought too many.
 ///
 /// One statement of a backend can ask for every user, and only the user can undo what Apple has revoked. So the first request beyond the
-/// bound sets the brake, and an operator decides about that request and all later ones.
-package struct RevocationBrake: Sendable, Equatable {
+/// bound reaches the revocation limit, and an operator decides about that request and all later ones.
+package struct RevocationLimit: Sendable, Equatable {
     package var hourBeganAt: Timestamp?
     /// How many requests siwatch has opened in that hour.
     package var opened: Int
     /// Since when requests wait for an operator.
-    package var setAt: Timestamp?
+    package var reachedAt: Timestamp?
     /// How many of them wait.
     package var held: Int
     /// How many credentials of the app are authorized.
     package var authorized: Int
 
-    package init(hourBeganAt: Timestamp? = nil, opened: Int = 0, setAt: Timestamp? = nil, held: Int = 0, authorized: Int = 0) {
+    package init(hourBeganAt: Timestamp? = nil, opened: Int = 0, reachedAt: Timestamp? = nil, held: Int = 0, authorized: Int = 0) {
         self.hourBeganAt = hourBeganAt
         self.opened = opened
-        self.setAt = setAt
+        self.reachedAt = reachedAt
         self.held = held
         self.authorized = authorized
     }
@@ -28,23 +28,23 @@ package struct RevocationBrake: Sendable, Equatable {
     ///
     /// The bound counts the users that the hour has ended among the authorized ones. A new hour begins with its first request, so two bounds
     /// may come together at its border.
-    mutating func letsThrough(under rules: RevocationBrakeRules, at now: Timestamp) -> Bool {
+    mutating func letsThrough(under rules: RevocationLimitRules, at now: Timestamp) -> Bool {
         // After a clock that was set back, the hour begins now, with its count.
         if let began = hourBeganAt, now < began.advanced(by: Self.hour) {
             hourBeganAt = min(began, now)
         } else {
             (hourBeganAt, opened) = (now, 0)
         }
-        if setAt == nil, opened >= rules.bound(authorized: authorized + opened) { setAt = now }
-        if setAt == nil { opened += 1 } else { held += 1 }
-        return setAt == nil
+        if reachedAt == nil, opened >= rules.bound(authorized: authorized + opened) { reachedAt = now }
+        if reachedAt == nil { opened += 1 } else { held += 1 }
+        return reachedAt == nil
     }
 
     private static let hour = Duration.seconds(3600)
 }
 
-/// More requests of an app in an hour than `maxRequests`, and than `maxPercent` of its authorized credentials, set the brake.
-package struct RevocationBrakeRules: Sendable, Equatable {
+/// More requests of an app in an hour than `maxRequests`, and than `maxPercent` of its authorized credentials, reach the revocation limit.
+package struct RevocationLimitRules: Sendable, Equatable {
     package var maxRequests: Int
     package var maxPercent: Int
 

@@ -5,10 +5,10 @@ import CredentialCore
 import Testing
 
 /// Too many requests to revoke in an hour wait for an operator.
-@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationBrakeTests {
+@Suite(.schemas, .timeLimit(.minutes(10))) struct RevocationLimitTests {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
-    private static let rules = RevocationBrakeRules(maxRequests: 2)
+    private static let rules = RevocationLimitRules(maxRequests: 2)
 
     /// Signs users in, requests a revocation for each, and settles the requests in one batch.
     private func ask(
@@ -26,7 +26,8 @@ import Testing
 
     private func settle(_ store: StoreUnderTest, at now: Timestamp = now) async throws -> [Settled] {
         let requests = try await store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
-        return try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now, brake: Self.rules).results
+        return try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now, revocationLimit: Self.rules)
+            .results
     }
 
     private func held(_ store: StoreUnderTest) async throws -> Int {
@@ -37,10 +38,12 @@ import Testing
     func theRestOfAMassOfRequestsWaits(_ kind: StoreKind) async throws {
         let store = try kind.make()
         #expect(
-            try await ask(store, "a", "b", "c", "d") == [.postponed, .postponed, .heldBack(setsBrake: true), .heldBack(setsBrake: false)]
+            try await ask(store, "a", "b", "c", "d") == [
+                .postponed, .postponed, .heldBack(reachesLimit: true), .heldBack(reachesLimit: false),
+            ]
         )
         #expect(try await store.count("revocation") == 2, "tokens at work")
-        #expect(try await store.ports.apps().first { $0.app == "example" }?.revocationsBrakedAt == Self.now)
+        #expect(try await store.ports.apps().first { $0.app == "example" }?.revocationsHeldSince == Self.now)
         #expect(try await held(store) == 2)
         #expect(
             try await store.rows("SELECT user_id, outcome FROM revocation_outcome ORDER BY id")
@@ -48,7 +51,7 @@ import Testing
         )
         // Neither a later hour nor a later start lets them through.
         #expect(try await settle(store, at: Self.now + .days(2)).isEmpty)
-        #expect(try await ask(store, "e", at: Self.now + .days(2)) == [.heldBack(setsBrake: false)])
+        #expect(try await ask(store, "e", at: Self.now + .days(2)) == [.heldBack(reachesLimit: false)])
         #expect(try await ask(store, "f", client: "elsewhere", at: Self.now + .days(2)) == [.postponed], "of another app")
         let waiting = try await store.ports.revocations(of: "c").waiting
         #expect(waiting.map(\.waitsSince) == [Self.now])
@@ -59,7 +62,7 @@ import Testing
         let store = try kind.make()
         #expect(try await ask(store, "a", "b") == [.postponed, .postponed])
         #expect(try await ask(store, "c", "d", at: Self.now + .hours(1)) == [.postponed, .postponed])
-        #expect(try await ask(store, "e", at: Self.now + .hours(1) + .minutes(59)) == [.heldBack(setsBrake: true)])
+        #expect(try await ask(store, "e", at: Self.now + .hours(1) + .minutes(59)) == [.heldBack(reachesLimit: true)])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -73,9 +76,9 @@ import Testing
         #expect(try await settle(store, at: later) == [.postponed, .postponed, .revocation(.superseded)])
         #expect(try await store.count("revocation") == 4)
         #expect(try await held(store) == 0)
-        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: later) == .brakeNotSet)
+        #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: later) == .limitNotReached)
         // The next ones are counted anew.
-        #expect(try await ask(store, "f", "g", "h", at: later) == [.postponed, .postponed, .heldBack(setsBrake: true)])
+        #expect(try await ask(store, "f", "g", "h", at: later) == [.postponed, .postponed, .heldBack(reachesLimit: true)])
     }
 
     /// Requests that came after the operator has looked may be an attacker's.
@@ -87,7 +90,7 @@ import Testing
         #expect(try await settle(store) == [.postponed, .postponed])
         #expect(try await store.column("SELECT user_id FROM revocation_outcome WHERE outcome = 'held'") == ["e"])
         #expect(try await held(store) == 1)
-        #expect(try await ask(store, "f") == [.heldBack(setsBrake: false)], "the brake stays set")
+        #expect(try await ask(store, "f") == [.heldBack(reachesLimit: false)], "the revocation limit stays reached")
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 9), at: Self.now) == .revocationsReleased(count: 2, left: 0))
         #expect(try await ask(store, "g") == [.postponed, .postponed, .postponed])
     }
@@ -119,7 +122,7 @@ import Testing
     func aDropRejectsEverythingThatWaitsWithAReceipt(_ kind: StoreKind) async throws {
         let store = try kind.make()
         _ = try await ask(store, "a", "b", "c", "d")
-        #expect(try await store.ask(.dropRevocations(app: "other"), at: Self.now) == .brakeNotSet)
+        #expect(try await store.ask(.dropRevocations(app: "other"), at: Self.now) == .limitNotReached)
         #expect(try await store.ask(.dropRevocations(app: "example"), at: Self.now) == .revocationsReleased(count: 2, left: 0))
         #expect(
             try await store.rows("SELECT request, app, user_id, requested_at, outcome, reason FROM revocation_log ORDER BY id")

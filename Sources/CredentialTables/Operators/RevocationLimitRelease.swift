@@ -3,13 +3,15 @@
 
 import CredentialCore
 
-/// Decides about the requests that an app's brake on revocations holds, one portion at a time, and then releases the brake.
-struct BrakeRelease<Connection: TableConnection> {
+/// Decides about the requests that an app's revocation limit holds, one portion at a time, and then lifts it.
+struct RevocationLimitRelease<Connection: TableConnection> {
     let connection: Connection
 
     /// - Parameter count: how many requests the operator knows of, oldest first. Nil for all that wait now.
     func begin(_ app: Int64, isConfirmed: Bool, count: Int?) throws -> (OperatorAnswer, ReleasePosition?) {
-        guard let brake = try BrakeRow.load(app, on: connection), brake.setAt != nil else { return (.brakeNotSet, nil) }
+        guard let revocationLimit = try RevocationLimitRow.load(app, on: connection), revocationLimit.reachedAt != nil else {
+            return (.limitNotReached, nil)
+        }
         let rows = try connection.fetchOne(
             "SELECT COUNT(*), MAX(id) FROM (SELECT id FROM revocation_queue WHERE \(Self.held) ORDER BY id LIMIT $2) AS found",
             app,
@@ -17,7 +19,7 @@ struct BrakeRelease<Connection: TableConnection> {
         )
         let released = rows?.int(at: 0) ?? 0
         let position = ReleasePosition(app: app, upTo: rows?.integer(at: 1) ?? 0, isConfirmed: isConfirmed)
-        return (.revocationsReleased(count: released, left: max(brake.held - released, 0)), position)
+        return (.revocationsReleased(count: released, left: max(revocationLimit.held - released, 0)), position)
     }
 
     /// Takes its locks in the order of the settlements: requests, breaker, and last the tail.
@@ -30,15 +32,17 @@ struct BrakeRelease<Connection: TableConnection> {
             position.app,
             position.upTo
         ).map { $0.integer(at: 0) }
-        // A settlement reads the brake under this lock.
+        // A settlement reads the revocation limit under this lock.
         _ = try connection.fetchOne("SELECT app FROM breaker WHERE app = $1 \(dialect.forUpdate)", position.app)
         try connection.lockSettlements()
         try decide(ids, as: position, at: now)
-        guard var brake = try BrakeRow.load(position.app, on: connection) else { return nil }
+        guard var revocationLimit = try RevocationLimitRow.load(position.app, on: connection) else { return nil }
         let isDone = ids.count < ReleasePosition.portion
-        brake.held = max(brake.held - ids.count, 0)
-        if isDone, try !connection.exists("SELECT 1 FROM revocation_queue WHERE \(Self.held)", position.app) { brake = RevocationBrake() }
-        try BrakeRow.save(brake, of: position.app, on: connection)
+        revocationLimit.held = max(revocationLimit.held - ids.count, 0)
+        if isDone, try !connection.exists("SELECT 1 FROM revocation_queue WHERE \(Self.held)", position.app) {
+            revocationLimit = RevocationLimit()
+        }
+        try RevocationLimitRow.save(revocationLimit, of: position.app, on: connection)
         return isDone ? nil : position
     }
 
@@ -65,7 +69,7 @@ struct BrakeRelease<Connection: TableConnection> {
         try connection.add(ids.count, to: Queue.revocation.removedCounter)
     }
 
-    /// SQL: the requests of the app `$1` that the brake holds.
+    /// SQL: the requests of the app `$1` that the revocation limit holds.
     private static var held: String { "held_at IS NOT NULL AND client_id IN (SELECT client_id FROM client WHERE app = $1)" }
 }
 
