@@ -352,8 +352,8 @@ BUGS = [
     (
         "an undo does not wait for a row that siwatch is settling",
         "ImportErasure.swift",
-        "(g.claimed_by IS NULL OR g.due_at <= $2)",
-        "(g.claimed_by IS NULL OR g.due_at <= $2 OR g.due_at > 0)",
+        "(g.claimed_by IS NULL OR g.due_at <= \\(now))",
+        "(g.claimed_by IS NULL OR g.due_at <= \\(now) OR g.due_at > 0)",
     ),
     (
         "an undo does not tell an end again that the import had hidden",
@@ -364,8 +364,8 @@ BUGS = [
     (
         "an undo leaves its credentials in the counts by state",
         "ForgottenUserRow.swift",
-        "SET count = count - $3 WHERE",
-        "SET count = count - 0 * $3 WHERE",
+        "SET count = count - \\(gone.count)\n",
+        "SET count = count - 0 * \\(gone.count)\n",
     ),
     (
         "an import that runs goes on after its undo",
@@ -388,14 +388,14 @@ BUGS = [
     (
         "an event overlooks a sign-in that is being taken",
         "CredentialTables/Claims/TableStore+SignIns.swift",
-        " OR \\(grant).claimed_by IS NOT NULL\n",
+        " OR \\(sql: grant).claimed_by IS NOT NULL\n",
         "\n",
     ),
     (
         "on PostgreSQL what waits for its repetition is asked about each minute",
         "CredentialTables/Claims/Schedule.swift",
-        "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)",
-        "(FALSE AND answered_at + $3 > $2 AND answered_at <= $2)",
+        "(pending_since IS NOT NULL AND answered_at + \\(policy.repetition) >",
+        "(FALSE AND answered_at + \\(policy.repetition) >",
     ),
 ]
 

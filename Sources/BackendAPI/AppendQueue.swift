@@ -8,7 +8,8 @@ actor AppendQueue {
     private let desk: any BackendDesk
     private let clock: WallClock
     private let onAppended: @Sendable (Set<Queue>) -> Void
-    private var waiting: [(request: BackendRequest, answer: CheckedContinuation<AppendedRequest, any Error>)] = []
+    typealias Caller = (request: BackendRequest, answer: CheckedContinuation<AppendedRequest, any Error>)
+    private(set) var waiting: [Caller] = []
     private var isWriting = false
 
     /// In one transaction. Settlements wait only briefly for so many.
@@ -42,26 +43,23 @@ actor AppendQueue {
 
     private func write() async {
         while !waiting.isEmpty {
-            let portion = Array(waiting.prefix(Self.portion))
+            let portion = waiting.prefix(Self.portion)
             waiting.removeFirst(portion.count)
-            do {
-                let answers = try await append(portion.map(\.request))
-                for (caller, answer) in zip(portion, answers) { caller.answer.resume(returning: answer) }
-            } catch StoreError.refused where portion.count > 1 {
-                // One row may be at fault. The others are not to suffer for it.
-                for caller in portion { await writeAlone(caller.request, caller.answer) }
-            } catch {
-                for caller in portion { caller.answer.resume(throwing: error) }
-            }
+            await write(portion)
         }
         isWriting = false
     }
 
-    private func writeAlone(_ request: BackendRequest, _ answer: CheckedContinuation<AppendedRequest, any Error>) async {
+    /// One row may be at fault if the tables refuse a portion. Halves find it, so that the others do not suffer for it.
+    private func write(_ callers: ArraySlice<Caller>) async {
         do {
-            answer.resume(returning: try await append([request])[0])
+            let answers = try await append(callers.map(\.request))
+            for (caller, answer) in zip(callers, answers) { caller.answer.resume(returning: answer) }
+        } catch StoreError.refused where callers.count > 1 {
+            await write(callers.prefix(callers.count / 2))
+            await write(callers.dropFirst(callers.count / 2))
         } catch {
-            answer.resume(throwing: error)
+            for caller in callers { caller.answer.resume(throwing: error) }
         }
     }
 

@@ -74,14 +74,14 @@ package struct BackendAPI: Sendable {
         let (names, clientIDs) = (apps.map(\.name), Set(apps.flatMap(\.clientIDs)))
         access = Access(clients, requestsPerSecond: requestsPerSecond)
         intake = Intake(verifier, queue, clock: clock, testAnswer: intakeTest)
-        let outcomes = SharedPoll<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
+        let outcomes = Waiters<Int64, SignInOutcome>(every: .milliseconds(10)) { ids in
             try await desk.signInOutcomes(desk.settledSignIns(among: ids))
         }
         let times = SignInTimes(clock: clock, latest: latestSignIn)
         signIns = SignIns(desk: desk, queue: queue, outcomes: outcomes, clients: clientIDs, times: times)
         deletions = Deletions(desk: desk, queue: queue, clients: clientIDs)
         users = Users(desk: desk, apps: names, times: times)
-        let news = SharedPoll<Int64, Void>(every: .milliseconds(100)) { ids in
+        let news = Waiters<Int64, Void>(every: .milliseconds(100)) { ids in
             let newest = try await desk.changes(after: .max, of: nil, upTo: 0).newest.id
             return Dictionary(uniqueKeysWithValues: ids.filter { $0 < newest }.map { ($0, ()) })
         }
@@ -127,59 +127,58 @@ package struct BackendAPI: Sendable {
 
     private func answer(_ request: Request, noting served: inout Served) async throws(Problem) -> Response {
         let route = Route(request.uri.path)
-        guard let route, let operation = route.operation(request.method) else {
+        guard let route, route.operation.method == request.method else {
             // Without a token it is a stranger's scan.
             served.client = try? access.client(of: request).name
             guard let route else { throw Problem(.noSuchPath) }
             let problem = Problem(.methodNotAllowed)
             served.refusal = problem.refusal
             var response = problem.response
-            response.headers[.allow] = route.methods
+            response.headers[.allow] = route.operation.method.rawValue
             return response
         }
-        (served.operation, served.use) = (operation, route.use)
+        (served.operation, served.use) = (route.operation.rawValue, route.operation.use)
         func client(_ rights: Right...) throws(Problem) -> String {
             let client = try access.client(of: request)
             served.client = client.name
             try access.admit(client, toDo: rights)
             return client.name
         }
-        switch route {
-        case .description:
+        func row(_ right: Right) throws(Problem) -> RowReference {
+            _ = try client(right, .read)
+            guard let row = RowReference(route.name) else { throw Problem.unknownID }
+            return row
+        }
+        switch route.operation {
+        case .getDescription:
             return Response(
                 status: .ok,
                 headers: [.contentType: "application/json"],
                 body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json))
             )
-        case .appleNotifications:
+        case .receiveNotification:
             served.client = "apple"
             // A flood of forgeries must not keep Apple out.
             let response = try await intake.take(request) { () throws(Problem) in try access.admit("") }
             // A test is nobody's success, and asks no database.
             if response.body.contentLength ?? 0 > 0 { (served.client, served.use) = (nil, nil) }
             return response
-        case .notifications:
+        case .forwardNotification:
             _ = try client(.notify)
             return try await intake.take(request) {}
-        case .signIns:
+        case .signIn:
             let name = try client(.signIn)
             return try await signIns.tell(request, by: name, noting: &served.doubt)
-        case .signIn(let row):
-            _ = try client(.signIn, .read)
-            guard let row else { throw Problem.unknownID }
-            return try await signIns.show(row, request)
-        case .deletions: return try await deletions.tell(request, by: client(.delete))
-        case .deletion(let row):
-            _ = try client(.delete, .read)
-            guard let row else { throw Problem.unknownID }
-            return try await deletions.show(row, request)
-        case .user(let userID):
+        case .getSignIn: return try await signIns.show(row(.signIn), request)
+        case .delete: return try await deletions.tell(request, by: client(.delete))
+        case .getDeletion: return try await deletions.show(row(.delete), request)
+        case .getUser:
             _ = try client(.read)
-            return try await users.show(userID, request, noting: &served.doubt)
-        case .sessionEnd(let userID):
+            return try await users.show(route.name, request, noting: &served.doubt)
+        case .endsSession:
             _ = try client(.read)
-            return try await users.endsSession(userID, request, noting: &served.doubt)
-        case .changes:
+            return try await users.endsSession(route.name, request, noting: &served.doubt)
+        case .getChanges:
             // Before the token is looked at, so that no reload comes in between.
             let releases = await changes.news.releases
             _ = try client(.read)

@@ -13,7 +13,7 @@ struct Changes: Sendable {
     let desk: any BackendDesk
     let apps: [String]
     /// Waits until the feed is longer than up to an id.
-    let news: SharedPoll<Int64, Void>
+    let news: Waiters<Int64, Void>
 
     private static let longestWait: Int64 = 25
     private static let mostChanges: Int64 = 500
@@ -72,11 +72,7 @@ struct Changes: Sendable {
     }
 
     private func read(after id: Int64, of app: String? = nil, upTo count: Int) async throws(Problem) -> ChangePage {
-        do {
-            return try await desk.changes(after: id, of: app, upTo: count)
-        } catch {
-            throw .unavailable(because: error)
-        }
+        try await Problem.reading { try await desk.changes(after: id, of: app, upTo: count) }
     }
 
     /// - Parameter count: of changes in a page at most. Those after them come in the next one.
@@ -111,7 +107,7 @@ struct Changes: Sendable {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.keyEncodingStrategy = .convertToSnakeCase
         var buffer = ByteBuffer(string: "event: change\nid: \(change.row)\ndata: ")
-        buffer.writeBytes(try encoder.encode(Change(change)))
+        buffer.writeBytes(try encoder.encode(Change(change: change)))
         buffer.writeString("\n\n")
         return buffer
     }
@@ -127,25 +123,17 @@ extension ChangePage {
     }
 }
 
+/// A change as followers read it: its `id` names the place in the feed.
 private struct Change: Encodable {
-    var id: RowReference
-    var app: String
-    var clientId: String
-    var userId: String
-    var kind: String
-    var fromState: String?
-    var toState: String?
-    var reason: String?
-    var email: String?
-    var emailForwarding: String?
-    var source: String
-    var occurredAt: Timestamp
-    var recordedAt: Timestamp
+    let change: PublishedChange
 
-    init(_ change: PublishedChange) {
-        (id, app, clientId, userId, kind) = (change.row, change.app, change.clientID, change.userID, change.kind)
-        (fromState, toState, reason) = (change.fromState, change.toState, change.reason)
-        (email, emailForwarding, source) = (change.email, change.emailForwarding, change.source)
-        (occurredAt, recordedAt) = (change.occurredAt, change.recordedAt)
+    private enum CodingKeys: CodingKey {
+        case id
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try change.encode(to: encoder)
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(change.row, forKey: .id)
     }
 }

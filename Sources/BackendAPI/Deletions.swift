@@ -37,13 +37,10 @@ struct Deletions: Sendable {
 
     /// - Returns: nil if the receipt is past its retention, or the row was lost in a restore and another one has its number.
     private func outcome(of row: RowReference) async throws(Problem) -> DeletionOutcome? {
-        do {
-            guard var outcome = try await desk.deletionOutcome(row.id), row.names(outcome.row, of: outcome.userID) else { return nil }
-            outcome.row = row
-            return outcome
-        } catch {
-            throw .unavailable(because: error)
-        }
+        let found = try await Problem.reading { try await desk.deletionOutcome(row.id) }
+        guard var outcome = found, row.names(outcome.row, of: outcome.userID) else { return nil }
+        outcome.row = row
+        return outcome
     }
 }
 

@@ -34,6 +34,15 @@ struct Problem: Error, Equatable {
         return problem
     }
 
+    /// Asks the database.
+    static func reading<Value>(_ read: () async throws -> Value) async throws(Problem) -> Value {
+        do {
+            return try await read()
+        } catch {
+            throw .unavailable(because: error)
+        }
+    }
+
     /// For a client that the configuration does not name.
     static let unknownClient = Problem(.unknownClient, "client_id stands in the client_ids of no [[app]]")
 
@@ -58,40 +67,27 @@ struct Problem: Error, Equatable {
         case tooManyRequests = "too-many-requests"
         case unavailable
 
-        var status: HTTPResponse.Status {
-            switch self {
-            case .badRequest, .unknownClient, .appStoreNotification: .badRequest
-            case .unauthorized, .forged: .unauthorized
-            case .forbidden: .forbidden
-            case .notFound, .noSuchPath: .notFound
-            case .methodNotAllowed: .methodNotAllowed
-            case .changesGone: .gone
-            case .tooLarge: .contentTooLarge
-            case .unsupportedMediaType: .unsupportedMediaType
-            case .signInRejected, .keyUsed: .unprocessableContent
-            case .tooManyRequests: .tooManyRequests
-            case .unavailable: .serviceUnavailable
-            }
-        }
+        var status: HTTPResponse.Status { statusAndTitle.0 }
+        var title: String { statusAndTitle.1 }
 
-        var title: String {
+        private var statusAndTitle: (HTTPResponse.Status, String) {
             switch self {
-            case .badRequest: "The request is wrong"
-            case .unknownClient: "No configured app has this client"
-            case .appStoreNotification: "This is a notification of the App Store, at the wrong URL"
-            case .unauthorized: "No token that siwatch knows"
-            case .forged: "Apple did not sign this"
-            case .forbidden: "The token may not do this"
-            case .notFound: "siwatch knows none"
-            case .noSuchPath: "There is no such path"
-            case .methodNotAllowed: "Another method is needed"
-            case .changesGone: "Changes are missing: begin anew"
-            case .tooLarge: "The body is too long"
-            case .unsupportedMediaType: "The body is not application/json"
-            case .signInRejected: "The sign-in was rejected"
-            case .keyUsed: "The key was used for another request"
-            case .tooManyRequests: "Too many requests"
-            case .unavailable: "The database cannot take it now"
+            case .badRequest: (.badRequest, "The request is wrong")
+            case .unknownClient: (.badRequest, "No configured app has this client")
+            case .appStoreNotification: (.badRequest, "This is a notification of the App Store, at the wrong URL")
+            case .unauthorized: (.unauthorized, "No token that siwatch knows")
+            case .forged: (.unauthorized, "Apple did not sign this")
+            case .forbidden: (.forbidden, "The token may not do this")
+            case .notFound: (.notFound, "siwatch knows none")
+            case .noSuchPath: (.notFound, "There is no such path")
+            case .methodNotAllowed: (.methodNotAllowed, "Another method is needed")
+            case .changesGone: (.gone, "Changes are missing: begin anew")
+            case .tooLarge: (.contentTooLarge, "The body is too long")
+            case .unsupportedMediaType: (.unsupportedMediaType, "The body is not application/json")
+            case .signInRejected: (.unprocessableContent, "The sign-in was rejected")
+            case .keyUsed: (.unprocessableContent, "The key was used for another request")
+            case .tooManyRequests: (.tooManyRequests, "Too many requests")
+            case .unavailable: (.serviceUnavailable, "The database cannot take it now")
             }
         }
     }

@@ -1,78 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import Foundation
 import Hummingbird
 
 /// A path of the interface.
-enum Route: Equatable {
-    case description
-    case appleNotifications
-    case notifications
-    case signIns
-    /// Nil for an id that siwatch does not give.
-    case signIn(RowReference?)
-    case deletions
-    case deletion(RowReference?)
-    case user(String)
-    case sessionEnd(String)
-    case changes
+struct Route {
+    let operation: Operation
+    /// The part of the path that names a row or a user.
+    let name: String
+
+    /// As openapi.json names it.
+    enum Operation: String {
+        case getDescription, receiveNotification, forwardNotification, getChanges
+        case signIn, getSignIn, delete, getDeletion, getUser, endsSession
+
+        var method: HTTPRequest.Method {
+            switch self {
+            case .receiveNotification, .forwardNotification, .signIn, .delete: .post
+            case .getDescription, .getSignIn, .getDeletion, .getUser, .endsSession, .getChanges: .get
+            }
+        }
+
+        /// What it asks the database for; nil if it asks nothing.
+        var use: BackendAPI.DatabaseUse? { self == .getDescription ? nil : method == .post ? .writing : .reading }
+    }
 
     /// Nil if there is no such path.
     init?(_ path: String) {
         // By the slashes as they came, so that an encoded one stays within its part.
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(Self.decoded)
-        switch (parts.first ?? nil, parts.count > 1 ? parts[1] : nil, parts.count) {
-        case ("openapi.json", _, 1): self = .description
-        case ("apple", "notifications", 2): self = .appleNotifications
-        case ("v1", "notifications", 2): self = .notifications
-        case ("v1", "sign-ins", 2): self = .signIns
-        case ("v1", "deletions", 2): self = .deletions
-        case ("v1", "changes", 2): self = .changes
-        case ("v1", "sign-ins", 3):
-            self = .signIn(parts[2].flatMap(RowReference.init))
-        case ("v1", "deletions", 3):
-            self = .deletion(parts[2].flatMap(RowReference.init))
-        case ("v1", "users", 3):
-            self = .user(parts[2] ?? "")
-        case ("v1", "users", 4) where parts[3] == "ends-session":
-            self = .sessionEnd(parts[2] ?? "")
+        var parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(Self.decoded)
+        name = parts.count > 2 ? parts[2] ?? "" : ""
+        if parts.count > 2 { parts[2] = "*" }
+        switch parts {
+        case ["openapi.json"]: operation = .getDescription
+        case ["apple", "notifications"]: operation = .receiveNotification
+        case ["v1", "notifications"]: operation = .forwardNotification
+        case ["v1", "sign-ins"]: operation = .signIn
+        case ["v1", "sign-ins", "*"]: operation = .getSignIn
+        case ["v1", "deletions"]: operation = .delete
+        case ["v1", "deletions", "*"]: operation = .getDeletion
+        case ["v1", "users", "*"]: operation = .getUser
+        case ["v1", "users", "*", "ends-session"]: operation = .endsSession
+        case ["v1", "changes"]: operation = .getChanges
         default: return nil
         }
     }
 
     private static func decoded(_ part: Substring) -> String? {
         part.utf8.contains(UInt8(ascii: "%")) ? String(part).removingPercentEncoding : String(part)
-    }
-
-    private var isPosted: Bool {
-        switch self {
-        case .appleNotifications, .notifications, .signIns, .deletions: true
-        case .description, .signIn, .deletion, .user, .sessionEnd, .changes: false
-        }
-    }
-
-    /// What it asks the database for; nil if it asks nothing.
-    var use: BackendAPI.DatabaseUse? { self == .description ? nil : isPosted ? .writing : .reading }
-
-    /// The `Allow` header.
-    var methods: String { isPosted ? "POST" : "GET" }
-
-    /// The operation as openapi.json names it. Nil if the path does not take the method.
-    func operation(_ method: HTTPRequest.Method) -> String? {
-        guard method == (isPosted ? .post : .get) else { return nil }
-        return switch self {
-        case .description: "getDescription"
-        case .appleNotifications: "receiveNotification"
-        case .notifications: "forwardNotification"
-        case .signIns: "signIn"
-        case .signIn: "getSignIn"
-        case .deletions: "delete"
-        case .deletion: "getDeletion"
-        case .user: "getUser"
-        case .sessionEnd: "endsSession"
-        case .changes: "getChanges"
-        }
     }
 }

@@ -9,7 +9,7 @@ import Hummingbird
 struct SignIns: Sendable {
     let desk: any BackendDesk
     let queue: AppendQueue
-    let outcomes: SharedPoll<Int64, SignInOutcome>
+    let outcomes: Waiters<Int64, SignInOutcome>
     let clients: Set<String>
     let times: SignInTimes
 
@@ -52,18 +52,9 @@ struct SignIns: Sendable {
     ///
     /// - Returns: nil if the row is erased, or was lost in a restore and another one has its number.
     private func outcome(of row: RowReference, waiting seconds: Int64) async throws(Problem) -> SignInOutcome? {
-        let outcome: SignInOutcome?
-        do {
-            outcome =
-                if let settled = await outcomes.news(of: row.id, within: .seconds(seconds)) {
-                    settled
-                } else {
-                    try await desk.signInOutcomes([row.id])[row.id]
-                }
-        } catch {
-            throw .unavailable(because: error)
-        }
-        guard var outcome, row.names(outcome.row, of: outcome.userID) else { return nil }
+        var found = await outcomes.news(of: row.id, within: .seconds(seconds))
+        if found == nil { found = try await Problem.reading { try await desk.signInOutcomes([row.id])[row.id] } }
+        guard var outcome = found, row.names(outcome.row, of: outcome.userID) else { return nil }
         outcome.row = row
         return outcome
     }

@@ -15,7 +15,7 @@ struct Users: Sendable {
         let app = app(in: &query)
         check(userID, noting: &query)
         try query.finish()
-        guard let state = try await state(of: userID, in: app) else {
+        guard let state = try await Problem.reading({ try await desk.userState(of: userID, in: app) }) else {
             doubt = .unknownUser
             throw Problem(.notFound)
         }
@@ -30,7 +30,7 @@ struct Users: Sendable {
         if signedInAt == nil, !query.has("signed_in_at") { query.note("signed_in_at is missing") }
         if let mistake = times.mistake(signedInAt) { query.note(mistake) }
         try query.finish()
-        let state = try await state(of: userID, in: app)
+        let state = try await Problem.reading { try await desk.userState(of: userID, in: app) }
         let signIn = Timestamp(milliseconds: signedInAt ?? 0)
         doubt = state == nil ? .unknownUser : times.isNow(signIn) ? .datedNow : nil
         let ends = state?.endsSession(of: signIn) ?? false
@@ -56,14 +56,6 @@ struct Users: Sendable {
         }
         if apps.count > 1 { query.note("app is missing, and there are several") }
         return apps[0]
-    }
-
-    private func state(of userID: String, in app: String) async throws(Problem) -> UserState? {
-        do {
-            return try await desk.userState(of: userID, in: app)
-        } catch {
-            throw .unavailable(because: error)
-        }
     }
 }
 

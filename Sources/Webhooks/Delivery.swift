@@ -2,14 +2,12 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import Foundation
-import NIOConcurrencyHelpers
 
 /// Tells one receiver of every change, at least once.
 ///
 /// It asks the store where it is, sends what comes next, and moves the cursor. If it dies in between, it sends the same messages again, with
 /// the same ids.
-package struct Delivery: Sendable {
+package actor Delivery {
     package let name: String
     private let desk: any DeliveryDesk & BackendDesk
     private let apps: Set<String>?
@@ -18,6 +16,14 @@ package struct Delivery: Sendable {
     private let clock: WallClock
     private let receiver: @Sendable () async throws -> Receiver
     private let note: @Sendable (DeliveryNews) -> Void
+
+    /// When the receiver last judged a message, and whether it judged one in this round; nil while none was sent.
+    private var heardAt: Timestamp?
+    private var isHeard: Bool?
+    /// How many rounds in a row have found it away or at fault.
+    private var misses = 0
+    /// How many changes it has refused since it last took one.
+    private var refusals = 0
 
     /// What comes before the next round.
     package enum Rest: Sendable, Equatable {
@@ -28,36 +34,21 @@ package struct Delivery: Sendable {
         /// The receiver cannot be reached or wants time. Nothing was lost: the cursor stands.
         ///
         /// - Parameters:
-        ///   - time: how long the receiver asks to be left alone; nil if it asks for nothing.
         ///   - reason: in a few words.
         ///   - isThere: whether it took some in this round.
-        case pause(_ time: Duration?, _ reason: String, isThere: Bool)
+        case pause(Duration, _ reason: String, isThere: Bool)
     }
 
     /// After a failure, by how often it failed: the schedule of Standard Webhooks 1.0.
-    static let waits: [Duration] = [
-        .seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5), .hours(10), .hours(14), .hours(20), Retry.longestWait,
+    private static let waits: [Duration] = [
+        .seconds(5), .minutes(5), .minutes(30), .hours(2), .hours(5), .hours(10), .hours(14), .hours(20), StuckChange.longestWait,
     ]
-    private static let page = 200
-    private static let width = 16
-    /// With more that failed, the receiver itself is at fault, and nothing new is sent.
-    private static let mostWaiting = 10_000
+    private static let (page, width) = (200, 16)
+    /// With more stuck changes, the receiver itself is at fault, and nothing new is sent.
+    private static let mostStuck = 10_000
     /// If it refuses so many in a row and takes none, the receiver itself is at fault too: a wrong path, or another secret. Then siwatch
     /// waits, as for one that is away.
     private static let mostRefused = 3
-    private let refusals = NIOLockedValueBox(0)
-    private let hearing = NIOLockedValueBox(Hearing())
-
-    /// What this process has heard from the receiver.
-    private struct Hearing {
-        /// When it last judged a message.
-        var lastAt: Timestamp?
-        /// How often in a row it judged none of the messages that were sent again.
-        var silences = 0
-
-        /// How long a message waits that nobody has looked at. The next one is not held up by that.
-        var wait: Duration { min(Delivery.waits[0] * (1 << min(silences, 10)), Delivery.waits[1]) }
-    }
 
     package init(
         _ name: String,
@@ -85,6 +76,8 @@ package struct Delivery: Sendable {
     }
 
     /// Sends what is due.
+    ///
+    /// - Throws: `StoreError`
     package func round() async throws -> Rest {
         guard let position = try await desk.delivery(name) else {
             try await desk.beginDelivery(name)
@@ -94,141 +87,113 @@ package struct Delivery: Sendable {
         note(.position(position))
         guard position.stoppedAt == nil else { return .idle }
         // No more than go out at a time: changes at which the receiver hangs hold up the new ones for one time-out at most.
-        let retries = position.waiting == 0 ? [] : try await desk.dueRetries(of: name, upTo: Self.width, at: clock.now)
-        guard !retries.isEmpty || position.cursor != position.newest else { return .idle }
-        let receiver = try await receiver()
-        let answers = try await send(again: retries, to: receiver)
-        if let rest = try await conclude(answers) { return rest }
-        let rest = position.waiting < Self.mostWaiting ? try await goOn(from: position, receiver) : .idle
-        // More of them may be due. While nobody looks at them, they have time.
-        let mayGoOn = retries.count == Self.width && (answers.isEmpty || answers.contains(where: \.isAnswer))
-        return rest == .idle && mayGoOn ? Rest.none : rest ?? Rest.none
+        let stuck = position.waiting == 0 ? [] : try await desk.stuckChanges(of: name, upTo: Self.width, at: clock.now)
+        guard !stuck.isEmpty || position.cursor != position.newest else { return .idle }
+        isHeard = nil
+        let rest = try await send(stuck, from: position)
+        if case .pause(_, _, isThere: false) = rest { misses += 1 } else if let isHeard { misses = isHeard ? 0 : misses + 1 }
+        // More of the stuck ones may be due. While nobody looks at them, they have time.
+        return rest == .idle && stuck.count == Self.width && isHeard ?? true ? .none : rest
     }
 
-    private func send(again retries: [Retry], to receiver: Receiver) async throws -> [Receiver.Answer] {
-        let wanted = retries.filter { isWanted($0.change) }
-        let answers = try await send(wanted.map(\.change), to: receiver)
-        var delivered = retries.filter { !isWanted($0.change) }.map(\.change.id)
-        var failed: [FailedChange] = []
-        let hearing = hearing.withLockedValue { hearing in
-            hearing.silences = answers.isEmpty || answers.contains(where: \.isAnswer) ? 0 : hearing.silences + 1
-            return hearing
+    private func send(_ stuck: [StuckChange], from position: DeliveryPosition) async throws -> Rest {
+        let receiver: Receiver
+        do {
+            receiver = try await self.receiver()
+        } catch {
+            return pause("\(error)")
         }
+        let again = try await send(stuck.map(\.change), to: receiver)
+        var delivered: [Int64] = []
+        var failed: [FailedChange] = []
         // A stop ends the requests. What it cut off stays as it was.
         let isStopping = Task.isCancelled
-        for (retry, answer) in zip(wanted, answers) where answer.isAnswer || answer.asksForTime || !isStopping {
-            if answer == .taken { delivered.append(retry.change.id) }
-            let wasThere = hearing.lastAt.map { $0 > retry.failedAt } ?? false
-            let failure = failure(of: retry.change.id, after: retry.failures, answer, ifAbsent: wasThere ? nil : hearing.wait)
-            if let failure { failed.append(failure) }
+        for (stuck, answer) in zip(stuck, again) {
+            guard let answer, answer != .taken else {
+                delivered.append(stuck.change.id)
+                continue
+            }
+            if isStopping, !answer.isJudgement, !answer.asksForTime { continue }
+            // It is there if it has judged any change since the last try of this one.
+            let isThere = isHeard == true || heardAt.map { $0 > stuck.failedAt } ?? false
+            if let next = failure(of: stuck.change, after: stuck.failures, answer, isThere: isThere) { failed.append(next) }
         }
         try await desk.settle(name, delivered: delivered, failed: failed, at: clock.now)
         let dead = failed.count { $0.dueAt == nil }
         if dead > 0 { note(.sent(.dead, dead)) }
-        return answers
+        if again.contains(.gone) { return try await stop() }
+        return position.waiting < Self.mostStuck ? try await goOn(from: position.cursor, receiver) : .idle
     }
 
-    private func goOn(from position: DeliveryPosition, _ receiver: Receiver) async throws -> Rest? {
-        let page = try await desk.changes(after: position.cursor, of: nil, upTo: Self.page)
-        if page.isGone(after: position.cursor) {
-            let next = position.cursor > page.newest.id ? page.newest.id : page.oldest - 1
-            try await desk.advance(name, from: position.cursor, to: next, failed: [], at: clock.now)
-            note(.skipped(from: position.cursor, to: next))
-            return nil
+    /// Sends the changes after the cursor.
+    private func goOn(from cursor: Int64, _ receiver: Receiver) async throws -> Rest {
+        let page = try await desk.changes(after: cursor, of: nil, upTo: Self.page)
+        if page.isGone(after: cursor) {
+            let next = cursor > page.newest.id ? page.newest.id : page.oldest - 1
+            try await desk.advance(name, from: cursor, to: next, failed: [], at: clock.now)
+            note(.skipped(from: cursor, to: next))
+            return .none
         }
         guard let last = page.changes.last else { return .idle }
-        let wanted = page.changes.filter(isWanted)
-        let answers = try await send(wanted, to: receiver)
-        if let rest = try await conclude(answers) { return rest }
-        // If it took another one, the receiver is there, and the change is at fault that got no good answer.
-        if !answers.contains(.taken), let rest = throttling(answers) ?? absence(answers[...]) { return rest }
-        if let rest = restAfterRefusals(answers) { return rest }
-        // All that came after its last answer has found it away, and is sent again. A stop cuts off others, which are at no fault.
-        let heard = Task.isCancelled ? answers.firstIndex { !$0.isAnswer } ?? answers.count : (answers.lastIndex { $0.isAnswer } ?? -1) + 1
-        let next = heard < wanted.count ? wanted[heard].id - 1 : last.id
-        let failed = zip(wanted, answers).prefix(heard).compactMap { change, answer in
-            failure(of: change.id, after: 0, answer, ifAbsent: nil)
+        let answers = try await send(page.changes, to: receiver)
+        if answers.contains(.gone) { return try await stop() }
+        // If it took none, it is at fault, and no change.
+        let isThere = answers.contains(.taken)
+        if !isThere {
+            if let pause = pause(after: answers) { return pause }
+            let reasons = answers.compactMap { $0?.reason }
+            refusals += reasons.count
+            // One change that is refused holds up no other. While all are refused, none is given up.
+            if let reason = reasons.first, refusals >= Self.mostRefused { return pause(reason) }
         }
-        try await desk.advance(name, from: position.cursor, to: next, failed: failed, at: clock.now)
-        return throttling(answers) ?? absence(answers[heard...], isThere: true)
+        // All that came after its last judgement has found it away, and is sent again. A stop cuts off others, which are at no fault.
+        let judged = Task.isCancelled ? nil : answers.lastIndex { $0?.isJudgement ?? false }
+        let end = answers.indices.first { $0 > judged ?? -1 && answers[$0]?.isJudgement == false } ?? answers.count
+        let next = end < page.changes.count ? page.changes[end].id - 1 : last.id
+        let failed = zip(page.changes, answers).prefix(end).compactMap { change, answer in
+            answer.flatMap { failure(of: change, after: 0, $0, isThere: true) }
+        }
+        try await desk.advance(name, from: cursor, to: next, failed: failed, at: clock.now)
+        return pause(after: answers, from: end, isThere: isThere) ?? Rest.none
     }
 
-    /// One change that is refused holds up no other. While all are refused, none is given up.
-    private func restAfterRefusals(_ answers: [Receiver.Answer]) -> Rest? {
-        let reasons = answers.compactMap { if case .refused(let reason) = $0 { reason } else { nil } }
-        guard let reason = reasons.first, reasons.count == answers.count else { return nil }
-        let inARow = refusals.withLockedValue { count in
-            count += reasons.count
-            return count
-        }
-        return inARow < Self.mostRefused ? nil : .pause(nil, reason, isThere: false)
+    private func stop() async throws -> Rest {
+        try await desk.stop(name, since: clock.now)
+        note(.stopped)
+        return .idle
     }
 
-    /// Notes the answers.
-    ///
-    /// - Returns: nil unless the receiver is gone for ever.
-    private func conclude(_ answers: [Receiver.Answer]) async throws -> Rest? {
-        let taken = answers.count { $0 == .taken }
-        if taken > 0 {
-            refusals.withLockedValue { $0 = 0 }
-            note(.sent(.taken, taken))
-        }
-        for answer in answers {
-            switch answer {
-            case .taken: break
-            case .refused: note(.sent(.refused, 1))
-            case .silent where Task.isCancelled: break
-            case .silent, .busy: note(.sent(.silent, 1))
-            case .gone:
-                try await desk.stop(name, since: clock.now)
-                note(.stopped)
-                return .idle
-            }
-        }
-        return nil
-    }
-
-    /// The pause for a receiver that does not answer or is busy; nil if it is neither. What was asked is asked again later.
-    private func absence(_ answers: ArraySlice<Receiver.Answer>, isThere: Bool = false) -> Rest? {
-        for answer in answers {
-            switch answer {
-            case .silent(let reason), .busy(_, let reason): return .pause(nil, reason, isThere: isThere)
-            case .taken, .refused, .gone: break
-            }
-        }
-        return nil
-    }
-
-    /// The longest pause that the receiver asks for; nil if it asks for none.
-    private func throttling(_ answers: [Receiver.Answer]) -> Rest? {
+    /// The pause for a receiver that has asked for time, or has judged none of the changes from an index on. Nil if it needs none.
+    private func pause(after answers: [Receiver.Answer?], from start: Int = 0, isThere: Bool = false) -> Rest? {
         var longest: (time: Duration, reason: String)?
         for case .busy(let time?, let reason) in answers where time >= longest?.time ?? .zero { longest = (time, reason) }
-        return longest.map { .pause($0.time, $0.reason, isThere: answers.contains(.taken)) }
+        if let longest { return pause(longest.reason, longest.time, isThere: isThere) }
+        return answers[start...].lazy.compactMap { $0 }.first { !$0.isJudgement }?.reason.map { pause($0, isThere: isThere) }
     }
 
-    /// - Parameter pause: for the next try, if the receiver may be away: it has judged no other change since the last try of this one.
-    /// - Returns: nil if the change is not to be tried again.
-    private func failure(of id: Int64, after failures: Int, _ answer: Receiver.Answer, ifAbsent pause: Duration?) -> FailedChange? {
-        let (step, last) = (min(failures, Self.waits.count - 1), Self.waits.count - 1)
-        switch answer {
-        case .taken, .gone: return nil
-        // The receiver has not looked at it: it wants time.
-        case .busy(let time?, let reason):
-            return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: max(time, Self.waits[0])), reason: reason)
-        // The receiver is away, and looks at no change. It gets this one soon after it is back.
-        case .silent(let reason), .busy(nil, let reason):
-            if let pause { return FailedChange(id: id, failures: failures, dueAt: clock.now.advanced(by: pause), reason: reason) }
-            // It does not die of that, because a receiver may be away for longer than the schedule lasts.
-            return FailedChange(
-                id: id,
-                failures: min(failures + 1, last),
-                dueAt: clock.now.advanced(by: Self.waits[step]),
-                reason: reason
-            )
-        case .refused(let reason):
-            let dueAt = failures > last ? nil : clock.now.advanced(by: Self.waits[step])
-            return FailedChange(id: id, failures: failures + 1, dueAt: dueAt, reason: reason)
-        }
+    /// - Parameter time: for which the receiver asks.
+    private func pause(_ reason: String, _ time: Duration = .zero, isThere: Bool = false) -> Rest {
+        .pause(max(time, isThere ? Self.waits[0] : backOff), reason, isThere: isThere)
+    }
+
+    /// How long a receiver is left alone that is away or at fault.
+    private var backOff: Duration { min(Self.waits[0] * (1 << min(misses, 10)), Self.waits[1]) }
+
+    /// - Parameter isThere: whether the receiver is surely there, so that a silence counts against the change.
+    /// - Returns: nil for a change that is not sent again.
+    private func failure(of change: PublishedChange, after failures: Int, _ answer: Receiver.Answer, isThere: Bool) -> FailedChange? {
+        guard let reason = answer.reason else { return nil }
+        let last = Self.waits.count - 1
+        let scheduled = Self.waits[min(failures, last)]
+        let (wait, count): (Duration?, Int) =
+            switch answer {
+            // The receiver has not looked at it: it wants time.
+            case .busy(let time?, _): (max(time, Self.waits[0]), failures)
+            // A change does not die of silence, because a receiver may be away for longer than the schedule lasts.
+            case .silent, .busy(nil, _): isThere ? (scheduled, min(failures + 1, last)) : (backOff, failures)
+            case .refused, .taken, .gone: (failures > last ? nil : scheduled, failures + 1)
+            }
+        return FailedChange(id: change.id, failures: count, dueAt: wait.map { clock.now.advanced(by: $0) }, reason: reason)
     }
 
     private func isWanted(_ change: PublishedChange) -> Bool {
@@ -237,44 +202,49 @@ package struct Delivery: Sendable {
 
     /// Sends no more once the receiver asks for time.
     ///
-    /// - Returns: an answer for each change that was sent, in their order.
-    private func send(_ changes: [PublishedChange], to receiver: Receiver) async throws -> [Receiver.Answer] {
+    /// - Returns: an answer for each change up to the last that was sent, in their order. Nil for one that the receiver does not want.
+    private func send(_ changes: [PublishedChange], to receiver: Receiver) async throws -> [Receiver.Answer?] {
+        var answers = [Receiver.Answer?](repeating: nil, count: changes.count)
         try await withThrowingTaskGroup(of: (Int, Receiver.Answer).self) { group in
-            var answers = [Receiver.Answer](repeating: .silent(""), count: changes.count)
             var sent = 0
-            for index in changes.indices {
-                if index >= Self.width, let (index, answer) = try await group.next() {
-                    answers[index] = answer
-                    if answer.asksForTime { break }
+            for index in changes.indices where isWanted(changes[index]) {
+                if sent >= Self.width, let (place, answer) = try await group.next() {
+                    answers[place] = answer
+                    if answer.asksForTime {
+                        answers.removeSubrange(index...)
+                        break
+                    }
                 }
-                group.addTask { (index, try await send(changes[index], to: receiver)) }
+                group.addTask { (index, try await self.send(changes[index], to: receiver)) }
                 sent += 1
             }
-            for try await (index, answer) in group { answers[index] = answer }
-            if answers.contains(where: \.isAnswer) {
-                hearing.withLockedValue { $0 = Hearing(lastAt: clock.now) }
+            for try await (place, answer) in group { answers[place] = answer }
+        }
+        noteAnswers(answers.compactMap(\.self))
+        return answers
+    }
+
+    private func noteAnswers(_ answers: [Receiver.Answer]) {
+        guard !answers.isEmpty else { return }
+        isHeard = isHeard ?? false
+        if answers.contains(where: \.isJudgement) { (isHeard, heardAt) = (true, clock.now) }
+        let taken = answers.count { $0 == .taken }
+        if taken > 0 {
+            refusals = 0
+            note(.sent(.taken, taken))
+        }
+        for answer in answers {
+            switch answer {
+            case .taken, .gone: break
+            case .refused: note(.sent(.refused, 1))
+            case .silent where Task.isCancelled: break
+            case .silent, .busy: note(.sent(.silent, 1))
             }
-            return Array(answers.prefix(sent))
         }
     }
 
-    private func send(_ change: PublishedChange, to receiver: Receiver) async throws -> Receiver.Answer {
+    private nonisolated func send(_ change: PublishedChange, to receiver: Receiver) async throws -> Receiver.Answer {
         let user = try await desk.userState(of: change.userID, in: change.app)
         return await receiver.send(WebhookMessage(change, of: user, withAddress: withAddress), at: clock.now)
-    }
-}
-
-extension Receiver.Answer {
-    /// Whether the receiver has judged the message.
-    fileprivate var isAnswer: Bool {
-        switch self {
-        case .taken, .refused, .gone: true
-        case .silent, .busy: false
-        }
-    }
-
-    /// Whether the receiver wants to be left alone for a time.
-    fileprivate var asksForTime: Bool {
-        if case .busy(_?, _) = self { true } else { false }
     }
 }

@@ -35,6 +35,25 @@ package struct Receiver: Sendable {
         /// Nobody answered.
         case silent(String)
         case refused(String)
+
+        /// Whether the receiver has judged the message.
+        var isJudgement: Bool {
+            switch self {
+            case .taken, .refused, .gone: true
+            case .silent, .busy: false
+            }
+        }
+
+        /// Whether the receiver wants to be left alone for a time.
+        var asksForTime: Bool { if case .busy(_?, _) = self { true } else { false } }
+
+        /// Why the message is to be sent again; nil if it is not.
+        var reason: String? {
+            switch self {
+            case .taken, .gone: nil
+            case .busy(_, let reason), .silent(let reason), .refused(let reason): reason
+            }
+        }
     }
 
     package func send(_ message: WebhookMessage, at now: Timestamp) async -> Answer {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import CredentialTesting
 import Logging
 import NIOConcurrencyHelpers
@@ -126,7 +127,8 @@ struct LaneKeeperTests {
             firstChecks: 1,
             at: monitor.clock.now,
             policy: monitor.policy,
-            preferring: []
+            preferring: [],
+            quotas: [:]
         )
         let rules = SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now)
         let blame = RefreshVerdict.failed(.misconfigured, at: monitor.clock.now)

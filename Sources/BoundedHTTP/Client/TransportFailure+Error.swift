@@ -21,10 +21,15 @@ extension TransportFailure {
         self =
             switch error {
             case let error as HTTPClientError: Self(error)
-            case let error as NIOConnectionError: Self(error)
+            case ChannelError.connectTimeout: .timeout
+            case ChannelError.eof, ChannelError.ioOnClosedChannel, ChannelError.inputClosed, ChannelError.outputClosed,
+                ChannelError.alreadyClosed, NIOSSLError.uncleanShutdown, HTTPParserError.invalidEOFState:
+                .reset
+            // With addresses, the last attempt decides. No address at all is a failure of DNS.
+            case let error as NIOConnectionError:
+                error.connectionErrors.last.map { Self($0.error) }
+                    ?? (error.dnsAError != nil || error.dnsAAAAError != nil ? Self.unresolved : .other)
             case let error as IOError: Self(errnoCode: error.errnoCode)
-            case let error as ChannelError: Self(error)
-            case NIOSSLError.uncleanShutdown, HTTPParserError.invalidEOFState: .reset
             case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: .tls
             case is Withheld: .withheld
             case is SocketAddressError, is SocketAddressError.UnknownHost: Self.unresolved
@@ -38,24 +43,6 @@ extension TransportFailure {
             case .connectTimeout, .readTimeout, .writeTimeout, .tlsHandshakeTimeout, .deadlineExceeded, .getConnectionFromPoolTimeout:
                 .timeout
             case .remoteConnectionClosed, .uncleanShutdown, .bodyLengthMismatch, .requestStreamCancelled: .reset
-            default: .other
-            }
-    }
-
-    /// No address at all is a DNS failure. With addresses, the last attempt decides.
-    private init(_ error: NIOConnectionError) {
-        guard let attempt = error.connectionErrors.last else {
-            self = error.dnsAError != nil || error.dnsAAAAError != nil ? Self.unresolved : .other
-            return
-        }
-        self.init(attempt.error)
-    }
-
-    private init(_ error: ChannelError) {
-        self =
-            switch error {
-            case .connectTimeout: .timeout
-            case .eof, .ioOnClosedChannel, .inputClosed, .outputClosed, .alreadyClosed: .reset
             default: .other
             }
     }

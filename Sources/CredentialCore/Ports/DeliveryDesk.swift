@@ -26,8 +26,8 @@ package protocol DeliveryDesk: Sendable {
     /// Moves the cursor, and keeps the changes that failed, in one transaction. Does nothing if the cursor is elsewhere meanwhile.
     func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws
 
-    /// The changes whose next try is due, oldest first, and after them those that are due later than any try can be.
-    func dueRetries(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [Retry]
+    /// The stuck changes whose next try is due, oldest first, and after them those that are due later than any try can be.
+    func stuckChanges(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [StuckChange]
 
     /// Forgets changes that were delivered, and keeps the others for their next try.
     func settle(_ name: String, delivered: [Int64], failed: [FailedChange], at now: Timestamp) async throws
@@ -72,15 +72,6 @@ package struct DeliveryPosition: Sendable, Equatable, Codable {
         let (difference, isBeyond) = newest.subtractingReportingOverflow(cursor)
         return isBeyond ? .max : max(difference, 0)
     }
-
-    package init(cursor: Int64, newest: Int64, stoppedAt: Timestamp?, waiting: Int, oldestWaiting: Timestamp?, dead: Int) {
-        self.cursor = cursor
-        self.newest = newest
-        self.stoppedAt = stoppedAt
-        self.waiting = waiting
-        self.oldestWaiting = oldestWaiting
-        self.dead = dead
-    }
 }
 
 /// A change that its receiver did not take.
@@ -100,7 +91,8 @@ package struct FailedChange: Sendable, Equatable {
     }
 }
 
-package struct Retry: Sendable, Equatable {
+/// A change that is sent again beside the others.
+package struct StuckChange: Sendable, Equatable {
     package var change: PublishedChange
     package var failures: Int
     package var failedAt: Timestamp

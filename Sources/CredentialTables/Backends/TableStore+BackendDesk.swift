@@ -15,10 +15,9 @@ extension TableStore {
     }
 
     package func settledSignIns(among ids: Set<Int64>) async throws -> [Int64] {
-        let list = try JSONText.encode(ids.sorted())
-        return try await query { connection in
-            let isAsked = connection.dialect.isOne("grant_id", ofIntegers: "$1")
-            return try connection.fetchAll("SELECT grant_id FROM grant_log WHERE \(isAsked)", list).map { $0.integer(at: 0) }
+        try await query { connection in
+            let isAsked = try connection.dialect.isOne("grant_id", of: ids.sorted())
+            return try connection.fetchAll("SELECT grant_id FROM grant_log WHERE \(isAsked)").map { $0.integer(at: 0) }
         }
     }
 
@@ -32,10 +31,9 @@ extension TableStore {
         try await query { connection -> DeletionOutcome? in
             let rows = try connection.fetchAll(
                 """
-                SELECT requested_at, outcome, client_id, reason, settled_at, user_id FROM revocation_outcome WHERE id = $1
+                SELECT requested_at, outcome, client_id, reason, settled_at, user_id FROM revocation_outcome WHERE id = \(id)
                  ORDER BY settled_at, client_id
-                """,
-                id
+                """
             )
             guard let first = rows.first else { return nil }
             let receipts = rows.filter { !$0.isNull(at: 4) }.map {
@@ -62,31 +60,27 @@ extension TableStore {
 
     package func changes(after id: Int64, of app: String?, upTo limit: Int) async throws -> ChangePage {
         try await query { connection in
-            let newest = try connection.fetchOne("SELECT id, recorded_at FROM credential_change ORDER BY id DESC LIMIT 1").map {
-                RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest)
+            func newest(_ condition: SQL) throws -> RowReference? {
+                try connection.fetchOne("SELECT id, recorded_at FROM credential_change \(condition) ORDER BY id DESC LIMIT 1").map {
+                    RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest)
+                }
             }
+            let (newest, last) = (try newest(""), try newest("WHERE id <= \(id)"))
             let oldest = newest == nil ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
-            let last = try connection.fetchOne(
-                "SELECT id, recorded_at FROM credential_change WHERE id <= $1 ORDER BY id DESC LIMIT 1",
-                id
-            ).map { RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest) }
+            let isOfApp: SQL = app.map { "AND app = \($0)" } ?? ""
             let changes: [PublishedChange] =
                 id >= newest?.id ?? 0
                 ? []
-                : try connection.fetchAll(
-                    """
-                    SELECT \(PublishedChange.columns)
-                      FROM credential_change c WHERE id > $1 \(app == nil ? "" : "AND app = $3") ORDER BY id LIMIT $2
-                    """,
-                    [id.columnValue, limit.columnValue] + (app.map { [$0.columnValue] } ?? [])
-                ).map { try PublishedChange(from: RowDecoder(row: $0)) }
+                : try connection.fetchValues(
+                    "SELECT \(sql: PublishedChange.columns) FROM credential_change c WHERE id > \(id) \(isOfApp) ORDER BY id LIMIT \(limit)"
+                )
             return ChangePage(changes: changes, oldest: Int64(oldest), newest: newest ?? .beforeAll, last: last)
         }
     }
 
     /// Forgets the keys of requests that nobody repeats any more.
     func forgetRequestKeys(before cutoff: Timestamp) async throws {
-        try await transaction { connection in try connection.execute("DELETE FROM request_key WHERE told_at < $1", cutoff) }
+        try await transaction { connection in try connection.execute("DELETE FROM request_key WHERE told_at < \(cutoff)") }
     }
 }
 
@@ -104,7 +98,7 @@ extension TableConnection {
     fileprivate func append(_ request: BackendRequest, at now: Timestamp) throws -> AppendedRequest {
         switch request {
         case .notification(let body):
-            let row = try insert("notification_queue (payload) VALUES (\(dialect.payload("$1")))", body.columnValue)
+            let row = try insert("notification_queue (payload) VALUES (\(dialect.payload(body)))")
             return .row(RowReference(id: row, time: now))
         case .signIn(let signIn, let key):
             let time = signIn.signedInAt ?? now
@@ -115,12 +109,8 @@ extension TableConnection {
             // Dated ahead, it would name sign-ins between now and siwatch's first look at it.
             let time = min(requestedAt ?? now, now)
             return try append(under: key, at: now, of: credential.userID, seenBy: "requested_at FROM revocation_outcome") {
-                let row = try insert(
-                    "revocation_queue (client_id, user_id, requested_at) VALUES ($1, $2, $3)",
-                    credential.clientID.columnValue,
-                    credential.userID.columnValue,
-                    time.columnValue
-                )
+                let values: SQL = "\(credential.clientID), \(credential.userID), \(time)"
+                let row = try insert("revocation_queue (client_id, user_id, requested_at) VALUES (\(values))")
                 return RowReference(id: row, time: time, userID: credential.userID)
             }
         }
@@ -137,20 +127,18 @@ extension TableConnection {
         _ insert: () throws -> RowReference
     ) throws -> AppendedRequest {
         guard let key else { return .row(try insert()) }
-        if let known = try fetchOne("SELECT row_id, digest FROM request_key WHERE client = $1 AND key = $2", key.client, key.key) {
+        if let known = try fetchOne("SELECT row_id, digest FROM request_key WHERE client = \(key.client) AND key = \(key.key)") {
             guard known.bytes(at: 1) == key.digest else { return .keyUsed }
             let id = known.integer(at: 0)
-            let time = try fetchOne("SELECT \(view) WHERE id = $1 LIMIT 1", id)?.time(at: 0)
+            let time = try fetchOne("SELECT \(sql: view) WHERE id = \(id) LIMIT 1")?.time(at: 0)
             return time.map { .row(RowReference(id: id, time: $0, userID: userID)) } ?? .erased
         }
         let row = try insert()
         let isNew = try change(
-            "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            key.client,
-            key.key,
-            key.digest,
-            row.id,
-            now
+            """
+            INSERT INTO request_key (client, key, digest, row_id, told_at)
+            VALUES (\(key.client), \(key.key), \(key.digest), \(row.id), \(now)) ON CONFLICT DO NOTHING
+            """
         )
         guard isNew == 1 else { throw KeyTaken() }
         return .row(row)
@@ -172,16 +160,13 @@ extension TableConnection {
         if let address = signIn.address {
             values += [("email", address.text.columnValue), ("email_is_private", address.isPrivate.map { $0 ? 1 : 0 }.columnValue)]
         }
-        let places = values.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
-        return try fetchAll(
-            "INSERT INTO grant_queue (\(values.map(\.column).joined(separator: ", "))) VALUES (\(places)) RETURNING id",
-            values.map(\.value)
-        ).first?.integer(at: 0) ?? 0
+        let columns = values.map(\.column).joined(separator: ", ")
+        return try insert("grant_queue (\(sql: columns)) VALUES (\(values: values.map(\.value)))")
     }
 
     /// - Returns: the id of the new row.
-    private func insert(_ row: String, _ values: ColumnValue...) throws -> Int64 {
-        try fetchAll("INSERT INTO \(row) RETURNING id", values).first?.integer(at: 0) ?? 0
+    private func insert(_ row: SQL) throws -> Int64 {
+        try fetchOne("INSERT INTO \(row) RETURNING id")?.integer(at: 0) ?? 0
     }
 
     fileprivate func signInOutcome(_ id: Int64) throws -> SignInOutcome? {
@@ -191,9 +176,8 @@ extension TableConnection {
                 SELECT o.client_id, o.user_id, o.outcome, o.reason, o.signed_in_at, o.settled_at, o.real_user_status, app.name,
                        o.granted_at
                   FROM grant_outcome o LEFT JOIN client ON client.client_id = o.client_id LEFT JOIN app ON app.id = client.app
-                 WHERE o.id = $1
-                """,
-                id
+                 WHERE o.id = \(id)
+                """
             )
         else { return nil }
         let userID = row.text(at: 1)
@@ -201,7 +185,7 @@ extension TableConnection {
         if let userID, let app = row.text(at: 7) { user = try userState(of: userID, in: app) }
         var detail: String?
         if row.text(at: 2) == GrantLogOutcome.rejected.rawValue {
-            detail = try fetchOne("SELECT detail FROM grant_log WHERE grant_id = $1", id)?.text(at: 0)
+            detail = try fetchOne("SELECT detail FROM grant_log WHERE grant_id = \(id)")?.text(at: 0)
         }
         return SignInOutcome(
             row: RowReference(id: id, time: row.time(at: 8) ?? .earliest),
@@ -221,10 +205,8 @@ extension TableConnection {
         let states: [UserState] = try fetchValues(
             """
             SELECT app, user_id, state, reason, changed_at, verified_at, email, email_is_private, email_forwarding
-              FROM user_state WHERE user_id = $1 AND app = $2
-            """,
-            userID,
-            app
+              FROM user_state WHERE user_id = \(userID) AND app = \(app)
+            """
         )
         return states.first
     }

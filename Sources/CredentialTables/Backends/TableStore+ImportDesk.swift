@@ -10,37 +10,32 @@ extension TableStore {
         do {
             return try await transaction { connection in
                 let id = try connection.lockImport(batch.importID, at: now)
-                if let known = try connection.fetchOne("SELECT digest FROM request_key WHERE client = $1 AND key = $2", owner, batch.key) {
+                if let known = try connection.fetchOne("SELECT digest FROM request_key WHERE client = \(owner) AND key = \(batch.key)") {
                     return ToldBatch(rows: JSONText.decode(String(decoding: known.bytes(at: 0), as: UTF8.self)) ?? [], isKnown: true)
                 }
-                if let key = batch.after, try !connection.exists("SELECT 1 FROM request_key WHERE client = $1 AND key = $2", owner, key) {
+                if let key = batch.after, try !connection.exists("SELECT 1 FROM request_key WHERE client = \(owner) AND key = \(key)") {
                     throw KeyForgotten()
                 }
                 let ids = try connection.fetchAll(
                     """
                     INSERT INTO grant_queue (import_id, client_id, user_id, refresh_token, granted_at, email, email_is_private)
-                    SELECT CAST($2 AS BIGINT), \(ImportedRow.columns(connection.dialect)) RETURNING id
-                    """,
-                    rows,
-                    id
+                    SELECT CAST(\(id) AS BIGINT), \(ImportedRow.columns(of: rows, connection.dialect)) RETURNING id
+                    """
                 ).map { $0.integer(at: 0) }
+                // The key is a digest already, so this column holds the rows.
+                let kept = Array(try JSONText.encode(ids).utf8)
                 try connection.execute(
-                    "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ($1, $2, $3, $4, $5)",
-                    owner,
-                    batch.key,
-                    // The key is a digest already, so this column holds the rows.
-                    Array(try JSONText.encode(ids).utf8),
-                    ids.max() ?? 0,
-                    now
+                    """
+                    INSERT INTO request_key (client, key, digest, row_id, told_at)
+                    VALUES (\(owner), \(batch.key), \(kept), \(ids.max() ?? 0), \(now))
+                    """
                 )
                 try connection.execute(
                     """
-                    UPDATE import SET told = told + $2, told_from = CASE WHEN told = 0 THEN $3 ELSE told_from END, told_to = $3
-                     WHERE id = $1
-                    """,
-                    id,
-                    ids.count,
-                    now
+                    UPDATE import SET told = told + \(ids.count), told_from = CASE WHEN told = 0 THEN \(now) ELSE told_from END,
+                                      told_to = \(now)
+                     WHERE id = \(id)
+                    """
                 )
                 return ToldBatch(rows: ids, isKnown: false)
             }
@@ -55,10 +50,8 @@ extension TableStore {
                 try connection.fetchOne(
                     """
                     SELECT c.token_granted_at, c.answer, c.failures FROM credential c JOIN client ON client.id = c.client
-                     WHERE c.user_id = $1 AND client.client_id = $2 AND c.sealed_token IS NOT NULL
-                    """,
-                    credential.userID,
-                    credential.clientID
+                     WHERE c.user_id = \(credential.userID) AND client.client_id = \(credential.clientID) AND c.sealed_token IS NOT NULL
+                    """
                 ).map { row in
                     ImportedToken(
                         grantedAt: row.time(at: 0),
@@ -71,10 +64,9 @@ extension TableStore {
     }
 
     package func retoldSignIns(among rows: [Int64]) async throws -> Int {
-        let rows = try JSONText.encode(rows)
-        return try await query { connection in
-            let isAsked = connection.dialect.isOne("grant_id", ofIntegers: "$1")
-            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isAsked) AND outcome = 'retold'", rows)
+        try await query { connection in
+            let isAsked = try connection.dialect.isOne("grant_id", of: rows)
+            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isAsked) AND outcome = 'retold'")
         }
     }
 
@@ -102,11 +94,9 @@ extension TableConnection {
     fileprivate func lockImport(_ name: String, at now: Timestamp) throws -> Int64 {
         try fetchOne(
             """
-            INSERT INTO import (name, told, told_from, told_to) VALUES ($1, 0, $2, $2)
+            INSERT INTO import (name, told, told_from, told_to) VALUES (\(name), 0, \(now), \(now))
                 ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
-            """,
-            name,
-            now
+            """
         )?.integer(at: 0) ?? 0
     }
 }
@@ -129,16 +119,18 @@ struct ImportedRow: Encodable {
         isPrivate = signIn.address?.isPrivate.map { $0 ? 1 : 0 }
     }
 
-    /// SQL: the columns of the rows in the JSON array `$1`, and where they come from.
-    static func columns(_ dialect: Dialect) -> String {
+    /// SQL: the columns of the rows in a JSON array, and where they come from.
+    static func columns(of rows: String, _ dialect: Dialect) -> SQL {
         switch dialect {
         case .sqlite:
-            ["client", "user", "token", "at", "email", "isPrivate"].map { "json_extract(value, '$.\($0)')" }.joined(separator: ", ")
-                + " FROM json_each($1)"
+            """
+            json_extract(value, '$.client'), json_extract(value, '$.user'), json_extract(value, '$.token'), json_extract(value, '$.at'),
+            json_extract(value, '$.email'), json_extract(value, '$.isPrivate') FROM json_each(\(rows))
+            """
         case .postgres:
             """
             value ->> 'client', value ->> 'user', value ->> 'token', (value ->> 'at')::bigint, value ->> 'email',
-            (value ->> 'isPrivate')::integer FROM json_array_elements($1::json)
+            (value ->> 'isPrivate')::integer FROM json_array_elements(\(rows)::json)
             """
         }
     }

@@ -21,7 +21,7 @@ extension TableConnection {
         upTo limit: Int,
         at now: Timestamp
     ) throws -> [ClaimableCredential] {
-        guard try fetchInt("SELECT pending FROM app WHERE id = $1 AND paused_at IS NULL", app) > 0 else { return [] }
+        guard try fetchInt("SELECT pending FROM app WHERE id = \(app) AND paused_at IS NULL") > 0 else { return [] }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == app } ?? true }
         let breaker = try BreakerRow.load(app, on: self)?.breaker(at: now) ?? RejectionBreaker()
         return try breaker.admissible(rules).reduce(into: []) { admitted, rule in
@@ -37,27 +37,22 @@ extension TableConnection {
         upTo limit: Int,
         at now: Timestamp
     ) throws -> [ClaimableCredential] {
-        try fetchAll(
+        let (client, key) = (rule.clientID.flatMap { directory.clients[$0]?.id }.columnValue, rule.keyID.columnValue)
+        let (repeated, end) = (rule.repeatedAfter ?? .zero, rule.answered.upperBound)
+        return try fetchAll(
             """
             SELECT user_id, client, attempts, due_at FROM credential AS c \(dialect.indexed(by: "credential_pending"))
-             WHERE app = $1 AND pending_since BETWEEN $2 AND $3 - $4 AND ($5 IS NULL OR client = $5) AND ($6 IS NULL OR pending_key = $6)
-               AND ($4 = 0 OR answered_at >= pending_since + $4 AND (answered_at <= $3 OR answered_at >= pending_since + 2 * $4))
-               AND (claimed_by IS NULL OR due_at <= $7)
-               AND (NOT $8 OR verified_at IS NOT NULL)
+             WHERE app = \(app) AND pending_since BETWEEN \(rule.answered.lowerBound) AND \(end) - \(repeated)
+               AND (\(client) IS NULL OR client = \(client)) AND (\(key) IS NULL OR pending_key = \(key))
+               AND (\(repeated) = 0 OR answered_at >= pending_since + \(repeated)
+                                       AND (answered_at <= \(end) OR answered_at >= pending_since + 2 * \(repeated)))
+               AND (claimed_by IS NULL OR due_at <= \(now))
+               AND (NOT \(rule.onlyAccepted) OR verified_at IS NOT NULL)
                AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                                 WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
-                                  AND \(WaitingGrant.comesSoon("g", at: "$7")))
-             ORDER BY pending_since, user_id LIMIT $9
-            """,
-            app,
-            rule.answered.lowerBound,
-            rule.answered.upperBound,
-            rule.repeatedAfter ?? .zero,
-            rule.clientID.flatMap { directory.clients[$0]?.id },
-            rule.keyID,
-            now,
-            rule.onlyAccepted,
-            limit
+                                  AND \(WaitingGrant.comesSoon("g", at: "\(now)")))
+             ORDER BY pending_since, user_id LIMIT \(limit)
+            """
         ).map { ClaimableCredential($0) }
     }
 }

@@ -21,12 +21,9 @@ struct Schedule<Connection: TableConnection> {
             try connection.ask(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
-                 WHERE client = $1 AND due_at <= $2 AND verified_at IS NOT NULL AND NOT (\(waits)) ORDER BY due_at LIMIT $4
-                """,
-                client,
-                now,
-                policy.repetition,
-                min(limit, quotas[client] ?? limit)
+                 WHERE client = \(client) AND due_at <= \(now) AND verified_at IS NOT NULL AND NOT (\(waits))
+                 ORDER BY due_at LIMIT \(min(limit, quotas[client] ?? limit))
+                """
             )
         }
         let found = try answers.flatMap { try connection.read($0) { ClaimableCredential($0) } }
@@ -40,12 +37,8 @@ struct Schedule<Connection: TableConnection> {
             try connection.ask(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
-                 WHERE client = $1 AND first_check = 0 AND due_at BETWEEN $4 AND $2 ORDER BY due_at LIMIT $3
-                """,
-                client,
-                now,
-                limit,
-                floor
+                 WHERE client = \(client) AND first_check = 0 AND due_at BETWEEN \(floor) AND \(now) ORDER BY due_at LIMIT \(limit)
+                """
             )
         }
     }
@@ -58,14 +51,9 @@ struct Schedule<Connection: TableConnection> {
             try connection.ask(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
-                 WHERE client = $1 AND due_at BETWEEN $5 AND $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
-                 ORDER BY due_at LIMIT $4
-                """,
-                client,
-                now,
-                policy.repetition,
-                limit,
-                floor
+                 WHERE client = \(client) AND due_at BETWEEN \(floor) AND \(now) AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
+                 ORDER BY due_at LIMIT \(limit)
+                """
             )
         }
     }
@@ -102,7 +90,7 @@ struct Schedule<Connection: TableConnection> {
 
     /// A rejection that siwatch could not believe when it was due waits until the daily check. By then siwatch has asked about all other
     /// credentials, and knows whether Apple has accepted any.
-    private let waits = "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)"
+    private var waits: SQL { "(pending_since IS NOT NULL AND answered_at + \(policy.repetition) > \(now) AND answered_at <= \(now))" }
 
     /// Only a clock that was set back, or a shorter interval, leaves a due time beyond this.
     private var furthest: Timestamp { now.advanced(by: policy.longestDelay) }
@@ -110,39 +98,35 @@ struct Schedule<Connection: TableConnection> {
     /// Whether `repair` would write. A server need not ask before, because there it locks nobody out.
     func mustBeRepaired(on connection: Connection) throws -> Bool {
         guard connection.dialect == .sqlite else { return true }
-        return try clients.contains { try connection.exists(late, $0, furthest) }
-            || connection.exists(waiting(connection.dialect), app, now, policy.repetition)
+        return try clients.contains { try connection.exists(late($0)) } || connection.exists(waiting(connection.dialect))
     }
 
     /// Brings back checks with a due time too far ahead, and moves the rejections that wait for the daily check to it.
     func repair(on connection: Connection) throws {
-        let lock = "ORDER BY due_at, user_id LIMIT 1000 \(connection.dialect.skipLocked)"
+        let lock: SQL = "ORDER BY due_at, user_id LIMIT 1000 \(connection.dialect.skipLocked)"
         for client in clients {
             try connection.execute(
                 """
-                UPDATE credential AS c SET due_at = $2 FROM (\(late) \(lock)) AS found
+                UPDATE credential AS c SET due_at = \(furthest) FROM (\(late(client)) \(lock)) AS found
                  WHERE c.user_id = found.user_id AND c.client = found.client
-                """,
-                client,
-                furthest
+                """
             )
         }
         try connection.execute(
             """
-            UPDATE credential AS c SET due_at = c.answered_at + $3, claimed_by = NULL FROM (\(waiting(connection.dialect)) \(lock)) AS found
+            UPDATE credential AS c SET due_at = c.answered_at + \(policy.repetition), claimed_by = NULL
+              FROM (\(waiting(connection.dialect)) \(lock)) AS found
              WHERE c.user_id = found.user_id AND c.client = found.client
-            """,
-            app,
-            now,
-            policy.repetition
+            """
         )
     }
 
-    private let late = "SELECT user_id, client FROM credential WHERE client = $1 AND due_at > $2"
+    private func late(_ client: Int64) -> SQL { "SELECT user_id, client FROM credential WHERE client = \(client) AND due_at > \(furthest)" }
 
-    private func waiting(_ dialect: Dialect) -> String {
+    private func waiting(_ dialect: Dialect) -> SQL {
         """
-        SELECT user_id, client FROM credential \(dialect.indexed(by: "credential_pending_due")) WHERE app = $1 AND due_at <= $2 AND \(waits)
+        SELECT user_id, client FROM credential \(dialect.indexed(by: "credential_pending_due"))
+         WHERE app = \(app) AND due_at <= \(now) AND \(waits)
         """
     }
 }

@@ -55,9 +55,8 @@ extension TableConnection {
                UNION ALL
               SELECT (SELECT MIN(client_id) FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id > named.client_id)
                 FROM named WHERE named.client_id IS NOT NULL)
-            SELECT client_id FROM named WHERE client_id IS NOT NULL LIMIT $1
-            """,
-            WaitingCode.mostClients
+            SELECT client_id FROM named WHERE client_id IS NOT NULL LIMIT \(WaitingCode.mostClients)
+            """
         ).map { $0.bytes(at: 0) }
         // A list full of unknown clients must not hide a known one.
         return clients.count < WaitingCode.mostClients ? clients : Array(Set(clients).union(known.map { [UInt8]($0.utf8) }))
@@ -70,25 +69,24 @@ extension TableConnection {
     ///   - name: of the client, as backends wrote it. A file may hold any bytes.
     ///   - onlyLate: whether to ask only for codes whose time is over.
     fileprivate func askDueCodes(of name: [UInt8], onlyLate: Bool, upTo limit: Int, at now: Timestamp) throws -> Answer {
-        let of = "authorization_code IS NOT NULL AND client_id = CAST($1 AS TEXT)"
-        let livesSince = "\(dialect.least)(granted_at, COALESCE(waits_since, granted_at))"
-        let isWanted = "\(livesSince) <= $4"
-        let codes = "SELECT id, attempts, granted_at, \(livesSince) AS lives_since FROM grant_queue WHERE \(of)"
+        let client: SQL = String(validating: name, as: UTF8.self).map { "\($0)" } ?? "\(name)"
+        let latest = onlyLate ? WaitingCode.latest(at: now) : Int64.max
+        let livesSince: SQL = "\(dialect.least)(granted_at, COALESCE(waits_since, granted_at))"
+        let isWanted: SQL = "\(livesSince) <= \(latest)"
+        let codes: SQL = """
+            SELECT id, attempts, granted_at, \(livesSince) AS lives_since FROM grant_queue
+             WHERE authorization_code IS NOT NULL AND client_id = CAST(\(client) AS TEXT)
+            """
         return try ask(
             """
-            SELECT * FROM (\(codes) AND due_at = 0 AND granted_at <= $4 ORDER BY due_at, granted_at, id LIMIT $5) AS found
+            SELECT * FROM (\(codes) AND due_at = 0 AND granted_at <= \(latest) ORDER BY due_at, granted_at, id LIMIT \(limit)) AS found
              UNION ALL
-            SELECT * FROM (\(codes) AND due_at < 0 AND \(isWanted) ORDER BY due_at LIMIT $5) AS found
+            SELECT * FROM (\(codes) AND due_at < 0 AND \(isWanted) ORDER BY due_at LIMIT \(limit)) AS found
              UNION ALL
-            SELECT * FROM (\(codes) AND due_at > 0 AND due_at <= $2 AND \(isWanted) ORDER BY due_at LIMIT $5) AS found
+            SELECT * FROM (\(codes) AND due_at > 0 AND due_at <= \(now) AND \(isWanted) ORDER BY due_at LIMIT \(limit)) AS found
              UNION ALL
-            SELECT * FROM (\(codes) AND due_at > $3 AND \(isWanted) ORDER BY due_at LIMIT $5) AS found
-            """,
-            [
-                String(validating: name, as: UTF8.self)?.columnValue ?? name.columnValue, now.columnValue,
-                WaitingCode.furthest(at: now).columnValue, (onlyLate ? WaitingCode.latest(at: now) : Int64.max).columnValue,
-                limit.columnValue,
-            ]
+            SELECT * FROM (\(codes) AND due_at > \(WaitingCode.furthest(at: now)) AND \(isWanted) ORDER BY due_at LIMIT \(limit)) AS found
+            """
         )
     }
 }

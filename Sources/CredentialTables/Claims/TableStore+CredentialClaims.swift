@@ -41,12 +41,10 @@ extension TableStore {
                 try connection.ask(
                     """
                     SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
-                     WHERE client = $1 AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
-                       AND EXISTS (SELECT 1 FROM app WHERE id = $2 AND paused_at IS NULL)
+                     WHERE client = \(client.id) AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
+                       AND EXISTS (SELECT 1 FROM app WHERE id = \(client.app.id) AND paused_at IS NULL)
                      ORDER BY first_check, due_at, user_id LIMIT 1
-                    """,
-                    client.id,
-                    client.app.id
+                    """
                 )
             }
             let next = try answers.flatMap { try connection.read($0) { ClaimableCredential($0) } }

@@ -15,21 +15,20 @@ extension TableStore {
             let clients = directory.clientsByID.values.filter { directory.isWatched($0) || trusted != nil }
             let counts = try clients.sorted { $0.id < $1.id }.map { client in
                 let most = min(limit, quotas[client.clientID] ?? limit)
+                let latest = DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted)
+                func due(_ time: SQL) -> SQL {
+                    """
+                    SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
+                                           WHERE client = \(client.id) AND due_at \(time) AND \(isOpened(by: latest))
+                                            LIMIT \(most)) AS found
+                    """
+                }
                 let answer = try connection.ask(
                     """
-                    SELECT CASE WHEN $5 < \(DueRevocation.anyTime.milliseconds) OR (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
-                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
-                                                   WHERE client = $2 AND due_at <= $3 AND \(isOpened(by: "$5")) LIMIT $6) AS found)
-                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation r
-                                                   WHERE client = $2 AND due_at > $4 AND \(isOpened(by: "$5")) LIMIT $6) AS found)
-                           ELSE 0 END
-                    """,
-                    client.app.id,
-                    client.id,
-                    now,
-                    DueRevocation.furthest(at: now),
-                    DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
-                    most
+                    SELECT CASE WHEN \(latest) < \(sql: DueRevocation.anyTime.milliseconds)
+                                     OR (SELECT paused_at FROM app WHERE id = \(client.app.id)) IS NULL
+                           THEN (\(due("<= \(now)"))) + (\(due("> \(DueRevocation.furthest(at: now))"))) ELSE 0 END
+                    """
                 )
                 return (app: client.app.name, most: most, answer: answer)
             }
@@ -107,24 +106,19 @@ extension TableConnection {
         guard limit > 0 else { return nil }
         try execute(
             """
-            UPDATE revocation AS r SET due_at = $2
-              FROM (SELECT request, client, token_fingerprint FROM revocation WHERE client = $1 AND due_at > $3
+            UPDATE revocation AS r SET due_at = \(now)
+              FROM (SELECT request, client, token_fingerprint FROM revocation
+                     WHERE client = \(client) AND due_at > \(DueRevocation.furthest(at: now))
                     \(dialect.lockOrder("request, client, token_fingerprint")) \(dialect.skipLocked)) AS found
              WHERE r.request = found.request AND r.client = found.client AND r.token_fingerprint = found.token_fingerprint
-            """,
-            client,
-            now,
-            DueRevocation.furthest(at: now)
+            """
         )
         return try ask(
             """
             SELECT request, client, attempts, due_at, token_fingerprint FROM revocation r
-             WHERE client = $1 AND due_at <= $2 AND \(isOpened(by: "$3")) ORDER BY due_at, request, token_fingerprint LIMIT $4
-            """,
-            client,
-            now,
-            latest,
-            limit
+             WHERE client = \(client) AND due_at <= \(now) AND \(isOpened(by: latest))
+             ORDER BY due_at, request, token_fingerprint LIMIT \(limit)
+            """
         )
     }
 
@@ -159,11 +153,12 @@ extension TableConnection {
     }
 }
 
-/// SQL: whether the request of a row `r` of `revocation` was opened by the time of a parameter. Does not look for it at
-/// `DueRevocation.anyTime`.
-private func isOpened(by parameter: String) -> String {
-    let isAny = "\(parameter) = \(DueRevocation.anyTime.milliseconds)"
-    return "(\(isAny) OR EXISTS (SELECT 1 FROM revocation_queue q WHERE q.id = r.request AND q.opened_at <= \(parameter)))"
+/// Whether the request of a row `r` of `revocation` was opened by a time. Does not look for it at `DueRevocation.anyTime`.
+private func isOpened(by time: Timestamp) -> SQL {
+    """
+    (\(time) = \(sql: DueRevocation.anyTime.milliseconds)
+      OR EXISTS (SELECT 1 FROM revocation_queue q WHERE q.id = r.request AND q.opened_at <= \(time)))
+    """
 }
 
 extension ClientDirectory {

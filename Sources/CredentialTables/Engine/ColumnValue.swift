@@ -9,6 +9,8 @@ package enum ColumnValue: Sendable, Equatable {
     case boolean(Bool?)
     case text(String?)
     case bytes([UInt8]?)
+    /// Of a server. `of` is NULL of its elements.
+    indirect case array([ColumnValue], of: ColumnValue)
 }
 
 /// A Swift type that a column can hold.

@@ -4,8 +4,6 @@
 package import CredentialCore
 
 /// A connection to an engine. One thread uses it, within a query or a transaction.
-///
-/// Statements name their parameters `$1`, `$2` and so on, because both engines take these names.
 package protocol TableConnection {
     associatedtype Row: FetchedRow
     /// The answer to a statement that was sent and is still to be read. SQLite runs the statement only when the answer is read.
@@ -14,21 +12,22 @@ package protocol TableConnection {
 
     var dialect: Dialect { get }
 
-    func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [Row]
+    func fetchAll(_ sql: SQL) throws -> [Row]
 
     /// Runs a statement.
     ///
     /// - Returns: the number of changed rows.
-    func change(_ sql: String, _ values: [ColumnValue]) throws -> Int
+    @discardableResult
+    func change(_ sql: SQL) throws -> Int
 
     /// Runs a statement without using its answer. The call does not wait for a server: a later statement or the commit throws the error.
-    func execute(_ sql: String, _ values: [ColumnValue]) throws
+    func execute(_ sql: SQL) throws
 
     /// Runs a statement for many rows without using its answer. The call does not wait for a server.
     func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws
 
     /// Sends a query without waiting for a server.
-    func ask(_ sql: String, _ values: [ColumnValue]) throws -> Answer
+    func ask(_ sql: SQL) throws -> Answer
 
     /// Sends a query for many rows without waiting for a server.
     ///
@@ -92,45 +91,21 @@ package protocol TableConnection {
 }
 
 extension TableConnection {
-    package func fetchAll<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> [Row] {
-        try fetchAll(sql, Self.list(repeat each values))
-    }
-
     /// The first row of a statement; nil if it has none.
-    package func fetchOne<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Row? {
-        try fetchAll(sql, Self.list(repeat each values)).first
-    }
+    package func fetchOne(_ sql: SQL) throws -> Row? { try fetchAll(sql).first }
 
     /// The rows of a statement, decoded by their column names.
-    package func fetchValues<Fetched: Decodable, each Value: BindableValue>(
-        _ sql: String,
-        _ values: repeat each Value
-    ) throws -> [Fetched] {
-        try fetchAll(sql, Self.list(repeat each values)).map { try Fetched(from: RowDecoder(row: $0)) }
+    package func fetchValues<Fetched: Decodable>(_ sql: SQL) throws -> [Fetched] {
+        try fetchAll(sql).map { try Fetched(from: RowDecoder(row: $0)) }
     }
 
     /// The first column of the first row; 0 if there is no row.
-    package func fetchInt<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
-        try fetchAll(sql, Self.list(repeat each values)).first?.int(at: 0) ?? 0
-    }
+    package func fetchInt(_ sql: SQL) throws -> Int { try fetchOne(sql)?.int(at: 0) ?? 0 }
 
     /// Whether a query has a row.
-    package func exists<each Value: BindableValue>(_ query: String, _ values: repeat each Value) throws -> Bool {
-        try fetchAll("SELECT EXISTS (\(query))", Self.list(repeat each values)).first?.bool(at: 0) ?? false
-    }
+    package func exists(_ query: SQL) throws -> Bool { try fetchOne("SELECT EXISTS (\(query))")?.bool(at: 0) ?? false }
 
-    package func count<each Value: BindableValue>(_ query: String, _ values: repeat each Value) throws -> Int {
-        try fetchAll("SELECT COUNT(*) FROM (\(query)) AS found", Self.list(repeat each values)).first?.int(at: 0) ?? 0
-    }
-
-    @discardableResult
-    package func change<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
-        try change(sql, Self.list(repeat each values))
-    }
-
-    package func execute<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws {
-        try execute(sql, Self.list(repeat each values))
-    }
+    package func count(_ query: SQL) throws -> Int { try fetchInt("SELECT COUNT(*) FROM (\(query)) AS found") }
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]]) throws {
         try execute(statement, rows, [])
@@ -140,21 +115,11 @@ extension TableConnection {
         try ask(statement, rows, [])
     }
 
-    package func ask<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
-        try ask(sql, Self.list(repeat each values))
-    }
-
     /// Reads an answer into values.
     package func read<Value>(_ answer: Answer?, _ value: (AnswerRow) throws -> Value) throws -> [Value] {
         var read: [Value] = []
         try forEachRow(of: answer) { _, row in read.append(try value(row)) }
         return read
-    }
-
-    private static func list<each Value: BindableValue>(_ values: repeat each Value) -> [ColumnValue] {
-        var list: [ColumnValue] = []
-        for value in repeat each values { list.append(value.columnValue) }
-        return list
     }
 }
 
@@ -164,11 +129,9 @@ extension TableConnection {
         guard amount != 0 else { return }
         try execute(
             """
-            INSERT INTO counter AS c (name, value) VALUES ($1, $2)
+            INSERT INTO counter AS c (name, value) VALUES (\(counter), \(amount))
                 ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value
-            """,
-            counter,
-            amount
+            """
         )
     }
 
@@ -177,17 +140,12 @@ extension TableConnection {
         for (app, change) in tallies {
             try execute(
                 """
-                UPDATE app SET unverified = unverified + $2, pending = pending + $3, never_accepted = never_accepted + $4,
-                               foreign_tokens = foreign_tokens + $5, ended = ended + $6, unproven = unproven + $7
-                 WHERE id = $1
-                """,
-                directory.app(app).id,
-                change.unverified,
-                change.pending,
-                change.neverAccepted,
-                change.foreign,
-                change.ended,
-                change.unproven
+                UPDATE app SET unverified = unverified + \(change.unverified), pending = pending + \(change.pending),
+                               never_accepted = never_accepted + \(change.neverAccepted),
+                               foreign_tokens = foreign_tokens + \(change.foreign), ended = ended + \(change.ended),
+                               unproven = unproven + \(change.unproven)
+                 WHERE id = \(directory.app(app).id)
+                """
             )
         }
     }
@@ -206,9 +164,7 @@ extension TableConnection {
     /// Sets a counter. The caller holds the lock on the tail.
     package func set(_ counter: String, to value: Int64) throws {
         try execute(
-            "INSERT INTO counter (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            counter,
-            value
+            "INSERT INTO counter (name, value) VALUES (\(counter), \(value)) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
     }
 }

@@ -24,8 +24,8 @@ package struct StandingAudit: Sendable {
 
     /// - Parameter rows: rows of `table`.
     package mutating func look(at rows: StoredRows) {
-        rows.forEachRow { row in
-            func time(_ column: Int) -> Timestamp? { row.integer(at: column).map(Timestamp.init(milliseconds:)) }
+        for row in rows {
+            func time(_ column: Int) -> Timestamp? { row[column].number.map(Timestamp.init(milliseconds:)) }
             var credential = Credential()
             credential.grantedAt = time(5)
             credential.token = time(6).map { RefreshToken(key: RefreshToken.Key(grantedAt: $0, fingerprint: []), sealed: nil) }
@@ -38,10 +38,9 @@ package struct StandingAudit: Sendable {
             user.revokedAt = time(12)
             let standing = credential.standing(under: user)
             count += 1
-            guard row.text(at: 1) != standing.state.rawValue || row.text(at: 2) != standing.reason.rawValue || time(4) != standing.since
-            else { return }
+            if row[1].text == standing.state.rawValue, row[2].text == standing.reason.rawValue, time(4) == standing.since { continue }
             different += 1
-            if first == nil { first = (row.integer(at: 3) ?? 0, row.text(at: 0) ?? "") }
+            if first == nil { first = (row[3].number ?? 0, row[0].text ?? "") }
         }
     }
 }

@@ -10,7 +10,7 @@ package struct StoredTable: Sendable {
         package var form: Form
     }
 
-    /// The form of a column's values in `StoredRows`.
+    /// The form of a column's values.
     package enum Form: Sendable, Equatable {
         /// An integer of this many bytes, as in PostgreSQL's column; one byte is a BOOLEAN. In SQLite every integer is INTEGER.
         case integer(Int)

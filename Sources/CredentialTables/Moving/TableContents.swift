@@ -3,37 +3,61 @@
 
 package import CredentialCore
 
-/// The contents of a store with tables.
+/// The contents of a store during a move, in one transaction that keeps other writers out.
 ///
 /// A store whose contents have moved or arrived has a table more: `departure` says where they are, `arrival` from where they came.
-package protocol TableContents: DepartingStore, ArrivingStore {
+package protocol TableContents: Actor {
     associatedtype Connection: TableConnection
+
+    /// The place of the store, for people, without a password.
+    nonisolated var place: String { get }
+    /// Where the contents have moved or may have moved; nil if they are here.
+    nonisolated var departure: Departure? { get }
 
     /// - Throws: `StoreError`.
     func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value
 
+    /// Waits for all other transactions to end, then begins one that keeps others from writing.
+    ///
+    /// - Throws: `MoveRefusal` if a siwatch works on the store, or `StoreError`.
+    func begin() throws
     /// Begins a transaction once no other move has one.
     func beginAlone() throws
-
     func commit() throws
+    /// Ends the transaction and undoes its changes.
+    func rollBack() throws
 
     func hasTable(_ name: String) throws -> Bool
-
     /// Makes every later write of a backend fail with a message.
     func refuseWrites(saying message: String) throws
-
     /// Undoes `refuseWrites`.
     func allowWrites() throws
-
     /// Drops the triggers that would refuse the arriving rows.
     func dropTriggers() throws
+
+    /// The greatest id that a table ever gave; 0 if it gave none. For a table that remembers it.
+    func greatestID(of table: StoredTable) throws -> Int64
+    /// Begins to read a table from its first row.
+    func beginReading(_ table: StoredTable) throws
+    /// - Returns: the next portion; nil after the last.
+    func read() throws -> StoredRows?
+    /// Adds what this store needs besides the contents.
+    ///
+    /// - Parameter greatestIDs: the greatest id that each table ever gave, for tables that remember it.
+    func complete(greatestIDs: [String: Int64]) throws
 }
 
 extension TableContents {
     package func count(of table: StoredTable) throws -> Int {
-        try onConnection { try $0.fetchInt("SELECT COUNT(*) FROM \(table.name) WHERE \(table.condition)") }
+        try onConnection { try $0.fetchInt("SELECT COUNT(*) FROM \(sql: table.name) WHERE \(sql: table.condition)") }
     }
 
+    /// Writes rows of a table.
+    package func write(_ rows: StoredRows, into table: StoredTable) throws {
+        try onConnection { connection in try connection.forEachRow(of: connection.ask(table.insertion, rows)) { _, _ in } }
+    }
+
+    /// Records the departure, refuses every later write, and commits. From then on no siwatch starts on this store.
     package func depart(_ departure: Departure) throws {
         try onConnection { connection in
             let tables = Tables(connection.dialect)
@@ -42,29 +66,30 @@ extension TableContents {
                 CREATE TABLE departure (
                   id          TEXT    NOT NULL PRIMARY KEY,
                   destination TEXT    NOT NULL,
-                  at          \(tables.integer) NOT NULL,
-                  is_complete \(tables.flag("is_complete"))
-                )\(tables.rows)
+                  at          \(sql: tables.integer) NOT NULL,
+                  is_complete \(sql: tables.flag("is_complete"))
+                )\(sql: tables.rows)
                 """
             )
             try connection.execute(
-                "INSERT INTO departure (id, destination, at, is_complete) VALUES ($1, $2, $3, $4)",
-                departure.id,
-                departure.destination,
-                departure.at,
-                departure.isComplete
+                """
+                INSERT INTO departure (id, destination, at, is_complete)
+                 VALUES (\(departure.id), \(departure.destination), \(departure.at), \(departure.isComplete))
+                """
             )
         }
         try refuseWrites(saying: departure.refusal)
         try commit()
     }
 
+    /// Records that the contents have arrived.
     package func confirmDeparture() throws {
         try beginAlone()
         try onConnection { try $0.execute("UPDATE departure SET is_complete = TRUE") }
         try commit()
     }
 
+    /// Undoes `depart`, because nothing has arrived.
     package func withdrawDeparture() throws {
         try beginAlone()
         try allowWrites()
@@ -72,28 +97,33 @@ extension TableContents {
         try commit()
     }
 
+    /// Whether the contents of that departure are here. Reads outside of the transaction. Waits for a process that may still commit them.
     package func hasArrived(_ id: String) throws -> Bool {
         try beginAlone()
         defer { try? rollBack() }
         guard try hasTable("arrival") else { return false }
-        return try onConnection { try $0.exists("SELECT 1 FROM arrival WHERE id = $1", id) }
+        return try onConnection { try $0.exists("SELECT 1 FROM arrival WHERE id = \(id)") }
     }
 
+    /// Deletes the rows of the tables of settings, to make room.
+    ///
+    /// - Throws: `MoveRefusal.notEmpty`, if another table has rows.
     package func clear() throws {
         try onConnection { connection in
             let held = try StoredTable.all.filter { table in
-                try table.kind != .setting && connection.exists("SELECT 1 FROM \(table.name) WHERE \(table.condition)")
+                try table.kind != .setting && connection.exists("SELECT 1 FROM \(sql: table.name) WHERE \(sql: table.condition)")
             }
             guard held.isEmpty else { throw MoveRefusal.notEmpty(place: place, tables: held.map(\.name)) }
-            for table in StoredTable.all.reversed() { try connection.execute("DELETE FROM \(table.name)") }
+            for table in StoredTable.all.reversed() { try connection.execute("DELETE FROM \(sql: table.name)") }
         }
         try dropTriggers()
     }
 
+    /// Records the arrival and commits.
     package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
         try onConnection { connection in
-            try connection.execute(Tables(connection.dialect).arrival)
-            try connection.execute("INSERT INTO arrival (id, origin, at) VALUES ($1, $2, $3)", id, place, time)
+            try connection.execute("\(sql: Tables(connection.dialect).arrival)")
+            try connection.execute("INSERT INTO arrival (id, origin, at) VALUES (\(id), \(place), \(time))")
         }
         try commit()
     }
@@ -108,17 +138,5 @@ extension Tables {
           at     \(integer) NOT NULL
         )\(rows)
         """
-    }
-}
-
-extension Departure {
-    /// - Parameter row: `id, destination, at, is_complete`.
-    package init(_ row: some TableRow) {
-        self.init(
-            id: row.text(at: 0) ?? "",
-            destination: row.text(at: 1) ?? "",
-            at: Timestamp(milliseconds: row.integer(at: 2)),
-            isComplete: row.bool(at: 3)
-        )
     }
 }

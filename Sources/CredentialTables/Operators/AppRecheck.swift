@@ -24,43 +24,30 @@ struct AppRecheck<Connection: TableConnection> {
     func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
         let earliest = now.advanced(by: .zero - rules.interval)
         let clients = try connection.clients(of: app, under: rules)
-        let isAsked = connection.dialect.isOne("client", ofIntegers: "$4")
-        let asked = try JSONText.encode(clients)
+        let isAsked = try connection.dialect.isOne("client", of: clients)
         let rejected = try connection.count(
             """
             SELECT 1 FROM credential
-             WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
-               AND answered_at > $2 AND answered_at <= $3 AND \(isAsked)
-            """,
-            app,
-            earliest,
-            now,
-            asked
+             WHERE app = \(app) AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
+               AND answered_at > \(earliest) AND answered_at <= \(now) AND \(isAsked)
+            """
         )
         let pending = try connection.count(
             """
             SELECT 1 FROM credential
-             WHERE app = $1 AND pending_since IS NOT NULL AND claimed_by IS NULL AND answered_at > $2 AND answered_at <= $3
+             WHERE app = \(app) AND pending_since IS NOT NULL AND claimed_by IS NULL AND answered_at > \(earliest) AND answered_at <= \(now)
                AND \(isAsked)
-            """,
-            app,
-            earliest,
-            now,
-            asked
+            """
         )
         // siwatch schedules a check at least one interval after an answer, so other credentials need no look.
         return try clients.reduce(rejected + pending) { count, client in
             let scheduled = try connection.count(
                 """
                 SELECT 1 FROM credential
-                 WHERE client = $1 AND due_at IS NOT NULL AND due_at > $2 AND claimed_by IS NULL AND pending_since IS NULL
-                   AND answered_at > $3 AND answered_at <= $4 AND due_at >= answered_at + $5
-                """,
-                client,
-                earliest.advanced(by: rules.refreshInterval),
-                earliest,
-                now,
-                rules.interval
+                 WHERE client = \(client) AND due_at IS NOT NULL AND due_at > \(earliest.advanced(by: rules.refreshInterval))
+                   AND claimed_by IS NULL AND pending_since IS NULL
+                   AND answered_at > \(earliest) AND answered_at <= \(now) AND due_at >= answered_at + \(rules.interval)
+                """
             )
             return count + scheduled
         }
@@ -89,47 +76,43 @@ struct AppRecheck<Connection: TableConnection> {
     }
 
     private func rejected(_ position: RecheckPosition) throws -> [Connection.Row] {
-        try connection.fetchAll(
+        let last = position.last
+        return try connection.fetchAll(
             """
             SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
               FROM credential
-             WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
-               AND (rejected_at, user_id, client) > ($2, $3, $4) AND \(connection.dialect.isOne("client", ofIntegers: "$5"))
-             ORDER BY rejected_at, user_id, client LIMIT \(RecheckPosition.portion)
-            """,
-            position.app,
-            position.last?.at ?? 0,
-            position.last?.userID ?? "",
-            position.last?.client ?? 0,
-            try JSONText.encode(position.clients)
+             WHERE app = \(position.app) AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
+               AND (rejected_at, user_id, client) > (\(last?.at ?? 0), \(last?.userID ?? ""), \(last?.client ?? 0))
+               AND \(try connection.dialect.isOne("client", of: position.clients))
+             ORDER BY rejected_at, user_id, client LIMIT \(sql: RecheckPosition.portion)
+            """
         )
     }
 
     private func scheduled(_ position: RecheckPosition) throws -> [Connection.Row] {
-        try connection.fetchAll(
+        let start = position.last?.at ?? position.start.milliseconds
+        return try connection.fetchAll(
             """
             SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
               FROM credential
-             WHERE client = $1 AND due_at IS NOT NULL AND due_at >= $2 AND (due_at, user_id) > ($2, $3)
-             ORDER BY due_at, user_id LIMIT \(RecheckPosition.portion)
-            """,
-            position.clients.first,
-            position.last?.at ?? position.start.milliseconds,
-            position.last?.userID ?? ""
+             WHERE client = \(position.clients.first.columnValue) AND due_at IS NOT NULL AND due_at >= \(start)
+               AND (due_at, user_id) > (\(start), \(position.last?.userID ?? ""))
+             ORDER BY due_at, user_id LIMIT \(sql: RecheckPosition.portion)
+            """
         )
     }
 }
 
 extension TableConnection {
     fileprivate func clients(of app: Int64, under rules: RecheckRules) throws -> [Int64] {
-        try fetchAll("SELECT id, client_id FROM client WHERE app = $1 ORDER BY id", app)
+        try fetchAll("SELECT id, client_id FROM client WHERE app = \(app) ORDER BY id")
             .filter { rules.asks(about: $0.text(at: 1) ?? "") }.map { $0.integer(at: 0) }
     }
 
     /// The earliest due time among the checks of an app; nil if it has none.
     func headOfSchedule(of app: Int64, under rules: RecheckRules) throws -> Timestamp? {
         try clients(of: app, under: rules).compactMap { client in
-            try fetchOne("SELECT due_at FROM credential WHERE client = $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1", client)?
+            try fetchOne("SELECT due_at FROM credential WHERE client = \(client) AND due_at IS NOT NULL ORDER BY due_at LIMIT 1")?
                 .time(at: 0)
         }.min()
     }

@@ -17,16 +17,18 @@ struct ImportErasure<Connection: TableConnection> {
     /// How many sign-ins or users one transaction takes back. Settlements wait only briefly for so few.
     private static var portion: Int { 500 }
 
-    /// SQL: which rows of `grant_queue` a daemon is settling.
-    private static var isClaimed: String { "g.claimed_by IS NOT NULL AND g.due_at > $2" }
-    /// SQL: which rows of `grant_queue` go.
-    private static var isWaiting: String { "g.import_id = $1 AND (g.claimed_by IS NULL OR g.due_at <= $2)" }
-    /// SQL: which rows of `credential` go. A request to revoke, or a row that waits and stays, keeps every credential of its user.
-    private static var isRemovable: String {
+    /// Which rows of `grant_queue` a daemon is settling.
+    private var isClaimed: SQL { "g.claimed_by IS NOT NULL AND g.due_at > \(now)" }
+
+    /// Which rows of `grant_queue` go.
+    private func isWaiting(_ id: Int64) -> SQL { "g.import_id = \(id) AND (g.claimed_by IS NULL OR g.due_at <= \(now))" }
+
+    /// Which rows of `credential` go. A request to revoke, or a row that waits and stays, keeps every credential of its user.
+    private func isRemovable(_ id: Int64) -> SQL {
         """
-        c.imported_by = $1
+        c.imported_by = \(id)
            AND NOT EXISTS (SELECT 1 FROM grant_queue g
-                            WHERE g.user_id = c.user_id AND (g.import_id IS NULL OR g.import_id <> $1 OR \(isClaimed)))
+                            WHERE g.user_id = c.user_id AND (g.import_id IS NULL OR g.import_id <> \(id) OR \(isClaimed)))
            AND NOT EXISTS (SELECT 1 FROM revocation_queue r WHERE r.user_id = c.user_id AND r.opened_at IS NULL)
            AND NOT EXISTS (SELECT 1 FROM revocation r WHERE r.user_id = c.user_id)
            AND NOT EXISTS (SELECT 1 FROM revocation_log r WHERE r.user_id = c.user_id)
@@ -36,8 +38,8 @@ struct ImportErasure<Connection: TableConnection> {
     func rehearse() throws -> UndoneImport {
         var undone = UndoneImport()
         guard let (id, told) = try find() else { return undone }
-        undone.removed = try connection.fetchInt("SELECT COUNT(*) FROM credential c WHERE \(Self.isRemovable)", id, now)
-        undone.taken = try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE \(Self.isWaiting)", id, now)
+        undone.removed = try connection.fetchInt("SELECT COUNT(*) FROM credential c WHERE \(isRemovable(id))")
+        undone.taken = try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE \(isWaiting(id))")
         undone.claimed = try countClaimed(id)
         undone.stayed = max(told - undone.removed - undone.taken - undone.claimed, 0)
         return undone
@@ -47,7 +49,7 @@ struct ImportErasure<Connection: TableConnection> {
         var undone = UndoneImport()
         // A batch is appended under this lock. So it comes before the keys are forgotten, or not at all.
         guard let (id, told) = try find(connection.dialect.forUpdate) else { return undone }
-        try connection.execute("DELETE FROM request_key WHERE client = $1", ImportBatch.owner(of: importID))
+        try connection.execute("DELETE FROM request_key WHERE client = \(ImportBatch.owner(of: importID))")
         undone.taken = try takeWaiting(id)
         var found = 0
         if undone.taken == 0 { (found, undone.removed) = try removeCredentials(id) }
@@ -57,27 +59,25 @@ struct ImportErasure<Connection: TableConnection> {
         undone.stayed = max(left - undone.claimed, 0)
         // The next import of this name begins anew.
         let isOver = undone.isDone && undone.claimed == 0
-        try connection.execute("UPDATE import SET told = $2 WHERE id = $1", id, isOver ? 0 : left)
+        try connection.execute("UPDATE import SET told = \(isOver ? 0 : left) WHERE id = \(id)")
         return undone
     }
 
-    private func find(_ lock: String = "") throws -> (id: Int64, told: Int)? {
-        try connection.fetchOne("SELECT id, told FROM import WHERE name = $1 \(lock)", importID).map { ($0.integer(at: 0), $0.int(at: 1)) }
+    private func find(_ lock: SQL = "") throws -> (id: Int64, told: Int)? {
+        try connection.fetchOne("SELECT id, told FROM import WHERE name = \(importID) \(lock)").map { ($0.integer(at: 0), $0.int(at: 1)) }
     }
 
     private func countClaimed(_ id: Int64) throws -> Int {
-        try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE g.import_id = $1 AND \(Self.isClaimed)", id, now)
+        try connection.fetchInt("SELECT COUNT(*) FROM grant_queue g WHERE g.import_id = \(id) AND \(isClaimed)")
     }
 
     private func takeWaiting(_ id: Int64) throws -> Int {
         let dialect = connection.dialect
         let rows = try connection.fetchAll(
-            "SELECT g.id FROM grant_queue g WHERE \(Self.isWaiting) ORDER BY g.id LIMIT \(Self.portion) \(dialect.forUpdate)",
-            id,
-            now
+            "SELECT g.id FROM grant_queue g WHERE \(isWaiting(id)) ORDER BY g.id LIMIT \(sql: Self.portion) \(dialect.forUpdate)"
         ).map { $0.integer(at: 0) }
         guard !rows.isEmpty else { return 0 }
-        try connection.execute("DELETE FROM grant_queue WHERE \(dialect.isOne("id", ofIntegers: "$1"))", try JSONText.encode(rows))
+        try connection.execute("DELETE FROM grant_queue WHERE \(try dialect.isOne("id", of: rows))")
         try connection.lockSettlements()
         try connection.add(rows.count, to: Queue.grant.removedCounter)
         return rows.count
@@ -88,20 +88,20 @@ struct ImportErasure<Connection: TableConnection> {
     /// - Returns: how many users it has looked at, and how many credentials are gone.
     private func removeCredentials(_ id: Int64) throws -> (found: Int, removed: Int) {
         let directory = try ClientDirectory(connection)
+        let removable = isRemovable(id)
         let found = try users(
             """
-            c.user_id IN (SELECT DISTINCT c.user_id FROM credential c WHERE \(Self.isRemovable) ORDER BY c.user_id LIMIT \(Self.portion))
-               AND c.imported_by = $1
+            c.user_id IN (SELECT DISTINCT c.user_id FROM credential c WHERE \(removable) ORDER BY c.user_id LIMIT \(sql: Self.portion))
+               AND c.imported_by = \(id)
             """,
-            id,
             directory
         )
         let people = try connection.users(found.sorted { $0.userID < $1.userID }, in: directory)
         // Somebody has erased the row of a user while this waited for its lock.
         guard people.count == found.count else { throw StoreError.retry("a user was forgotten meanwhile") }
         // Every settlement about these users is committed now, and no other one is until this transaction ends.
-        let names = try JSONText.encode(Set(found.map(\.userID)).sorted())
-        let left = try users("\(Self.isRemovable) AND \(connection.dialect.isOne("c.user_id", ofTexts: "$3"))", id, directory, among: names)
+        let names = Set(found.map(\.userID)).sorted()
+        let left = try users("\(removable) AND \(try connection.dialect.isOne("c.user_id", of: names))", directory)
         let going = people.values.filter { left.contains($0.id) }.sorted { ($0.id.userID, $0.id.app) < ($1.id.userID, $1.id.app) }
         guard !going.isEmpty else { return (found.count, 0) }
         for user in going { try remove(user.id, id, in: directory) }
@@ -111,10 +111,9 @@ struct ImportErasure<Connection: TableConnection> {
         for table in ["canary", "admitted_rejection"] {
             try connection.execute(
                 """
-                DELETE FROM \(table) WHERE \(connection.dialect.isOne("user_id", ofTexts: "$1"))
-                   AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = \(table).user_id AND c.client = \(table).client)
-                """,
-                names
+                DELETE FROM \(sql: table) WHERE \(try connection.dialect.isOne("user_id", of: names))
+                   AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = \(sql: table).user_id AND c.client = \(sql: table).client)
+                """
             )
         }
         let parts = going.map { $0.part(of: id) }
@@ -123,31 +122,21 @@ struct ImportErasure<Connection: TableConnection> {
     }
 
     /// The users of these rows of `credential`, in the apps of the rows.
-    private func users(
-        _ condition: String,
-        _ id: Int64,
-        _ directory: ClientDirectory,
-        among names: String? = nil
-    ) throws -> Set<AppUserID> {
+    private func users(_ condition: SQL, _ directory: ClientDirectory) throws -> Set<AppUserID> {
         let apps = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
-        let rows = try connection.fetchAll(
-            "SELECT DISTINCT c.user_id, c.app FROM credential c WHERE \(condition)",
-            [id.columnValue, now.columnValue] + (names.map { [$0.columnValue] } ?? [])
-        )
+        let rows = try connection.fetchAll("SELECT DISTINCT c.user_id, c.app FROM credential c WHERE \(condition)")
         return Set(rows.compactMap { row in apps[row.integer(at: 1)].map { AppUserID(app: $0, userID: row.text(at: 0) ?? "") } })
     }
 
     /// The registers of the user go with the last credential. They hold at most an address of the import, because an event keeps the user.
     private func remove(_ user: AppUserID, _ id: Int64, in directory: ClientDirectory) throws {
         let app = directory.app(user.app).id
-        try connection.execute("DELETE FROM credential WHERE user_id = $1 AND app = $2 AND imported_by = $3", user.userID, app, id)
+        try connection.execute("DELETE FROM credential WHERE user_id = \(user.userID) AND app = \(app) AND imported_by = \(id)")
         try connection.execute(
             """
-            DELETE FROM user_event WHERE user_id = $1 AND app = $2
+            DELETE FROM user_event WHERE user_id = \(user.userID) AND app = \(app)
                AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = user_event.user_id AND c.app = user_event.app)
-            """,
-            user.userID,
-            app
+            """
         )
     }
 
@@ -165,7 +154,7 @@ struct ImportErasure<Connection: TableConnection> {
                 change: .state(from: standing.state, to: standing.state, reason: standing.reason, occurredAt: since),
                 source: source
             )
-            try connection.execute(Announcement.insert, announcement.values(at: now))
+            try connection.execute(announcement.insert(at: now))
         }
     }
 }

@@ -15,17 +15,17 @@ struct OperatorTransaction<Connection: TableConnection> {
         let request = JSONText.decode(row.text(at: 1) ?? "", as: OperatorRequest.self)
         if !row.isNull(at: 3) {
             let next = try JSONText.decode(row.text(at: 4) ?? "", as: RequestPosition.self).flatMap(goOn)
-            try connection.execute("UPDATE operator_request SET position = $2 WHERE id = $1", id, try next.map(JSONText.encode))
+            try connection.execute("UPDATE operator_request SET position = \((try next.map(JSONText.encode)).columnValue) WHERE id = \(id)")
             return HandledRequest(request: request, answer: nil)
         }
         let (answer, position) = try answer(request, requestedAt: Timestamp(milliseconds: row.integer(at: 2)))
         try connection.execute(
-            "UPDATE operator_request SET request = $5, answer = $2, answered_at = $3, position = $4 WHERE id = $1",
-            id,
-            try JSONText.encode(answer),
-            now,
-            try position.map(JSONText.encode),
-            request?.isErasure ?? false ? "" : row.text(at: 1) ?? ""
+            """
+            UPDATE operator_request
+               SET request = \(request?.isErasure ?? false ? "" : row.text(at: 1) ?? ""), answer = \(try JSONText.encode(answer)),
+                   answered_at = \(now), position = \((try position.map(JSONText.encode)).columnValue)
+             WHERE id = \(id)
+            """
         )
         return HandledRequest(request: request, answer: answer)
     }
@@ -73,8 +73,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .recheckApp(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
             let credentials = try connection.fetchInt(
-                "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM credential_count WHERE app = $1",
-                app.id
+                "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM credential_count WHERE app = \(app.id)"
             )
             let recheck = AppRecheck(connection: connection, rules: rules)
             let answer = OperatorAnswer.recheckingApp(
@@ -113,12 +112,12 @@ struct OperatorTransaction<Connection: TableConnection> {
     // MARK: Apps
 
     private func app(_ name: String) throws -> (id: Int64, pausedAt: Timestamp?)? {
-        try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = $1", name).map { ($0.integer(at: 0), $0.time(at: 1)) }
+        try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = \(name)").map { ($0.integer(at: 0), $0.time(at: 1)) }
     }
 
     private func pause(_ app: Int64, since time: Timestamp?) throws {
         try connection.lockSettlements()
-        try connection.execute("UPDATE app SET paused_at = $2 WHERE id = $1", app, time)
+        try connection.execute("UPDATE app SET paused_at = \(time.columnValue) WHERE id = \(app)")
     }
 
     private func unknownApp() throws -> OperatorAnswer {
@@ -131,9 +130,8 @@ struct OperatorTransaction<Connection: TableConnection> {
             """
             SELECT c.user_id, c.client, c.due_at, c.answered_at, c.claimed_by IS NOT NULL, c.pending_since IS NOT NULL, client.client_id
               FROM credential AS c \(connection.dialect.indexed(by: "credential_doubted")) JOIN client ON client.id = c.client
-             WHERE c.app = $1 AND \(PendingRejection.isDoubted)
-            """,
-            app
+             WHERE c.app = \(app) AND \(sql: PendingRejection.isDoubted)
+            """
         ).filter { rules.asks(about: $0.text(at: 6) ?? "") }
         let head = try connection.headOfSchedule(of: app, under: rules)
         let slots = doubted.compactMap { row -> RecheckSlot? in
@@ -162,7 +160,7 @@ struct OperatorTransaction<Connection: TableConnection> {
 
     private func recheck(_ userID: String) throws -> OperatorAnswer {
         let directory = try ClientDirectory(connection)
-        let known = try connection.fetchAll("SELECT DISTINCT app FROM credential WHERE user_id = $1", userID).map { $0.integer(at: 0) }
+        let known = try connection.fetchAll("SELECT DISTINCT app FROM credential WHERE user_id = \(userID)").map { $0.integer(at: 0) }
         guard !known.isEmpty else { return .unknownUser }
         let apps = directory.apps.values.filter { known.contains($0.id) }
         var users = try connection.users(apps.map { AppUserID(app: $0.name, userID: userID) }, in: directory)
@@ -218,11 +216,9 @@ struct OperatorTransaction<Connection: TableConnection> {
         try connection.execute(
             """
             INSERT INTO notification_queue (payload, received_at)
-            SELECT payload, COALESCE($1, received_at) FROM notification_quarantine
-             WHERE \(connection.dialect.isOne("id", ofIntegers: "$2")) ORDER BY id
-            """,
-            receivedAt,
-            try JSONText.encode(ids)
+            SELECT payload, COALESCE(\(receivedAt.columnValue), received_at) FROM notification_quarantine
+             WHERE \(try connection.dialect.isOne("id", of: ids)) ORDER BY id
+            """
         )
         return try QuarantineRow.remove(ids, on: connection)
     }

@@ -26,7 +26,7 @@ extension TableConnection {
         try execute(.moveSlots, moved)
         guard pending > 0 else { return }
         try lockSettlements()
-        try execute("UPDATE app SET pending = pending - $2 WHERE id = $1", app, pending)
+        try execute("UPDATE app SET pending = pending - \(pending) WHERE id = \(app)")
     }
 }
 

@@ -14,38 +14,34 @@ extension TableStore {
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
         let text = try JSONText.encode(request)
         return try await transaction { connection in
-            let row = try connection.fetchOne(
-                "INSERT INTO operator_request (request, requested_at) VALUES ($1, $2) RETURNING id",
-                text,
-                now
-            )
+            let row = try connection.fetchOne("INSERT INTO operator_request (request, requested_at) VALUES (\(text), \(now)) RETURNING id")
             return row?.integer(at: 0) ?? 0
         }
     }
 
     package func answer(to id: Int64) async throws -> OperatorAnswer? {
         let text = try await query { connection in
-            try connection.fetchOne("SELECT answer FROM operator_request WHERE id = $1", id)?.text(at: 0)
+            try connection.fetchOne("SELECT answer FROM operator_request WHERE id = \(id)")?.text(at: 0)
         }
         return text.map { JSONText.decode($0) ?? .notUnderstood }
     }
 
     package func withdraw(_ id: Int64) async throws -> Bool {
         try await transaction { connection in
-            try connection.change("DELETE FROM operator_request WHERE id = $1 AND answer IS NULL", id) > 0
+            try connection.change("DELETE FROM operator_request WHERE id = \(id) AND answer IS NULL") > 0
         }
     }
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
         // An idle round begins no transaction.
-        let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(open)") }
+        let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(sql: open)") }
         guard isOpen else { return nil }
         let handled = try await transaction { connection -> HandledRequest? in
             // New requests first, because somebody waits for them. A request that another replica carries out stays with that replica.
             let row = try connection.fetchOne(
                 """
                 SELECT id, request, requested_at, answer, position FROM operator_request
-                 WHERE \(open)
+                 WHERE \(sql: open)
                  ORDER BY answer IS NOT NULL, id LIMIT 1 \(connection.dialect.skipLocked)
                 """
             )
@@ -63,8 +59,7 @@ extension TableStore {
     package func enqueue(notification body: [UInt8]) async throws -> Int64 {
         try await transaction { connection in
             let row = try connection.fetchOne(
-                "INSERT INTO notification_queue (payload) VALUES (\(connection.dialect.payload("$1"))) RETURNING id",
-                body
+                "INSERT INTO notification_queue (payload) VALUES (\(connection.dialect.payload(body))) RETURNING id"
             )
             return row?.integer(at: 0) ?? 0
         }
@@ -79,9 +74,9 @@ extension TableStore {
             let known = try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" }
             guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
             guard !known.contains(new) else { throw AppRenameError.taken(new) }
-            try connection.execute("UPDATE app SET name = $1 WHERE name = $2", new, old)
+            try connection.execute("UPDATE app SET name = \(new) WHERE name = \(old)")
             for table in ["notification_log", "revocation_log", "credential_change"] {
-                try connection.execute("UPDATE \(table) SET app = $1 WHERE app = $2", new, old)
+                try connection.execute("UPDATE \(sql: table) SET app = \(new) WHERE app = \(old)")
             }
         }
     }

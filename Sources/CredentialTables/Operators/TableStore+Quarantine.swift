@@ -9,25 +9,21 @@ extension TableStore {
     package func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification] {
         try await query { connection in
             try connection.fetchAll(
-                "SELECT \(QuarantinedNotification.columns) FROM notification_quarantine \(page)",
-                id ?? .max,
-                reason?.rawValue,
-                limit
+                "SELECT \(sql: QuarantinedNotification.columns) FROM notification_quarantine \(page(reason, before: id, upTo: limit))"
             ).map { QuarantinedNotification($0) }
         }
     }
 
     package func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64] {
         try await query { connection in
-            try connection.fetchAll("SELECT id FROM notification_quarantine \(page)", id ?? .max, reason?.rawValue, limit).map {
-                $0.integer(at: 0)
-            }
+            try connection.fetchAll("SELECT id FROM notification_quarantine \(page(reason, before: id, upTo: limit))")
+                .map { $0.integer(at: 0) }
         }
     }
 
     package func quarantined(_ id: Int64) async throws -> QuarantinedNotification? {
         try await query { connection in
-            try connection.fetchOne("SELECT \(QuarantinedNotification.columns) FROM notification_quarantine WHERE id = $1", id)
+            try connection.fetchOne("SELECT \(sql: QuarantinedNotification.columns) FROM notification_quarantine WHERE id = \(id)")
                 .map { QuarantinedNotification($0) }
         }
     }
@@ -37,5 +33,7 @@ extension TableStore {
     }
 }
 
-/// SQL. The parameters are the id, the reason and the limit.
-private let page = "WHERE id < $1 AND ($2 IS NULL OR reason = $2) ORDER BY id DESC LIMIT $3"
+private func page(_ reason: RejectionReason?, before id: Int64?, upTo limit: Int) -> SQL {
+    let isAsked: SQL = reason.map { "reason = \($0.rawValue)" } ?? "TRUE"
+    return "WHERE id < \(id ?? .max) AND \(isAsked) ORDER BY id DESC LIMIT \(limit)"
+}

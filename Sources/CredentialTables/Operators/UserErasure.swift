@@ -36,18 +36,16 @@ struct UserErasure<Connection: TableConnection> {
             let id = table.has("id") ? "id" : "request"
             let isWaiting = table.has("opened_at") ? "opened_at IS NULL AND" : ""
             return try connection.fetchAll(
-                "SELECT DISTINCT \(id) FROM \(table.name) WHERE \(isWaiting) \(table.isOfUser) ORDER BY \(id)",
-                request.userID,
-                request.app
+                "SELECT DISTINCT \(sql: id) FROM \(sql: table.name) WHERE \(sql: isWaiting) \(isOfUser(table)) ORDER BY \(sql: id)"
             ).map { OperatorAnswer.WaitingRow(table: table.name, id: $0.integer(at: 0)) }
         }
     }
 
     /// The user in each app that knows the user, by app.
     private func lockUsers(in directory: ClientDirectory) throws -> [UserRecord] {
+        let user = request.userID
         let known = try connection.fetchAll(
-            "SELECT app FROM credential WHERE user_id = $1 UNION SELECT app FROM user_event WHERE user_id = $1",
-            request.userID
+            "SELECT app FROM credential WHERE user_id = \(user) UNION SELECT app FROM user_event WHERE user_id = \(user)"
         ).map { $0.integer(at: 0) }
         let apps = directory.apps.values.filter { known.contains($0.id) && (request.app == nil || request.app == $0.name) }
         return try connection.users(apps.map { AppUserID(app: $0.name, userID: request.userID) }, in: directory)
@@ -59,9 +57,9 @@ struct UserErasure<Connection: TableConnection> {
             let count =
                 switch table.kind {
                 case .log where table.name == "credential_change": try eraseChanges(table, in: &erasure)
-                case .log: try eraseLogged(table)
+                case .log: try connection.change("DELETE FROM \(sql: table.name) WHERE \(isFound(in: table))")
                 case .users, .setting, .view:
-                    try connection.change("DELETE FROM \(table.name) WHERE \(table.isOfUser)", request.userID, request.app)
+                    try connection.change("DELETE FROM \(sql: table.name) WHERE \(isOfUser(table))")
                 }
             if count > 0 { erasure.erasedRows[table.name] = count }
         }
@@ -70,62 +68,42 @@ struct UserErasure<Connection: TableConnection> {
     /// Erases the user's name from answered requests of operators.
     private func eraseCommands() throws {
         try connection.execute(
-            "UPDATE operator_request SET request = '' WHERE answer IS NOT NULL AND position IS NULL AND replace(request, $1, '') <> request",
-            request.userID
+            """
+            UPDATE operator_request SET request = ''
+             WHERE answer IS NOT NULL AND position IS NULL AND replace(request, \(request.userID), '') <> request
+            """
         )
-    }
-
-    private func eraseLogged(_ table: StoredTable) throws -> Int {
-        let (condition, found, searched) = try search(in: table)
-        return try connection.change("DELETE FROM \(table.name) WHERE \(condition)", request.userID, request.app, found, searched)
     }
 
     /// The newest row stays, so that a follower sees that older rows are gone.
     private func eraseChanges(_ table: StoredTable, in erasure: inout Erasure) throws -> Int {
-        let (condition, found, searched) = try search(in: table)
+        let isFound = try isFound(in: table)
         try connection.lockSettlements()
         let newest = try connection.fetchInt("SELECT MAX(id) FROM credential_change")
-        let erased = try connection.fetchAll(
-            "DELETE FROM credential_change WHERE \(condition) AND id <> $5 RETURNING id",
-            request.userID,
-            request.app,
-            found,
-            searched,
-            newest
-        )
+        let erased = try connection.fetchAll("DELETE FROM credential_change WHERE \(isFound) AND id <> \(newest) RETURNING id")
         let unnamed = try connection.fetchAll(
             """
-            UPDATE credential_change SET user_id = $5, email = NULL, email_forwarding = NULL, notification_jti = NULL WHERE \(condition)
-            RETURNING id
-            """,
-            request.userID,
-            request.app,
-            found,
-            searched,
-            request.pseudonym
+            UPDATE credential_change SET user_id = \(request.pseudonym), email = NULL, email_forwarding = NULL, notification_jti = NULL
+             WHERE \(isFound) RETURNING id
+            """
         )
         let ids = (erased + unnamed).map { $0.integer(at: 0) }
         erasure.unsentWebhooks = try connection.forgetWebhooks(of: ids)
         return ids.count
     }
 
-    /// SQL: the rows that the search has found, and newer ones.
-    private func search(in table: StoredTable) throws -> (condition: String, found: String, searched: Int64) {
-        let condition = """
-            \(table.isOfUser)
-            AND (\(connection.dialect.isOne("id", ofIntegers: "$3")) OR id > $4)
-            """
-        let found = try JSONText.encode(request.found[table.name] ?? [])
-        return (condition, found, (request.searchedUpTo[table.name] ?? 0) - StoredTable.searchMargin)
+    private func isOfUser(_ table: StoredTable) -> SQL { table.isOfUser(request.userID, in: request.app) }
+
+    /// Whether the search has found a row of the user, or the row is newer.
+    private func isFound(in table: StoredTable) throws -> SQL {
+        let searched = (request.searchedUpTo[table.name] ?? 0) - StoredTable.searchMargin
+        return "\(isOfUser(table)) AND (\(try connection.dialect.isOne("id", of: request.found[table.name] ?? [])) OR id > \(searched))"
     }
 
     private func keepReceipts(in erasure: inout Erasure) throws {
         guard let log = StoredTable.ofUsers.first(where: { $0.name == "revocation_log" }) else { return }
         let requests = try connection.fetchAll(
-            "UPDATE revocation_log SET user_id = $3 WHERE \(log.isOfUser) RETURNING request",
-            request.userID,
-            request.app,
-            request.pseudonym
+            "UPDATE revocation_log SET user_id = \(request.pseudonym) WHERE \(isOfUser(log)) RETURNING request"
         )
         erasure.keptReceipts = Set(requests.map { $0.integer(at: 0) }).sorted()
     }

@@ -13,18 +13,19 @@ extension StoredTable {
 
     func has(_ column: String) -> Bool { columns.contains { $0.name == column } }
 
-    /// SQL: the condition that a row is of the user `$1`, and of the app `$2` if that is not NULL.
-    var isOfUser: String {
-        let clients = "FROM client JOIN app ON app.id = client.app WHERE app.name = $2"
-        let isOfApp =
+    /// Whether a row is of a user, and of an app if one is named.
+    func isOfUser(_ userID: String, in app: String?) -> SQL {
+        guard let app else { return "user_id = \(userID)" }
+        let clients: SQL = "FROM client JOIN app ON app.id = client.app WHERE app.name = \(app)"
+        let isOfApp: SQL =
             if has("client_id") {
                 "client_id IN (SELECT client.client_id \(clients))"
             } else if has("client") {
                 "client IN (SELECT client.id \(clients))"
             } else {
-                "app IN (SELECT id FROM app WHERE name = $2)"
+                "app IN (SELECT id FROM app WHERE name = \(app))"
             }
-        return "user_id = $1 AND ($2 IS NULL OR \(isOfApp))"
+        return "user_id = \(userID) AND \(isOfApp)"
     }
 
     /// SQL: the columns for people. Names stand in place of the small numbers of apps and clients.

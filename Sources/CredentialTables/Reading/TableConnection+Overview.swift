@@ -41,16 +41,12 @@ extension TableConnection {
     }
 
     package func checks() throws -> CheckStatus? {
-        func counter(_ number: Int) -> String { "(SELECT value FROM counter WHERE name = $\(number))" }
+        func counter(_ name: String) -> SQL { "(SELECT value FROM counter WHERE name = \(name))" }
         let found: [CheckStatus] = try fetchValues(
             """
-            SELECT COALESCE(\(counter(1)), 0) AS answered, \(counter(2)) AS "lastAnsweredAt",
-                   COALESCE(\(counter(3)), 0) AS failed, \(counter(4)) AS "lastFailedAt"
-            """,
-            CheckCounter.answered,
-            CheckCounter.answeredAt,
-            CheckCounter.failed,
-            CheckCounter.failedAt
+            SELECT COALESCE(\(counter(CheckCounter.answered)), 0) AS answered, \(counter(CheckCounter.answeredAt)) AS "lastAnsweredAt",
+                   COALESCE(\(counter(CheckCounter.failed)), 0) AS failed, \(counter(CheckCounter.failedAt)) AS "lastFailedAt"
+            """
         )
         return found.first
     }
@@ -71,36 +67,29 @@ extension TableConnection {
             try !exists(
                 """
                 SELECT 1 FROM credential c JOIN app ON app.id = c.app
-                 WHERE c.user_id = $1 AND app.name = $2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
-                """,
-                userID,
-                app
+                 WHERE c.user_id = \(userID) AND app.name = \(app) AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
+                """
             )
         }
     }
 
     /// For each other team, how many of an app's tokens Apple has accepted from that team, counted up to about `limit`.
     package func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) throws -> [String: Int] {
-        func teams(_ comparison: String) -> String {
+        func teams(_ comparison: String) -> SQL {
             """
             SELECT team FROM (SELECT verified_team AS team FROM credential \(dialect.indexed(by: "credential_team"))
-                               WHERE app = (SELECT id FROM app WHERE name = $1) AND verified_team IS NOT NULL
-                                 AND sealed_token IS NOT NULL AND verified_team \(comparison) $2 LIMIT $3) AS found
+                               WHERE app = (SELECT id FROM app WHERE name = \(app)) AND verified_team IS NOT NULL
+                                 AND sealed_token IS NOT NULL AND verified_team \(sql: comparison) \(teamID) LIMIT \(limit)) AS found
             """
         }
-        let rows = try fetchAll(
-            "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS found GROUP BY team",
-            app,
-            teamID,
-            limit
-        )
+        let rows = try fetchAll("SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS found GROUP BY team")
         return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
     }
 
     package func newestNotifications(upTo limit: Int) throws -> [Timestamp] {
         // The bound, so that the plan is no scan. Ids of rejected ones lie between.
-        let newest = "id > (SELECT MAX(id) FROM notification_log) - 10000 ORDER BY id DESC LIMIT $1"
-        return try fetchAll("SELECT received_at FROM notification_log WHERE \(newest)", limit).compactMap { $0.time(at: 0) }
+        let newest: SQL = "id > (SELECT MAX(id) FROM notification_log) - 10000 ORDER BY id DESC LIMIT \(limit)"
+        return try fetchAll("SELECT received_at FROM notification_log WHERE \(newest)").compactMap { $0.time(at: 0) }
     }
 
     /// The postponed sign-ins and the sign-ins with a waiting code.
@@ -111,26 +100,24 @@ extension TableConnection {
             SELECT client_id AS "clientID", is_ahead AS "isAhead", COUNT(*) AS count, MIN(waits_since) AS since
               FROM (SELECT client_id, is_ahead <> 0 AS is_ahead, waits_since FROM grant_queue
                      WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
-                     ORDER BY due_at DESC LIMIT $1) AS found
+                     ORDER BY due_at DESC LIMIT \(limit)) AS found
              GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
-            """,
-            limit
+            """
         )
         let codes = try fetchOne(
             """
             SELECT COUNT(*), MIN(granted_at)
               FROM (SELECT granted_at FROM grant_queue
-                     WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT $1) AS found
-            """,
-            limit
+                     WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT \(limit)) AS found
+            """
         )
         (waiting.withCode, waiting.oldestCode) = (codes?.int(at: 0) ?? 0, codes?.time(at: 1))
         let end = now.advanced(by: .zero - AuthorizationCode.life)
         waiting.codesEnding = try count(
-            "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND granted_at > $1 AND granted_at <= $2 LIMIT $3",
-            end,
-            end.advanced(by: .minutes(1)),
-            limit
+            """
+            SELECT 1 FROM grant_queue
+             WHERE authorization_code IS NOT NULL AND granted_at > \(end) AND granted_at <= \(end.advanced(by: .minutes(1))) LIMIT \(limit)
+            """
         )
     }
 
@@ -143,12 +130,11 @@ extension TableConnection {
               FROM (SELECT client_id, reason, COUNT(*) AS rejected, CAST(SUM(COUNT(*)) OVER (PARTITION BY client_id) AS BIGINT) AS settled
                       FROM (SELECT client_id, reason, settled_at, ROW_NUMBER() OVER (PARTITION BY client_id ORDER BY id DESC) AS place
                               FROM (SELECT * FROM grant_log ORDER BY id DESC LIMIT 1000) AS newest) AS placed
-                     WHERE settled_at > $1 AND place <= 20 GROUP BY client_id, reason) AS counted
+                     WHERE settled_at > \(time) AND place <= 20 GROUP BY client_id, reason) AS counted
              WHERE reason NOT IN ('unknown_token_key', 'unreadable_token') AND rejected >= 5
                AND (rejected * 5 >= settled * 4 OR reason = 'answer_lost')
              ORDER BY client_id
-            """,
-            time
+            """
         )
     }
 
@@ -158,8 +144,8 @@ extension TableConnection {
             """
             SELECT (SELECT COUNT(*) FROM revocation_queue) AS requests, (SELECT MIN(requested_at) FROM revocation_queue) AS oldest,
                    COUNT(*) AS tokens, COUNT(*) FILTER (WHERE rounds > 0) AS "stillAccepted",
-                   COUNT(*) FILTER (WHERE before_answer = 'invalid_grant') AS unbelieved, (SELECT COUNT(*) FROM \(newest)) AS newest,
-                   (SELECT COUNT(*) FROM \(newest) WHERE outcome = 'no_token') AS "newestWithoutToken"
+                   COUNT(*) FILTER (WHERE before_answer = 'invalid_grant') AS unbelieved, (SELECT COUNT(*) FROM \(sql: newest)) AS newest,
+                   (SELECT COUNT(*) FROM \(sql: newest) WHERE outcome = 'no_token') AS "newestWithoutToken"
               FROM revocation
             """
         )
@@ -182,12 +168,10 @@ extension TableConnection {
                 clientID: clientID,
                 refusal: refusal,
                 codes: try count(
-                    "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = $1 LIMIT $2",
-                    clientID,
-                    limit
+                    "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = \(clientID) LIMIT \(limit)"
                 ),
-                checks: try count("SELECT 1 FROM credential WHERE client = $1 AND due_at <= $2 LIMIT $3", id, now, limit),
-                revocations: try count("SELECT 1 FROM revocation WHERE client = $1 LIMIT $2", id, limit)
+                checks: try count("SELECT 1 FROM credential WHERE client = \(id) AND due_at <= \(now) LIMIT \(limit)"),
+                revocations: try count("SELECT 1 FROM revocation WHERE client = \(id) LIMIT \(limit)")
             )
         }
     }
@@ -195,8 +179,8 @@ extension TableConnection {
     package func overdueCredentials(before time: Timestamp, upTo limit: Int, in directory: ClientDirectory) throws -> [String: Int] {
         try directory.clients.values.filter(directory.isWatched).reduce(into: [:]) { overdue, client in
             let found = overdue[client.app.name, default: 0]
-            let query = "SELECT 1 FROM credential WHERE client = $1 AND due_at < $2 LIMIT $3"
-            overdue[client.app.name] = try found + count(query, client.id, time, limit - found)
+            let query: SQL = "SELECT 1 FROM credential WHERE client = \(client.id) AND due_at < \(time) LIMIT \(limit - found)"
+            overdue[client.app.name] = try found + count(query)
         }
     }
 

@@ -6,7 +6,7 @@ package import CredentialCore
 extension TableStore {
     package func newestSignIns(upTo limit: Int) async throws -> [String] {
         try await query { connection in
-            try connection.fetchAll("SELECT user_id FROM grant_log ORDER BY id DESC LIMIT $1", limit).map { $0.text(at: 0) ?? "" }
+            try connection.fetchAll("SELECT user_id FROM grant_log ORDER BY id DESC LIMIT \(limit)").map { $0.text(at: 0) ?? "" }
         }
     }
 
@@ -24,9 +24,8 @@ extension TableStore {
                        u.verified_at, u.email, u.email_is_private, u.email_forwarding
                   FROM user_state u JOIN app ON app.name = u.app
                   LEFT JOIN user_event r ON r.user_id = u.user_id AND r.app = app.id
-                 WHERE u.user_id = $1 ORDER BY app.name
-                """,
-                userID
+                 WHERE u.user_id = \(userID) ORDER BY app.name
+                """
             )
             history.credentials = try connection.fetchValues(
                 """
@@ -35,32 +34,25 @@ extension TableStore {
                        c.pending_asked_at AS rejection_pending_at, c.answered_at, c.answer, c.failures, c.due_at AS next_check_at,
                        c.never_accepted AS is_never_accepted, c.claimed_by IS NOT NULL AS is_being_asked
                   FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
-                 WHERE c.user_id = $1 ORDER BY app.name, client.client_id
-                """,
-                userID
+                 WHERE c.user_id = \(userID) ORDER BY app.name, client.client_id
+                """
             )
             history.grants = try connection.fetchNewest(
                 """
                 SELECT client_id, granted_at, settled_at, outcome, reason, detail
-                  FROM grant_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
-                """,
-                of: userID,
-                upTo: limit
+                  FROM grant_log WHERE user_id = \(userID) ORDER BY id DESC LIMIT \(limit)
+                """
             )
             history.notifications = try connection.fetchNewest(
                 """
                 SELECT app, client_id, jti, type, event_time AS occurred_at, received_at, settled_at, outcome, NULLIF(payload, '') AS payload
-                  FROM notification_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
-                """,
-                of: userID,
-                upTo: limit
+                  FROM notification_log WHERE user_id = \(userID) ORDER BY id DESC LIMIT \(limit)
+                """
             )
             history.changes = try connection.fetchNewest(
                 """
-                SELECT \(StoredTable.credentialChange.columnList) FROM credential_change WHERE user_id = $1 ORDER BY id DESC LIMIT $2
-                """,
-                of: userID,
-                upTo: limit
+                SELECT \(sql: StoredTable.credentialChange.columnList) FROM credential_change WHERE user_id = \(userID) ORDER BY id DESC LIMIT \(limit)
+                """
             )
             let signIns: [UserHistory.Waiting] = try connection.fetchNewest(
                 """
@@ -70,10 +62,8 @@ extension TableStore {
                   FROM grant_queue g
                   LEFT JOIN client ON client.client_id = g.client_id
                   LEFT JOIN app ON app.id = client.app
-                 WHERE g.user_id = $1 ORDER BY g.id DESC LIMIT $2
-                """,
-                of: userID,
-                upTo: limit
+                 WHERE g.user_id = \(userID) ORDER BY g.id DESC LIMIT \(limit)
+                """
             )
             history.waiting = signIns + history.waiting
             let counts = [history.grants.count, history.notifications.count, history.changes.count, history.waiting.count]
@@ -90,9 +80,7 @@ extension TableStore {
 
 extension TableConnection {
     /// The newest rows, oldest first.
-    fileprivate func fetchNewest<Row: Decodable>(_ sql: String, of userID: String, upTo limit: Int) throws -> [Row] {
-        try fetchValues(sql, userID, limit).reversed()
-    }
+    fileprivate func fetchNewest<Row: Decodable>(_ sql: SQL) throws -> [Row] { try fetchValues(sql).reversed() }
 
     fileprivate func revocations(of userID: String) throws -> UserHistory {
         var history = UserHistory()
@@ -100,10 +88,9 @@ extension TableConnection {
         history.revocations = try fetchAll(
             """
             SELECT id, request, app, client_id, requested_at, token_granted_at, settled_at, outcome, reason,
-                   \(RevocationProof.answerColumns.joined(separator: ", ")), 0, 0
-              FROM revocation_log WHERE user_id = $1 ORDER BY request, id
-            """,
-            userID
+                   \(sql: RevocationProof.answerColumns.joined(separator: ", ")), 0, 0
+              FROM revocation_log WHERE user_id = \(userID) ORDER BY request, id
+            """
         ).map { row in
             var receipt = try RevocationReceipt(from: RowDecoder(row: row))
             receipt.proof = RevocationProof(row, from: 9)
@@ -117,18 +104,16 @@ extension TableConnection {
               FROM revocation_queue q
               LEFT JOIN client ON client.client_id = q.client_id
               LEFT JOIN app ON app.id = client.app
-             WHERE q.user_id = $1 ORDER BY q.id
-            """,
-            userID
+             WHERE q.user_id = \(userID) ORDER BY q.id
+            """
         )
         history.tokensBeingRevoked = try fetchAll(
             """
             SELECT r.request, app.name AS app, client.client_id, r.token_granted_at, r.due_at, r.claimed_by IS NOT NULL AS is_claimed,
-                   \(RevocationProof.columns)
+                   \(sql: RevocationProof.columns)
               FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
-             WHERE r.user_id = $1 ORDER BY r.request, client.client_id
-            """,
-            userID
+             WHERE r.user_id = \(userID) ORDER BY r.request, client.client_id
+            """
         ).map { row in
             var token = try TokenBeingRevoked(from: RowDecoder(row: row))
             token.proof = RevocationProof(row, from: 6)

@@ -11,7 +11,7 @@ extension TableStore {
             let now = question.at
             var overview = Overview(at: now)
             overview.aliveAt = try connection.fetchOne("SELECT alive_at FROM heartbeat")?.time(at: 0)
-            let backup = try connection.fetchOne("SELECT value FROM counter WHERE name = $1", BackupCounter.writtenAt)
+            let backup = try connection.fetchOne("SELECT value FROM counter WHERE name = \(BackupCounter.writtenAt)")
             overview.backedUpAt = backup?.time(at: 0)
             overview.queues = try self.queues(in: connection)
             overview.due = try self.dueRows(at: now, upTo: Overview.mostDue, in: connection)
@@ -74,9 +74,9 @@ extension TableStore {
             try connection.count(
                 """
                 SELECT 1 FROM credential
-                 WHERE client IN (SELECT client.id FROM client JOIN app ON app.id = client.app WHERE app.name = $1) AND due_at IS NOT NULL
-                """,
-                app
+                 WHERE due_at IS NOT NULL
+                   AND client IN (SELECT client.id FROM client JOIN app ON app.id = client.app WHERE app.name = \(app))
+                """
             )
         }
     }
@@ -90,18 +90,13 @@ extension TableStore {
             client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
             c.token_granted_at AS "tokenGrantedAt"
             """
-        let repeated = Self.page(
-            of: "\(columns), c.rejected_at AS \"answeredAt\", TRUE AS \"isRepeated\"",
-            where: "c.never_accepted"
-        )
-        let pending = Self.page(
-            of: "\(columns), c.pending_asked_at AS \"answeredAt\", FALSE AS \"isRepeated\"",
-            where: "c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted"
-        )
+        let repeated = "\(columns), c.rejected_at AS \"answeredAt\", TRUE AS \"isRepeated\""
+        let pending = "\(columns), c.pending_asked_at AS \"answeredAt\", FALSE AS \"isRepeated\""
+        let isPending = "c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted"
         return try await query { connection in
-            let tokens: [AnsweredToken] = try [repeated, pending].flatMap { page in
-                try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
-            }
+            let tokens: [AnsweredToken] =
+                try connection.fetchValues(Self.page(of: repeated, where: "c.never_accepted", app, after: last, upTo: limit))
+                + connection.fetchValues(Self.page(of: pending, where: isPending, app, after: last, upTo: limit))
             return Array(tokens.sorted { Self.comesBefore($0.credential, $1.credential) }.prefix(limit))
         }
     }
@@ -117,16 +112,11 @@ extension TableStore {
     private func tokens(of app: String, where condition: String, after last: CredentialID?, upTo limit: Int) async throws
         -> [AnsweredToken]
     {
-        let page = Self.page(
-            of: """
-                client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
-                COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
-                """,
-            where: condition
-        )
-        return try await query { connection in
-            try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
-        }
+        let columns = """
+            client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
+            COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
+            """
+        return try await query { try $0.fetchValues(Self.page(of: columns, where: condition, app, after: last, upTo: limit)) }
     }
 
     /// By user and client, each by its bytes, as the engines order text.
@@ -136,14 +126,15 @@ extension TableStore {
             ? one.clientID.utf8.lexicographicallyPrecedes(other.clientID.utf8) : user.lexicographicallyPrecedes(otherUser)
     }
 
-    /// SQL: up to `$4` credentials of the app `$1` that come after the user `$2` and the client `$3`.
-    private static func page(of columns: String, where condition: String) -> String {
+    /// Credentials of an app, by user and client.
+    private static func page(of columns: String, where condition: String, _ app: String, after last: CredentialID?, upTo limit: Int) -> SQL
+    {
         """
-        SELECT \(columns)
+        SELECT \(sql: columns)
           FROM credential c JOIN client ON client.id = c.client
-         WHERE c.app = (SELECT id FROM app WHERE name = $1) AND \(condition)
-           AND c.user_id >= $2 AND (c.user_id > $2 OR client.client_id > $3)
-         ORDER BY c.user_id, client.client_id LIMIT $4
+         WHERE c.app = (SELECT id FROM app WHERE name = \(app)) AND \(sql: condition)
+           AND c.user_id >= \(last?.userID ?? "") AND (c.user_id > \(last?.userID ?? "") OR client.client_id > \(last?.clientID ?? ""))
+         ORDER BY c.user_id, client.client_id LIMIT \(limit)
         """
     }
 }

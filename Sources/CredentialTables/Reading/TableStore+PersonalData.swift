@@ -18,9 +18,10 @@ extension TableStore {
             var data = PersonalData()
             for table in StoredTable.ofUsers {
                 let rows = try connection.fetchAll(
-                    "SELECT \(table.shownColumns) FROM \(table.name) WHERE \(table.condition) AND \(table.isOfUser) ORDER BY \(table.key)",
-                    userID,
-                    app
+                    """
+                    SELECT \(sql: table.shownColumns) FROM \(sql: table.name)
+                     WHERE \(sql: table.condition) AND \(table.isOfUser(userID, in: app)) ORDER BY \(sql: table.key)
+                    """
                 )
                 try data.tables.append(table.personalData(rows.map(table.shown), on: connection))
             }
@@ -30,8 +31,7 @@ extension TableStore {
                 var last = Int64.min
                 while true {
                     let page = try connection.fetchAll(
-                        "SELECT \(table.shownColumns) FROM \(table.name) WHERE id > $1 ORDER BY id LIMIT 500",
-                        last
+                        "SELECT \(sql: table.shownColumns) FROM \(sql: table.name) WHERE id > \(last) ORDER BY id LIMIT 500"
                     )
                     rows += page.filter { isNamed($0.bytes(at: payload)) }.map(table.shown)
                     guard page.count == 500, let id = page.last?.integer(at: 0) else { break }
@@ -49,7 +49,7 @@ extension StoredTable {
         _ rows: [[String: PersonalData.Value]],
         on connection: some TableConnection
     ) throws -> PersonalData.Table {
-        let greatest = has("id") ? try connection.fetchOne("SELECT MAX(id) FROM \(name)")?.integer(at: 0) : nil
+        let greatest = has("id") ? try connection.fetchOne("SELECT MAX(id) FROM \(sql: name)")?.integer(at: 0) : nil
         return PersonalData.Table(name: name, rows: rows, greatestID: greatest ?? 0)
     }
 }

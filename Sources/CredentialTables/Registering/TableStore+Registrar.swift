@@ -37,7 +37,7 @@ extension TableStore {
         try blockingTransaction { connection in
             // When two replicas make a key at the same time, the second takes the key of the first.
             try connection.lockSettlements()
-            if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = $1", name) { return known.bytes(at: 0) }
+            if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = \(name)") { return known.bytes(at: 0) }
             // A new key would open no token.
             if try connection.exists("SELECT 1 FROM credential LIMIT 1") {
                 throw StoreError.damaged(
@@ -45,14 +45,14 @@ extension TableStore {
                 )
             }
             let sealed = try make()
-            try connection.execute("INSERT INTO secret (name, sealed) VALUES ($1, $2)", name, sealed)
+            try connection.execute("INSERT INTO secret (name, sealed) VALUES (\(name), \(sealed))")
             return sealed
         }
     }
 
     /// The sealed key of that name; nil if there is none yet.
     package func sealedSecret(named name: String) throws -> [UInt8]? {
-        try blockingQuery { try $0.fetchOne("SELECT sealed FROM secret WHERE name = $1", name)?.bytes(at: 0) }
+        try blockingQuery { try $0.fetchOne("SELECT sealed FROM secret WHERE name = \(name)")?.bytes(at: 0) }
     }
 
     package func signingKeys() async throws -> [SigningKeyRecord] {
@@ -77,16 +77,15 @@ extension TableStore {
             var hasNew = false
             for (key, isKept) in changes {
                 if !isKept {
-                    try connection.execute("DELETE FROM signing_key WHERE kid = $1 AND proof = $2", key.keyID, key.proof)
+                    try connection.execute("DELETE FROM signing_key WHERE kid = \(key.keyID) AND proof = \(key.proof)")
                 } else if try connection.insert(key) {
                     hasNew = true
                 } else {
                     try connection.execute(
-                        "UPDATE signing_key SET jwk = $2, last_seen_at = $3, proof = $4 WHERE kid = $1",
-                        key.keyID,
-                        key.jwk,
-                        key.lastSeenAt,
-                        key.proof
+                        """
+                        UPDATE signing_key SET jwk = \(key.jwk), last_seen_at = \(key.lastSeenAt), proof = \(key.proof)
+                         WHERE kid = \(key.keyID)
+                        """
                     )
                 }
             }
@@ -103,11 +102,10 @@ extension TableConnection {
     /// - Returns: false if the key's name is taken.
     fileprivate func insert(_ key: SigningKeyRecord) throws -> Bool {
         try change(
-            "INSERT INTO signing_key (kid, jwk, last_seen_at, proof) VALUES ($1, $2, $3, $4) ON CONFLICT (kid) DO NOTHING",
-            key.keyID,
-            key.jwk,
-            key.lastSeenAt,
-            key.proof
+            """
+            INSERT INTO signing_key (kid, jwk, last_seen_at, proof) VALUES (\(key.keyID), \(key.jwk), \(key.lastSeenAt), \(key.proof))
+             ON CONFLICT (kid) DO NOTHING
+            """
         ) > 0
     }
 }
@@ -147,13 +145,11 @@ extension TableStore {
         guard !blamed.isEmpty || !rejected.isEmpty else { return false }
         return try await transaction { connection in
             let dry = try blamed.filter { client in
-                try !connection.exists("SELECT 1 FROM credential WHERE client = $1 AND due_at IS NOT NULL", client.id)
+                try !connection.exists("SELECT 1 FROM credential WHERE client = \(client.id) AND due_at IS NOT NULL")
             }
             let lost = try rejected.filter { client, canary in
                 try !connection.exists(
-                    "SELECT 1 FROM credential WHERE user_id = $1 AND client = $2 AND sealed_token IS NOT NULL",
-                    canary.userID,
-                    client.id
+                    "SELECT 1 FROM credential WHERE user_id = \(canary.userID) AND client = \(client.id) AND sealed_token IS NOT NULL"
                 )
             }
             // In the order in which settlements lock the rows.

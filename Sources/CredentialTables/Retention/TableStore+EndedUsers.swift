@@ -54,12 +54,11 @@ extension TableConnection {
             SELECT c.user_id, app.name, c.state = 'authorized',
                    COALESCE(c.changed_at, u.email_at, u.forwarding_at), u.email_at IS NOT NULL,
                    c.sealed_token IS NOT NULL OR c.former_sealed IS NOT NULL
-              FROM (SELECT * FROM credential WHERE user_id > $1 ORDER BY user_id, client LIMIT \(limit)) AS c
+              FROM (SELECT * FROM credential WHERE user_id > \(last) ORDER BY user_id, client LIMIT \(sql: limit)) AS c
               JOIN app ON app.id = c.app
               LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
              ORDER BY c.user_id, c.app
-            """,
-            last
+            """
         )
         let isLast = rows.count < limit
         // The next portion has the rest of a user who was cut off.
@@ -87,13 +86,9 @@ extension TableConnection {
         for user in users {
             try remember(user, as: pseudonymizer.pseudonym(of: user.id.userID), in: directory)
             let app = directory.app(user.id.app).id
-            try execute("DELETE FROM credential WHERE user_id = $1 AND app = $2", user.id.userID, app)
-            try execute("DELETE FROM user_event WHERE user_id = $1 AND app = $2", user.id.userID, app)
-            try execute(
-                "DELETE FROM canary WHERE user_id = $1 AND client IN (SELECT id FROM client WHERE app = $2)",
-                user.id.userID,
-                app
-            )
+            try execute("DELETE FROM credential WHERE user_id = \(user.id.userID) AND app = \(app)")
+            try execute("DELETE FROM user_event WHERE user_id = \(user.id.userID) AND app = \(app)")
+            try execute("DELETE FROM canary WHERE user_id = \(user.id.userID) AND client IN (SELECT id FROM client WHERE app = \(app))")
         }
         try uncount(users, in: directory)
     }
@@ -110,7 +105,7 @@ extension TableConnection {
         try users(ids.filter { directory.apps[$0.app] != nil }.sorted { $0.userID < $1.userID }, in: directory).values.filter { user in
             // A request that is opened has tokens in `revocation`.
             let hasWork = try ["grant_queue WHERE", "revocation WHERE", "revocation_queue WHERE opened_at IS NULL AND"].contains { rows in
-                try exists("SELECT 1 FROM \(rows) user_id = $1", user.id.userID)
+                try exists("SELECT 1 FROM \(sql: rows) user_id = \(user.id.userID)")
             }
             return !hasWork && user.holdings.allSatisfy { $0.standing?.state != .authorized && !$0.record.holdsToken }
         }.sorted { $0.id.userID < $1.id.userID }

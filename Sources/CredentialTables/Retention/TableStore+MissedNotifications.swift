@@ -43,16 +43,15 @@ extension TableConnection {
                             WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
                               AND c.verified_at >= a.rejected_at)
               FROM admitted_rejection a JOIN app ON app.id = a.app
-             WHERE a.admitted_at <= $1 ORDER BY a.admitted_at LIMIT \(limit)
-            """,
-            time
+             WHERE a.admitted_at <= \(time) ORDER BY a.admitted_at LIMIT \(sql: limit)
+            """
         )
         var missed: [String: Int] = [:]
         for row in rows {
             let (app, isNotified, isTakenBack) = (row.integer(at: 1), row.bool(at: 3), row.bool(at: 4))
-            try execute("DELETE FROM admitted_rejection WHERE id = $1", row.integer(at: 0))
+            try execute("DELETE FROM admitted_rejection WHERE id = \(row.integer(at: 0))")
             if isTakenBack { continue }
-            try execute("UPDATE app SET admitted = admitted + 1, missed = missed + $2 WHERE id = $1", app, isNotified ? 0 : 1)
+            try execute("UPDATE app SET admitted = admitted + 1, missed = missed + \(isNotified ? 0 : 1) WHERE id = \(app)")
             if !isNotified { missed[row.text(at: 2) ?? "", default: 0] += 1 }
         }
         return (rows.count, missed)

@@ -51,17 +51,16 @@ extension TableStore {
                 let dialect = connection.dialect
                 return try connection.change(
                     """
-                    UPDATE credential AS c SET due_at = \(dialect.greatest)($2 + (c.due_at - $2) % $3, COALESCE(c.answered_at, 0) + $3)
+                    UPDATE credential AS c
+                       SET due_at = \(dialect.greatest)(\(now) + (c.due_at - \(now)) % \(policy.interval),
+                                                       COALESCE(c.answered_at, 0) + \(policy.interval))
                       FROM (SELECT user_id, client FROM credential
-                             WHERE client = $1 AND due_at IS NOT NULL AND due_at > $4 AND claimed_by IS NULL
-                               AND failures = 0 AND COALESCE(answered_at, 0) <= $2
-                             \(dialect.lockOrder("user_id, client")) LIMIT \(portion) \(dialect.skipLocked)) AS late
+                             WHERE client = \(client) AND due_at IS NOT NULL AND due_at > \(now.advanced(by: policy.repetition))
+                               AND claimed_by IS NULL
+                               AND failures = 0 AND COALESCE(answered_at, 0) <= \(now)
+                             \(dialect.lockOrder("user_id, client")) LIMIT \(sql: portion) \(dialect.skipLocked)) AS late
                      WHERE c.user_id = late.user_id AND c.client = late.client
-                    """,
-                    client,
-                    now,
-                    policy.interval,
-                    now.advanced(by: policy.repetition)
+                    """
                 )
             }
         }
@@ -70,10 +69,10 @@ extension TableStore {
     private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
         try await walk(table, column, olderThan: cutoff) { connection, ids in
             try connection.change(
-                "DELETE FROM \(table) WHERE id BETWEEN $1 AND $2 AND \(column) < $3 AND \(condition)",
-                ids.lowerBound,
-                ids.upperBound,
-                cutoff
+                """
+                DELETE FROM \(sql: table)
+                 WHERE id BETWEEN \(ids.lowerBound) AND \(ids.upperBound) AND \(sql: column) < \(cutoff) AND \(sql: condition)
+                """
             )
         }
     }
@@ -102,12 +101,11 @@ extension TableStore {
             let portion = try await query { [portion] connection in
                 try connection.fetchOne(
                     """
-                    SELECT MIN(id), MAX(id), MIN(\(column)),
-                           MAX(id) FILTER (WHERE \(column) >= $2), MIN(\(column)) FILTER (WHERE \(column) >= $2)
-                      FROM (SELECT id, \(column) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS found
-                    """,
-                    last,
-                    cutoff
+                    SELECT MIN(id), MAX(id), MIN(\(sql: column)),
+                           MAX(id) FILTER (WHERE \(sql: column) >= \(cutoff)),
+                           MIN(\(sql: column)) FILTER (WHERE \(sql: column) >= \(cutoff))
+                      FROM (SELECT id, \(sql: column) FROM \(sql: table) WHERE id > \(last) ORDER BY id LIMIT \(sql: portion)) AS found
+                    """
                 ).flatMap { PruneProgress.Portion($0) }
             }
             guard let portion else { break }
@@ -119,7 +117,7 @@ extension TableStore {
 
     /// Erases a value from old rows that stay. It begins where all older rows are done, and looks beyond newer rows as `walk` does.
     private func erase(_ column: String, as nothing: String, from table: String, _ time: String, olderThan cutoff: Timestamp) async throws {
-        let greatest = try await query { try $0.fetchOne("SELECT MAX(id) FROM \(table)")?.integer(at: 0) ?? 0 }
+        let greatest = try await query { try $0.fetchOne("SELECT MAX(id) FROM \(sql: table)")?.integer(at: 0) ?? 0 }
         // The database may give ids again.
         var last = erasedUpTo.withLockedValue { $0[table].flatMap { $0 <= greatest ? $0 : nil } } ?? .min
         var (isWhole, vain) = (true, 0)
@@ -128,10 +126,9 @@ extension TableStore {
             let rows = try await query { [portion, last] connection in
                 try connection.fetchOne(
                     """
-                    SELECT MAX(id), MIN(\(time)), MAX(\(time))
-                      FROM (SELECT id, \(time) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS found
-                    """,
-                    last
+                    SELECT MAX(id), MIN(\(sql: time)), MAX(\(sql: time))
+                      FROM (SELECT id, \(sql: time) FROM \(sql: table) WHERE id > \(last) ORDER BY id LIMIT \(sql: portion)) AS found
+                    """
                 ).flatMap { row in row.isNull(at: 0) ? nil : (row.integer(at: 0), row.integer(at: 1), row.integer(at: 2)) }
             }
             guard let (end, oldest, newest) = rows else { break }
@@ -139,10 +136,10 @@ extension TableStore {
             if vain == 0 {
                 let erased = try await transaction { [last] connection in
                     try connection.change(
-                        "UPDATE \(table) SET \(column) = \(nothing) WHERE id > $1 AND id <= $2 AND \(time) < $3 AND \(column) <> ''",
-                        last,
-                        end,
-                        cutoff
+                        """
+                        UPDATE \(sql: table) SET \(sql: column) = \(sql: nothing)
+                         WHERE id > \(last) AND id <= \(end) AND \(sql: time) < \(cutoff) AND \(sql: column) <> ''
+                        """
                     )
                 }
                 if erased > 0 { tokenWasErased() }
@@ -160,11 +157,10 @@ extension TableStore {
                 """
                 UPDATE credential AS c SET sealed_token = NULL, due_at = NULL
                   FROM (SELECT user_id, client FROM credential
-                         WHERE rejected_at < $1 AND sealed_token IS NOT NULL AND rejected_at > COALESCE(verified_at, -1)
-                         \(dialect.lockOrder("user_id, client")) LIMIT \(portion) \(dialect.skipLocked)) AS old
+                         WHERE rejected_at < \(cutoff) AND sealed_token IS NOT NULL AND rejected_at > COALESCE(verified_at, -1)
+                         \(dialect.lockOrder("user_id, client")) LIMIT \(sql: portion) \(dialect.skipLocked)) AS old
                  WHERE c.user_id = old.user_id AND c.client = old.client
-                """,
-                cutoff
+                """
             )
             if erased > 0 { self.tokenWasErased() }
             return erased
@@ -173,7 +169,7 @@ extension TableStore {
 
     private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {
         try await transaction { connection in
-            try connection.execute("DELETE FROM operator_request WHERE answered_at < $1 AND position IS NULL", cutoff)
+            try connection.execute("DELETE FROM operator_request WHERE answered_at < \(cutoff) AND position IS NULL")
         }
     }
 

@@ -10,9 +10,7 @@ extension Announcement {
     /// SQL.
     package static let columns = columnNames.joined(separator: ", ")
 
-    static let insert = """
-        INSERT INTO credential_change (\(columns)) VALUES (\(columnNames.indices.map { "$\($0 + 1)" }.joined(separator: ", ")))
-        """
+    func insert(at now: Timestamp) -> SQL { "INSERT INTO credential_change (\(sql: Self.columns)) VALUES (\(values: values(at: now)))" }
 
     func values(at now: Timestamp) -> [ColumnValue] {
         let none = ColumnValue.text(nil)

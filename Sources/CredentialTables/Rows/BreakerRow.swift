@@ -12,14 +12,15 @@ enum BreakerRow {
 
     /// - Returns: nil if the breaker has judged nothing yet.
     static func load(_ app: Int64, on connection: some TableConnection) throws -> StoredBreaker? {
-        read(try connection.fetchOne("SELECT state FROM breaker WHERE app = $1", app)?.text(at: 0))
+        read(try connection.fetchOne("SELECT state FROM breaker WHERE app = \(app)")?.text(at: 0))
     }
 
     static func save(_ breaker: RejectionBreaker, of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
-            "INSERT INTO breaker (app, state) VALUES ($1, $2) ON CONFLICT (app) DO UPDATE SET state = excluded.state",
-            app,
-            try JSONText.encode(breaker)
+            """
+            INSERT INTO breaker (app, state) VALUES (\(app), \(try JSONText.encode(breaker)))
+                ON CONFLICT (app) DO UPDATE SET state = excluded.state
+            """
         )
     }
 
@@ -30,7 +31,7 @@ enum BreakerRow {
         on connection: some TableConnection,
         _ body: (inout RejectionBreaker) throws -> Result
     ) throws -> Result {
-        let row = try connection.fetchOne("SELECT state FROM breaker WHERE app = $1 \(connection.dialect.forUpdate)", app)
+        let row = try connection.fetchOne("SELECT state FROM breaker WHERE app = \(app) \(connection.dialect.forUpdate)")
         let stored = read(row?.text(at: 0)) ?? .readable(RejectionBreaker())
         var breaker = stored.breaker(at: now)
         let result = try body(&breaker)
@@ -40,14 +41,13 @@ enum BreakerRow {
 
     static func countPending(of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
-            "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = $1 AND pending_since IS NOT NULL) WHERE id = $1",
-            app
+            "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = \(app) AND pending_since IS NOT NULL) WHERE id = \(app)"
         )
     }
 
     /// Gives a new app its row, so that PostgreSQL has a row to lock.
     static func makeLockable(_ app: String, on connection: some TableConnection) throws {
         guard connection.dialect == .postgres else { return }
-        try connection.execute("INSERT INTO breaker (app) SELECT id FROM app WHERE name = $1 ON CONFLICT DO NOTHING", app)
+        try connection.execute("INSERT INTO breaker (app) SELECT id FROM app WHERE name = \(app) ON CONFLICT DO NOTHING")
     }
 }

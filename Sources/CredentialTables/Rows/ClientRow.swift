@@ -22,13 +22,11 @@ extension ClientDirectory {
         // Reads the tables anew, because another replica may have registered some clients.
         try ClientDirectory(connection).check(configured)
         for app in configured {
-            try connection.execute("INSERT INTO app (name) VALUES ($1) ON CONFLICT DO NOTHING", app.name)
+            try connection.execute("INSERT INTO app (name) VALUES (\(app.name)) ON CONFLICT DO NOTHING")
             try BreakerRow.makeLockable(app.name, on: connection)
             for clientID in app.clientIDs {
                 try connection.execute(
-                    "INSERT INTO client (client_id, app) SELECT $1, id FROM app WHERE name = $2 ON CONFLICT DO NOTHING",
-                    clientID,
-                    app.name
+                    "INSERT INTO client (client_id, app) SELECT \(clientID), id FROM app WHERE name = \(app.name) ON CONFLICT DO NOTHING"
                 )
             }
         }
@@ -52,9 +50,7 @@ extension ClientRefusal {
 
     /// The refusal of each client that Apple refuses.
     static func all(on connection: some TableConnection) throws -> [String: ClientRefusal] {
-        let rows = try connection.fetchAll(
-            "SELECT client_id, refused_since, refused_at, refusal FROM client WHERE refused_at IS NOT NULL"
-        )
+        let rows = try connection.fetchAll("SELECT client_id, refused_since, refused_at, refusal FROM client WHERE refused_at IS NOT NULL")
         return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = ClientRefusal($1, from: 1) }
     }
 }

@@ -13,12 +13,9 @@ extension TableConnection {
         guard let newest = user.newestFact else { return nil }
         try execute(
             """
-            INSERT INTO user_event AS u (user_id, app, deleted_at) VALUES ($1, $2, $3)
+            INSERT INTO user_event AS u (user_id, app, deleted_at) VALUES (\(pseudonym), \(directory.app(user.id.app).id), \(newest))
                 ON CONFLICT (user_id, app) DO UPDATE SET deleted_at = \(dialect.greatest)(u.deleted_at, excluded.deleted_at)
-            """,
-            pseudonym,
-            directory.app(user.id.app).id,
-            newest
+            """
         )
         return newest
     }
@@ -34,10 +31,10 @@ extension TableConnection {
         for (app, users) in Dictionary(grouping: users, by: \.id.app) {
             for (state, gone) in Dictionary(grouping: users.flatMap(\.holdings).compactMap(\.standing?.state), by: { $0 }) {
                 try execute(
-                    "UPDATE credential_count SET count = count - $3 WHERE app = $1 AND state = $2",
-                    directory.app(app).id,
-                    state.rawValue,
-                    gone.count
+                    """
+                    UPDATE credential_count SET count = count - \(gone.count)
+                     WHERE app = \(directory.app(app).id) AND state = \(state.rawValue)
+                    """
                 )
             }
         }

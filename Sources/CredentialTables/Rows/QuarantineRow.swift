@@ -7,39 +7,35 @@ import CredentialCore
 enum QuarantineRow {
     /// Moves the rows that lacked one of these keys or clients back into the queue.
     static func release(_ reason: RejectionReason, about names: [String], on connection: some TableConnection) throws {
-        let condition = "reason = '\(reason.rawValue)' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))"
-        let names = try JSONText.encode(names)
-        guard try connection.fetchOne("SELECT 1 FROM notification_quarantine WHERE \(condition) LIMIT 1", names) != nil else { return }
+        let condition: SQL = "reason = '\(sql: reason.rawValue)' AND \(try connection.dialect.isOne("detail", of: names))"
+        guard try connection.fetchOne("SELECT 1 FROM notification_quarantine WHERE \(condition) LIMIT 1") != nil else { return }
         try connection.lockSettlements()
         try connection.execute(
             """
             INSERT INTO notification_queue (payload, received_at)
             SELECT payload, received_at FROM notification_quarantine WHERE \(condition) ORDER BY id
-            """,
-            names
+            """
         )
-        _ = try remove(condition, [names.columnValue], on: connection)
+        _ = try remove(where: condition, on: connection)
     }
 
     /// - Returns: the ids of the rows that it found.
     static func remove(_ ids: [Int64], on connection: some TableConnection) throws -> Set<Int64> {
-        try remove(connection.dialect.isOne("id", ofIntegers: "$1"), [try JSONText.encode(ids).columnValue], on: connection)
+        try remove(where: connection.dialect.isOne("id", of: ids), on: connection)
     }
 
     /// Deletes the rows of a range that are older than `cutoff`.
     static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, on connection: some TableConnection) throws {
-        let values = [ids.lowerBound.columnValue, ids.upperBound.columnValue, cutoff.columnValue]
-        _ = try remove("id BETWEEN $1 AND $2 AND rejected_at < $3", values, on: connection)
+        _ = try remove(where: "id BETWEEN \(ids.lowerBound) AND \(ids.upperBound) AND rejected_at < \(cutoff)", on: connection)
     }
 
-    private static func remove(_ condition: String, _ values: [ColumnValue], on connection: some TableConnection) throws -> Set<Int64> {
+    private static func remove(where condition: SQL, on connection: some TableConnection) throws -> Set<Int64> {
         try connection.lockSettlements()
         let rows = try connection.fetchAll(
             """
             DELETE FROM notification_quarantine WHERE \(condition)
             RETURNING id, reason, \(connection.dialect.payloadSize("payload"))
-            """,
-            values
+            """
         )
         for ring in UnsignedRing.allCases {
             let members = rows.filter { $0.text(at: 1).flatMap(RejectionReason.init(rawValue:))?.ring == ring }

@@ -9,10 +9,9 @@ enum RevocationLimitRow {
         try connection.fetchOne(
             """
             SELECT revocation_hour_at, revocations_opened, revocations_braked_at, revocations_held,
-                   COALESCE((SELECT count FROM credential_count WHERE app = $1 AND state = 'authorized'), 0)
-              FROM app WHERE id = $1
-            """,
-            app
+                   COALESCE((SELECT count FROM credential_count WHERE app = \(app) AND state = 'authorized'), 0)
+              FROM app WHERE id = \(app)
+            """
         ).map { row in
             RevocationLimit(
                 hourBeganAt: row.time(at: 0),
@@ -24,16 +23,12 @@ enum RevocationLimitRow {
         }
     }
 
-    static func save(_ revocationLimit: RevocationLimit, of app: Int64, on connection: some TableConnection) throws {
+    static func save(_ limit: RevocationLimit, of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             """
-            UPDATE app SET revocation_hour_at = $2, revocations_opened = $3, revocations_braked_at = $4, revocations_held = $5 WHERE id = $1
-            """,
-            app,
-            revocationLimit.hourBeganAt,
-            revocationLimit.opened,
-            revocationLimit.reachedAt,
-            revocationLimit.held
+            UPDATE app SET revocation_hour_at = \(limit.hourBeganAt.columnValue), revocations_opened = \(limit.opened),
+                           revocations_braked_at = \(limit.reachedAt.columnValue), revocations_held = \(limit.held) WHERE id = \(app)
+            """
         )
     }
 }

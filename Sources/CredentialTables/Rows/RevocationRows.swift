@@ -22,61 +22,37 @@ struct RevocationRows<Connection: TableConnection> {
         switch change {
         case .open(let work, let credential, let tokens):
             for token in tokens { try insert(token, for: work.id, of: credential.userID, at: work.effectiveAt, due: now) }
-            try connection.execute(
-                "UPDATE revocation_queue SET effective_at = $1, opened_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
-                work.effectiveAt,
-                now,
-                work.id
-            )
+            try put(work, "opened_at = \(now)")
             return false
         case .postpone(let work, let until):
-            try connection.execute(
-                "UPDATE revocation_queue SET effective_at = $1, due_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
-                work.effectiveAt,
-                until,
-                work.id
-            )
+            try put(work, "due_at = \(until)")
             return false
         case .hold(let work):
-            try connection.execute(
-                "UPDATE revocation_queue SET effective_at = $1, held_at = $2, due_at = $2, attempts = 0, claimed_by = NULL WHERE id = $3",
-                work.effectiveAt,
-                now,
-                work.id
-            )
+            try put(work, "held_at = \(now), due_at = \(now)")
             return false
         case .close(let work, let outcome, let reason):
             // Copies from the row itself, because a backend may have written text that Swift cannot hold.
             try connection.execute(
                 """
                 INSERT INTO revocation_log (request, app, client_id, user_id, requested_at, effective_at, settled_at, outcome, reason)
-                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, $5, $1, $2, $3
+                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, \(work.effectiveAt.columnValue), \(now), \(outcome.rawValue),
+                       \((reason?.rawValue).columnValue)
                   FROM revocation_queue q
                   LEFT JOIN client ON client.client_id = q.client_id
                   LEFT JOIN app ON app.id = client.app
-                 WHERE q.id = $4
-                """,
-                now,
-                outcome.rawValue,
-                reason?.rawValue,
-                work.id,
-                work.effectiveAt
+                 WHERE q.id = \(work.id)
+                """
             )
             // The settlement holds the claim, so the row is there.
-            try connection.execute("DELETE FROM revocation_queue WHERE id = $1", work.id)
+            try connection.execute("DELETE FROM revocation_queue WHERE id = \(work.id)")
             return true
         case .again(let credential, let wantedAt, let token, let due):
             let request = try connection.fetchOne(
                 """
                 INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at, due_at)
-                VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
-                """,
-                credential.clientID,
-                credential.userID,
-                now,
-                wantedAt,
-                token.map { _ in now },
-                due
+                VALUES (\(credential.clientID), \(credential.userID), \(now), \(wantedAt), \(token.map { _ in now }.columnValue), \(due))
+                RETURNING id
+                """
             )
             if let token, let request { try insert(token, for: request.integer(at: 0), of: credential.userID, at: wantedAt, due: due) }
             return false
@@ -87,6 +63,15 @@ struct RevocationRows<Connection: TableConnection> {
             try log(work, proof, outcome, reason)
             return try close(work)
         }
+    }
+
+    private func put(_ work: ClaimedRevocationRequest, _ changes: SQL) throws {
+        try connection.execute(
+            """
+            UPDATE revocation_queue SET effective_at = \(work.effectiveAt.columnValue), \(changes), attempts = 0, claimed_by = NULL
+             WHERE id = \(work.id)
+            """
+        )
     }
 
     private func insert(
@@ -125,23 +110,12 @@ struct RevocationRows<Connection: TableConnection> {
     ) throws {
         try connection.execute(
             """
-            INSERT INTO revocation_log (\(RevocationProof.answerColumns.joined(separator: ", ")), request, app, client_id, user_id,
+            INSERT INTO revocation_log (\(sql: RevocationProof.answerColumns.joined(separator: ", ")), request, app, client_id, user_id,
                                         requested_at, effective_at, token_granted_at, settled_at, outcome, reason)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                    COALESCE((SELECT requested_at FROM revocation_queue WHERE id = $11), $15), $16, $17, $18, $19, $20)
-            """,
-            proof.answers + [
-                work.request.columnValue,
-                work.app.columnValue,
-                work.id.clientID.columnValue,
-                work.id.userID.columnValue,
-                work.requestedAt.columnValue,
-                work.wantedAt(by: proof).columnValue,
-                work.token.grantedAt.columnValue,
-                now.columnValue,
-                outcome.rawValue.columnValue,
-                reason?.rawValue.columnValue ?? String.null,
-            ]
+            VALUES (\(values: proof.answers), \(work.request), \(work.app), \(work.id.clientID), \(work.id.userID),
+                    COALESCE((SELECT requested_at FROM revocation_queue WHERE id = \(work.request)), \(work.requestedAt)),
+                    \(work.wantedAt(by: proof)), \(work.token.grantedAt), \(now), \(outcome.rawValue), \((reason?.rawValue).columnValue))
+            """
         )
     }
 
@@ -149,8 +123,10 @@ struct RevocationRows<Connection: TableConnection> {
     private func close(_ work: DueRevocation) throws -> Bool {
         try connection.execute(.deleteToken, [key(of: work)])
         return try connection.change(
-            "DELETE FROM revocation_queue WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = $1)",
-            work.request
+            """
+            DELETE FROM revocation_queue
+             WHERE id = \(work.request) AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = \(work.request))
+            """
         ) > 0
     }
 }
@@ -171,15 +147,16 @@ extension RowStatement {
 }
 
 extension KnownRequests {
-    /// SQL: what `read` reads. The parameter is a JSON array of users.
-    static func selection(_ dialect: Dialect) -> String {
+    /// SQL: what `read` reads.
+    static func selection(of userIDs: [String], _ dialect: Dialect) throws -> SQL {
         """
-        SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at, r.before_date
+        SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at,
+               r.before_date
           FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
-         WHERE \(dialect.isOne("r.user_id", ofTexts: "$1"))
+         WHERE \(try dialect.isOne("r.user_id", of: userIDs))
          UNION ALL
         SELECT app, user_id, token_granted_at, effective_at, request, client_id, NULL, NULL, NULL
-          FROM revocation_log WHERE \(dialect.isOne("user_id", ofTexts: "$1")) AND effective_at IS NOT NULL
+          FROM revocation_log WHERE \(try dialect.isOne("user_id", of: userIDs)) AND effective_at IS NOT NULL
         """
     }
 

@@ -25,7 +25,7 @@ extension SettlementTransaction {
         let tokens = try connection.ask(.tokensBeingRevoked, leaving.map { [$0.userID.columnValue, app($0)] })
         let demands =
             try scope.bringing.isEmpty
-            ? nil : connection.ask(KnownRequests.selection(connection.dialect), JSONText.encode(scope.bringing.map(\.userID)))
+            ? nil : connection.ask(KnownRequests.selection(of: scope.bringing.map(\.userID), connection.dialect))
         let waiting = try askWaitingGrants(of: scope.signingIn)
         let breakers = try connection.ask(.breakers, scope.judgedApps.map { [directory.app($0).id.columnValue] })
         // Reads under the lock on the breakers, because a client's next state follows from its last one.
@@ -138,11 +138,11 @@ extension RowStatement {
         of: "client",
         key: ["client_id"]
     )
-    private static let waiting = "SELECT g.user_id, \(WaitingGrant.columns(at: "@now")) FROM grant_queue g WHERE g.user_id"
+    private static let waiting = "SELECT g.user_id, \(WaitingGrant.columns(at: "@now").text) FROM grant_queue g WHERE g.user_id"
     fileprivate static let waitingGrants = RowStatement(
         ["user_id"],
         shared: ["now"],
-        sqlite: "\(waiting) = @user_id AND \(WaitingGrant.mayCome("g", at: "@now"))",
-        postgres: "\(waiting) = ANY($1) AND \(WaitingGrant.mayCome("g", at: "@now"))"
+        sqlite: "\(waiting) = @user_id AND \(WaitingGrant.mayCome("g", at: "@now").text)",
+        postgres: "\(waiting) = ANY($1) AND \(WaitingGrant.mayCome("g", at: "@now").text)"
     )
 }

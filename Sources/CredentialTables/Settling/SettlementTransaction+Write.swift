@@ -45,13 +45,11 @@ extension SettlementTransaction {
         try connection.execute(
             """
             UPDATE credential AS c SET pending_since = NULL, pending_asked_at = NULL, pending_key = NULL,
-                                       due_at = \(dialect.greatest)(c.due_at, c.answered_at + $2)
-              FROM (SELECT user_id, client FROM credential WHERE app = $1 AND pending_since IS NOT NULL
+                                       due_at = \(dialect.greatest)(c.due_at, c.answered_at + \(rules.policy.interval))
+              FROM (SELECT user_id, client FROM credential WHERE app = \(app) AND pending_since IS NOT NULL
                     \(dialect.lockOrder("user_id, client")) \(dialect.forUpdate)) AS found
              WHERE c.user_id = found.user_id AND c.client = found.client
-            """,
-            app,
-            rules.policy.interval
+            """
         )
     }
 

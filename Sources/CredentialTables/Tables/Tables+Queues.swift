@@ -12,7 +12,7 @@ extension Tables {
           id          \(lastingID)
                               CONSTRAINT "id is not to be given" CHECK (id > 0),
           payload     \(payload)    NOT NULL
-                              CONSTRAINT "payload is 1 to 65536 bytes" CHECK (\(dialect.payloadSize("payload")) BETWEEN 1 AND 65536),
+                              CONSTRAINT "payload is 1 to 65536 bytes" CHECK (\(dialect.payloadSize("payload").text) BETWEEN 1 AND 65536),
           received_at \(integer) NOT NULL DEFAULT \(now)
                               CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at \(Self.legal)),
           due_at      \(integer) NOT NULL DEFAULT 0,

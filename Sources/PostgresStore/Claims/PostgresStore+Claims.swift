@@ -87,49 +87,43 @@ extension QueueLane {
         // Makes rows due that were postponed by a clock that has since been set back.
         try connection.send(
             """
-            UPDATE \(queue.rawValue) SET due_at = $1
-             WHERE id = ANY (ARRAY(SELECT id FROM \(queue.rawValue) WHERE \(condition) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
-            """,
-            now,
-            now.advanced(by: queue.longestDelay)
+            UPDATE \(sql: queue.rawValue) SET due_at = \(now)
+             WHERE id = ANY (ARRAY(SELECT id FROM \(sql: queue.rawValue)
+                                    WHERE \(sql: condition) AND due_at > \(now.advanced(by: queue.longestDelay))
+                                    ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
+            """
         )
-        let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(queue.rawValue)_id_seq'), 0)")
+        let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(sql: queue.rawValue)_id_seq'), 0)")
         let attempt = "LEAST(GREATEST(attempts, 0), 1000) + 1"
-        let fresh = (name: "fresh", condition: "due_at = 0 AND id > $6")
-        let again = (name: "again", condition: "due_at > $7 AND due_at <= $1 AND due_at <> 0")
-        let (first, second) = againFirst ? (again, fresh) : (fresh, again)
-        let order = againFirst ? "due_at = 0, due_at, id" : "due_at, id"
         // No sign-in was ever due before 0. A search from 0 on does not read through all new sign-ins.
         let lowest = Timestamp(milliseconds: queue == .grant ? 0 : .min)
+        let fresh: (name: String, condition: SQL) = ("fresh", "due_at = 0 AND id > \(floor?.id ?? 0)")
+        let again: (name: String, condition: SQL) = ("again", "due_at > \(floor?.dueAt ?? lowest) AND due_at <= \(now) AND due_at <> 0")
+        let (first, second) = againFirst ? (again, fresh) : (fresh, again)
+        let order = againFirst ? "due_at = 0, due_at, id" : "due_at, id"
         // As in `Claim.claimable`, a row that may have killed the process comes alone. The statement joins nothing: if a vacuum found the
         // queue empty, the server expects one row, and would go through all of it, or through all pairs.
         let rows = try connection.rows(
             """
-            WITH \(first.name) AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(condition) AND \(first.condition)
-               ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
-            \(second.name) AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(condition) AND \(second.condition)
-               ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM \(first.name)) FOR UPDATE SKIP LOCKED),
+            WITH \(sql: first.name) AS MATERIALIZED (
+              SELECT *, \(sql: size) AS size FROM \(sql: queue.rawValue) WHERE \(sql: condition) AND \(first.condition)
+               ORDER BY due_at, id LIMIT \(limit) FOR UPDATE SKIP LOCKED),
+            \(sql: second.name) AS MATERIALIZED (
+              SELECT *, \(sql: size) AS size FROM \(sql: queue.rawValue) WHERE \(sql: condition) AND \(second.condition)
+               ORDER BY due_at, id LIMIT \(limit) - (SELECT COUNT(*) FROM \(sql: first.name)) FOR UPDATE SKIP LOCKED),
             numbered AS (
-              SELECT *, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
-                     bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
-                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY \(order))),
+              SELECT *, row_number() OVER w AS place, attempts >= \(sql: Claim.suspectAttempts) AS is_suspect,
+                     bool_or(attempts >= \(sql: Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
+                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY \(sql: order))),
             taken AS MATERIALIZED (
               SELECT * FROM numbered
-               WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END AND size_before < \(Queue.largestClaim)),
+               WHERE CASE WHEN place = 1 AND is_suspect THEN \(suspects) ELSE NOT follows_suspect END
+                 AND size_before < \(sql: Queue.largestClaim)),
             claimed AS (
-              UPDATE \(queue.rawValue) SET due_at = $3, attempts = \(attempt), claimed_by = $4
+              UPDATE \(sql: queue.rawValue) SET due_at = \(now.advanced(by: lease)), attempts = \(sql: attempt), claimed_by = \(owner)
                WHERE id = ANY (ARRAY(SELECT id FROM taken)))
-            SELECT id, \(attempt), due_at, \(returning) FROM taken ORDER BY place
-            """,
-            now,
-            limit,
-            now.advanced(by: lease),
-            owner,
-            suspects,
-            floor?.id ?? 0,
-            floor?.dueAt ?? lowest
+            SELECT id, \(sql: attempt), due_at, \(sql: returning) FROM taken ORDER BY place
+            """
         ).map { $0 }
         if againFirst { connection.floors.nothingAgainAt = rows.contains { $0.integer(at: 2) != 0 } ? nil : now }
         let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0

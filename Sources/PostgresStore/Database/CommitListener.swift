@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 
 /// A thread that sleeps until the server reports an insert, and then looks as long as more inserts come.
@@ -63,8 +64,8 @@ private struct Gates {
     init(_ connection: Connection, stop: Int32) throws {
         self.connection = connection
         self.stop = stop
-        let channel = try connection.rows("SELECT \(Schema.channel)").first?.text(at: 0) ?? ""
-        try connection.run("LISTEN \(channel)")
+        let channel = try connection.rows("SELECT \(sql: Schema.channel)").first?.text(at: 0) ?? ""
+        try connection.change("LISTEN \(sql: channel)")
     }
 
     mutating func watch(_ wake: () -> Void) throws {
@@ -99,7 +100,7 @@ private struct Gates {
     /// Reads only ids above the newest known one. Under a held snapshot, there may be many below.
     private mutating func isAnythingNew() throws -> Bool {
         let answers = try zip(Schema.queuesThatTell, newest).map { queue, newest in
-            try connection.send("SELECT MAX(id) FROM \(queue) WHERE id > $1", newest)
+            try connection.send("SELECT MAX(id) FROM \(sql: queue) WHERE id > \(newest)")
         }
         let seen = try answers.map { try connection.rows(of: $0).first?.integer(at: 0) ?? 0 }
         defer { newest = zip(seen, newest).map(max) }
@@ -110,7 +111,7 @@ private struct Gates {
     private func set(_ milliseconds: Int?) throws {
         for queue in Schema.queuesThatTell {
             let until = milliseconds.map { "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + \($0)" } ?? "0"
-            try connection.send("SELECT setval('\(Schema.gate(of: queue))', \(until))")
+            try connection.send("SELECT setval('\(sql: Schema.gate(of: queue))', \(sql: until))")
         }
         try connection.flush()
     }

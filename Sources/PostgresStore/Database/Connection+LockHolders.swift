@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialTables
+
 extension Connection {
     /// Sessions of others than siwatch that hold a lock which keeps siwatch from reading or writing its tables, for an operator to end.
     ///
@@ -11,12 +13,11 @@ extension Connection {
             SELECT DISTINCT 'session ' || a.pid || ' of ' || quote_ident(a.usename)
               FROM pg_locks l
               JOIN pg_stat_activity a ON a.pid = l.pid AND (a.usename, a.application_name) IS DISTINCT FROM (current_user, 'siwatch')
-              JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1
+              JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(schema)
              WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
              ORDER BY 1
-            """,
-            schema
+            """
         ).map { $0.text(at: 0) ?? "" }
     }
 }

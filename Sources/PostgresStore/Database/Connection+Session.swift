@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CLibpq
+import CredentialTables
 
 extension Connection {
     /// Rolls back a failed transaction, so that the connection can be used again.
     func rollBack() throws {
         try flush()
-        if isInTransaction { try run("ROLLBACK") }
+        if isInTransaction { try change("ROLLBACK") }
     }
 
     /// Whether no pooler stands between. A pooler gives its clients process numbers of its own.

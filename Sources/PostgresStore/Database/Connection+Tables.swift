@@ -7,30 +7,23 @@ package import CredentialTables
 extension Connection: TableConnection {
     package var dialect: Dialect { .postgres }
 
-    package func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [PostgresRow] {
-        try Array(rows(of: send(sql, values.map { Parameter($0) })))
-    }
+    package func fetchAll(_ sql: SQL) throws -> [PostgresRow] { try Array(rows(sql)) }
 
-    package func change(_ sql: String, _ values: [ColumnValue]) throws -> Int {
-        try rows(of: send(sql, values.map { Parameter($0) })).changed
-    }
+    @discardableResult
+    package func change(_ sql: SQL) throws -> Int { try rows(sql).changed }
 
-    package func execute(_ sql: String, _ values: [ColumnValue]) throws {
-        try send(sql, values.map { Parameter($0) })
-    }
+    package func execute(_ sql: SQL) throws { try send(sql) }
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
         _ = try ask(statement, rows, shared)
     }
 
-    package func ask(_ sql: String, _ values: [ColumnValue]) throws -> Answer {
-        try send(sql, values.map { Parameter($0) })
-    }
+    package func ask(_ sql: SQL) throws -> Answer { try send(sql) }
 
     package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws -> Answer? {
         let sql = statement.sql(.postgres)
         guard !rows.isEmpty, !sql.isEmpty else { return nil }
-        var arrays = RowArrays()
+        var arrays = RowArrays(of: rows[0])
         for row in rows { arrays.append(row) }
         return try send(sql, arrays.parameters + shared.map { Parameter($0) })
     }
@@ -56,7 +49,7 @@ extension Connection: TableConnection {
         try send(
             """
             UPDATE notification_queue SET due_at = 0
-             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(Tables.anyNotification) AND due_at > 0 AND claimed_by IS NULL
+             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(sql: Tables.anyNotification) AND due_at > 0 AND claimed_by IS NULL
                                     ORDER BY id FOR UPDATE SKIP LOCKED))
             """
         )
@@ -69,12 +62,10 @@ extension Connection: TableConnection {
         try lockSettlements()
         // A replica that starts waits here before it registers its apps. Then it finds this app under its new name.
         try send("LOCK TABLE replica IN SHARE MODE")
-        let isInUse = try rows(
-            "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > \(Schema.now) - $1)",
-            ReplicaStatus.presence
-        ).isTrue
+        let isInUse = try rows("SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence))")
+            .isTrue
         guard !isInUse else { throw AppRenameError.inUse }
         // The owner of the new name makes a lane for it.
-        try send("DELETE FROM lane WHERE app = $1", app)
+        try send("DELETE FROM lane WHERE app = \(app)")
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CLibpq
+import CredentialTables
 import Foundation
 
 /// One connection to a server. One thread uses it.
@@ -106,11 +107,7 @@ package final class Connection {
 
     /// Sends a statement without waiting.
     @discardableResult
-    func send<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
-        var parameters: [Parameter] = []
-        for value in repeat each values { parameters.append(value.parameter) }
-        return try send(sql, parameters)
-    }
+    func send(_ sql: SQL) throws -> Answer { try send(sql.text, sql.values.map { Parameter($0) }) }
 
     @discardableResult
     func send(_ sql: String, _ parameters: [Parameter]) throws -> Answer {
@@ -131,15 +128,7 @@ package final class Connection {
         return rows
     }
 
-    func rows<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> PostgresRows {
-        try rows(of: send(sql, repeat each values))
-    }
-
-    /// The number of rows that a statement changed.
-    @discardableResult
-    func run<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
-        try rows(sql, repeat each values).changed
-    }
+    func rows(_ sql: SQL) throws -> PostgresRows { try rows(of: send(sql)) }
 
     func sendCommit() throws {
         try send("COMMIT")

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Dispatch
 
 /// A connection, and the thread that it blocks. Callers wait in order.
@@ -12,8 +13,9 @@ actor ConnectionThread {
     private let isForReading: Bool
     private let usesIndexes: Bool
     private let longestLockWait: Duration
+    private let patience: Duration?
     private var connection: Connection?
-    /// The last failed attempt to connect: the error, how long it took, and when it ended.
+    /// The last attempt that failed for want of a connection: the error, how long it took, and when it ended.
     private var failure: (error: any Error, took: Duration, endedAt: ContinuousClock.Instant)?
     private nonisolated let executor: QueueExecutor
 
@@ -25,34 +27,48 @@ actor ConnectionThread {
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// - Parameter longestLockWait: how long a statement waits for a lock. Other callers wait for this connection meanwhile.
+    /// - Parameters:
+    ///   - longestLockWait: how long a statement waits for a lock. Other callers wait for this connection meanwhile.
+    ///   - patience: how long a call waits in line and for a silent server, together. Nil if nobody waits for the call.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
         usesIndexes: Bool = false,
         longestLockWait: Duration = .seconds(10),
+        patience: Duration? = nil,
         label: String
     ) {
         self.address = address
         self.isForReading = isForReading
         self.usesIndexes = usesIndexes
         self.longestLockWait = longestLockWait
+        self.patience = patience
         executor = QueueExecutor(label: label)
     }
 
+    /// - Parameter start: when the caller came.
     /// - Throws: `StoreError` if a statement fails.
-    func run<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
-        try attempt(body)
+    func run<Value: Sendable>(
+        since start: ContinuousClock.Instant = .now,
+        _ body: @Sendable (Connection) throws -> Value
+    ) throws -> Value {
+        try attempt(since: start, body)
     }
 
-    private func attempt<Value>(_ body: (Connection) throws -> Value) throws -> Value {
+    private func attempt<Value>(since start: ContinuousClock.Instant = .now, _ body: (Connection) throws -> Value) throws -> Value {
+        let silence = patience.map { $0 - start.duration(to: .now) } ?? Connection.longestSilence
+        guard silence > .zero else { throw StoreError.unavailable("earlier questions have taken too long") }
         do {
             let connection = try ready()
+            connection.longestSilence = silence
+            let begin = ContinuousClock.now
             do {
                 let value = try body(connection)
                 try connection.flush()
                 return value
             } catch {
+                let took = begin.duration(to: .now)
+                defer { if self.connection == nil, took >= Self.longestPause { failure = (error, took, .now) } }
                 try recover(connection, from: error)
             }
         } catch let error as PostgresError {
@@ -61,8 +77,11 @@ actor ConnectionThread {
     }
 
     /// Runs one transaction. Statements that `body` sends without waiting go with the COMMIT.
-    func transaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
-        try run { connection in
+    func transaction<Value: Sendable>(
+        since start: ContinuousClock.Instant = .now,
+        _ body: @Sendable (Connection) throws -> Value
+    ) throws -> Value {
+        try run(since: start) { connection in
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             let value = try body(connection)
             try connection.sendCommit()
@@ -122,7 +141,7 @@ actor ConnectionThread {
     private func ready() throws -> Connection {
         if let connection, !connection.hasEnded { return connection }
         connection = nil
-        // If the network is down, each attempt takes seconds. A caller that waited behind a failed attempt gets its error at once.
+        // If the network is down or the server is frozen, each attempt takes seconds. A caller that waited behind one gets its error at once.
         if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }
         let start = ContinuousClock.now
         do {

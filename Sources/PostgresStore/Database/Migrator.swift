@@ -36,7 +36,7 @@ struct Migrator {
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
         // All users of the tables wait behind a waiting migration, so it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
-        try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
+        try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext(\(address.schema)))")
         let script = try plan().script
         if !script.isEmpty { try connection.runScript("SET LOCAL statement_timeout = 0;\n\(script)") }
         try connection.sendCommit()
@@ -107,7 +107,7 @@ struct Migrator {
     }
 
     private func checkServer() throws {
-        let question = """
+        let question: SQL = """
             SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding'),
                    current_setting('search_path')
             """
@@ -130,7 +130,7 @@ struct Migrator {
     /// Nil if there is no siwatch yet.
     private func version() throws -> (written: Int, compatibleFrom: Int)? {
         guard try connection.hasTable("schema_version", of: address) else { return nil }
-        let rows = try connection.rows("SELECT version, compatible_from FROM \(address.quotedSchema).schema_version")
+        let rows = try connection.rows("SELECT version, compatible_from FROM \(sql: address.quotedSchema).schema_version")
         return rows.first.map { ($0.int(at: 0), $0.int(at: 1)) }
     }
 
@@ -157,8 +157,7 @@ struct Migrator {
     /// The owner of a schema gives the rights to use it, and can drop its contents.
     private func refuseOthersSchema() throws {
         let owner = try connection.rows(
-            "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = $1 AND NOT pg_has_role(nspowner, 'USAGE')",
-            address.schema
+            "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = \(address.schema) AND NOT pg_has_role(nspowner, 'USAGE')"
         ).first
         guard let owner else { return }
         throw StoreOpenError(
@@ -170,12 +169,10 @@ struct Migrator {
     private func refuseIncomplete() throws {
         let missing = try connection.rows(
             """
-            SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM unnest($2) AS t (name)
+            SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM unnest(\(array: Schema.tablesAndViews)) AS t (name)
              WHERE NOT EXISTS (SELECT 1 FROM pg_class
-                                WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND relname = t.name)
-            """,
-            address.schema,
-            ArrayOf(Schema.tablesAndViews)
+                                WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = \(address.schema)) AND relname = t.name)
+            """
         ).first?.text(at: 0)
         if let missing {
             throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup")
@@ -189,10 +186,8 @@ struct Migrator {
             """
             SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'id' AND a.attidentity <> ''
-             WHERE n.nspname = $1 AND c.relname = ANY($2)
-            """,
-            address.schema,
-            ArrayOf(Schema.tablesAndViews)
+             WHERE n.nspname = \(address.schema) AND c.relname = ANY(\(array: Schema.tablesAndViews))
+            """
         ).map { $0.text(at: 0) ?? "" }
         for table in tables {
             // The newest row of the feed is always there. A receipt names its request, which has left the queue.
@@ -204,9 +199,10 @@ struct Migrator {
                 """ : "MAX(id)"
             try connection.send(
                 """
-                SELECT setval(pg_get_serial_sequence('\(table)', 'id'), newest) FROM (SELECT \(newest) AS newest FROM \(table)) t
-                 WHERE newest > COALESCE(pg_sequence_last_value(pg_get_serial_sequence('\(table)', 'id')::regclass), 0)
-                   AND has_sequence_privilege(pg_get_serial_sequence('\(table)', 'id'), 'UPDATE')
+                SELECT setval(pg_get_serial_sequence('\(sql: table)', 'id'), newest)
+                  FROM (SELECT \(sql: newest) AS newest FROM \(sql: table)) t
+                 WHERE newest > COALESCE(pg_sequence_last_value(pg_get_serial_sequence('\(sql: table)', 'id')::regclass), 0)
+                   AND has_sequence_privilege(pg_get_serial_sequence('\(sql: table)', 'id'), 'UPDATE')
                 """
             )
         }
@@ -215,8 +211,7 @@ struct Migrator {
 
     private func refuseForeign() throws {
         let others = try connection.rows(
-            "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
-            address.schema
+            "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema))"
         )
         if others.isTrue { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
     }
@@ -228,10 +223,8 @@ extension Connection {
         try rows(
             """
             SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                            WHERE n.nspname = $1 AND c.relname = $2)
-            """,
-            address.schema,
-            name
+                            WHERE n.nspname = \(address.schema) AND c.relname = \(name))
+            """
         ).isTrue
     }
 }

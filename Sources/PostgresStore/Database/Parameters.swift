@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import CredentialTables
 
 /// A value in PostgreSQL's binary format.
@@ -14,28 +13,16 @@ struct Parameter {
 
 extension Parameter {
     init(_ value: ColumnValue) {
-        var bytes: [UInt8] = []
-        self.init(type: value.type, bytes: value.encode(into: &bytes) ? bytes : nil)
+        if case .array(let elements, let null) = value {
+            var rows = RowArrays(of: [null])
+            for element in elements { rows.append([element]) }
+            self = rows.parameters[0]
+        } else {
+            var bytes: [UInt8] = []
+            self.init(type: value.type, bytes: value.encode(into: &bytes) ? bytes : nil)
+        }
     }
 }
-
-/// A value for a parameter: a column value, or an array of them.
-protocol ParameterValue {
-    var parameter: Parameter { get }
-}
-
-extension ParameterValue where Self: BindableValue {
-    var parameter: Parameter { Parameter(columnValue) }
-}
-
-extension Int64: ParameterValue {}
-extension Int: ParameterValue {}
-extension Timestamp: ParameterValue {}
-extension Duration: ParameterValue {}
-extension Bool: ParameterValue {}
-extension String: ParameterValue {}
-extension Array: ParameterValue where Element == UInt8 {}
-extension Optional: ParameterValue where Wrapped: BindableValue {}
 
 extension ColumnValue {
     /// The id of the type in `pg_type`, which never changes.
@@ -45,6 +32,7 @@ extension ColumnValue {
         case .boolean: 16
         case .text: 25
         case .bytes: 17
+        case .array(_, let null): null.arrayType
         }
     }
 
@@ -55,6 +43,7 @@ extension ColumnValue {
         case .boolean: 1000
         case .text: 1009
         case .bytes: 1001
+        case .array: preconditionFailure("an array of arrays")
         }
     }
 
@@ -65,7 +54,7 @@ extension ColumnValue {
         case .boolean(let flag?): bytes.append(flag ? 1 : 0)
         case .text(let text?): bytes.append(contentsOf: text.utf8)
         case .bytes(let value?): bytes.append(contentsOf: value)
-        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil): return false
+        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil), .array: return false
         }
         return true
     }
@@ -92,12 +81,15 @@ struct RowArrays {
         }
     }
 
-    private var columns: [Column] = []
+    private var columns: [Column]
     private var count = 0
 
-    /// Appends a row. All rows have the same types.
+    /// - Parameter row: values of the types that all rows have.
+    init(of row: [ColumnValue]) {
+        columns = row.map { Column($0) }
+    }
+
     mutating func append(_ values: [ColumnValue]) {
-        if count == 0 { columns = values.map { Column($0) } }
         for (index, value) in values.enumerated() { columns[index].append(value) }
         count += 1
     }
@@ -107,30 +99,12 @@ struct RowArrays {
         columns.map { column in
             var bytes: [UInt8] = []
             bytes.reserveCapacity(20 + column.bytes.count)
-            for number in [1, 1, Int32(bitPattern: column.element), Int32(count), 1] { bytes.append(bigEndian: number) }
+            // An empty array has no dimension. The server refuses a dimension without elements.
+            let (dimensions, element) = (count == 0 ? 0 : 1, Int32(bitPattern: column.element))
+            for number in [Int32(dimensions), 1, element] { bytes.append(bigEndian: number) }
+            if count > 0 { for number in [Int32(count), 1] { bytes.append(bigEndian: number) } }
             return Parameter(type: column.array, bytes: bytes + column.bytes)
         }
-    }
-}
-
-/// One column of many rows.
-struct ArrayOf<Element: BindableValue>: ParameterValue {
-    var elements: [Element]
-
-    init(_ elements: some Sequence<Element>) {
-        self.elements = Array(elements)
-    }
-
-    var parameter: Parameter {
-        // PostgreSQL's empty array has no dimension. The server refuses a dimension without elements.
-        guard !elements.isEmpty else {
-            var bytes: [UInt8] = []
-            for number in [Int32(0), 0, Int32(bitPattern: Element.null.type)] { bytes.append(bigEndian: number) }
-            return Parameter(type: Element.null.arrayType, bytes: bytes)
-        }
-        var rows = RowArrays()
-        for element in elements { rows.append([element.columnValue]) }
-        return rows.parameters[0]
     }
 }
 

@@ -36,10 +36,9 @@ extension PostgresStore {
                 try connection.rows(
                     """
                     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                     WHERE n.nspname = $1 AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
+                     WHERE n.nspname = \(address.schema) AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
                      ORDER BY c.relname
-                    """,
-                    address.schema
+                    """
                 ).map { $0.text(at: 0) ?? "" }
             }
         }
@@ -73,7 +72,7 @@ private struct Examiner {
     private func missingRights() throws -> [String] {
         // If somebody else owns the schema, the GRANT of a migration only warns, and nobody hears the warning.
         let strangers = try Schema.roles.filter {
-            try !connection.rows("SELECT has_schema_privilege($1::name, $2, 'USAGE')", $0, address.schema).isTrue
+            try !connection.rows("SELECT has_schema_privilege(\($0)::name, \(address.schema), 'USAGE')").isTrue
         }
         if !strangers.isEmpty {
             let roles = strangers.joined(separator: ", ")
@@ -82,12 +81,11 @@ private struct Examiner {
         let tables = try connection.rows(
             """
             SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE n.nspname = $1 AND c.relkind = 'r'
+             WHERE n.nspname = \(address.schema) AND c.relkind = 'r'
                AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
                         AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
              ORDER BY c.relname
-            """,
-            address.schema
+            """
         ).map { $0.text(at: 0) ?? "" }
         return tables.isEmpty ? [] : ["this user may not write \(tables.joined(separator: ", ")); siwatch is to log in as their owner"]
     }
@@ -103,7 +101,7 @@ private struct Examiner {
             )
         }
         let roles = try Schema.roles.filter {
-            try !connection.rows("SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)", $0).isTrue
+            try !connection.rows("SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = \($0))").isTrue
         }
         if !roles.isEmpty, try !isTrue("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user") {
             missing.append(
@@ -125,13 +123,14 @@ private struct Examiner {
         let quoting = "log_error_verbosity is not terse: a row that is refused stands in the server's log, its token too"
         return try (isTerse ? [] : [quoting])
             + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
-                try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
+                try connection.rows("SELECT current_setting(\(name))").first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
             }
     }
 
     /// The server's log may quote the values bound to slow statements, or to all. The settings for backends count, and may be set for
     /// backends alone.
     private func loggedValues() throws -> [String] {
+        let queue = "\(address.quotedSchema).grant_queue"
         let causes = try connection.rows(
             """
             WITH settings AS (
@@ -143,7 +142,7 @@ private struct Examiner {
                 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) config LEFT JOIN pg_roles r ON r.oid = s.setrole
                WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
                  AND (s.setrole = 0 OR r.rolname <> current_user
-                      AND has_column_privilege(r.oid, to_regclass($1)::oid, 'refresh_token', 'INSERT')))
+                      AND has_column_privilege(r.oid, to_regclass(\(queue))::oid, 'refresh_token', 'INSERT')))
             SELECT name || ' is ' || words FROM settings
              WHERE CASE name WHEN 'log_statement' THEN setting IN ('mod', 'all')
                              WHEN 'log_min_duration_statement' THEN setting <> '-1'
@@ -152,8 +151,7 @@ private struct Examiner {
                    END AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'log_parameter_max_length' AND setting = '0' AND is_everybodys)
                 OR name = 'log_parameter_max_length_on_error' AND setting <> '0'
              ORDER BY 1 LIMIT 5
-            """,
-            "\(address.quotedSchema).grant_queue"
+            """
         ).map { $0.text(at: 0) ?? "" }
         guard !causes.isEmpty else { return [] }
         return [
@@ -169,20 +167,19 @@ private struct Examiner {
         let readers = try connection.rows(
             """
             SELECT quote_ident(r.rolname) FROM pg_roles r
-              JOIN pg_class c ON c.relname = 'grant_queue' JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1
+              JOIN pg_class c ON c.relname = 'grant_queue' JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(address.schema)
              WHERE NOT r.rolsuper AND r.oid <> c.relowner AND r.rolname !~ '^pg_'
                AND (has_column_privilege(r.oid, c.oid, 'refresh_token', 'SELECT')
                     OR has_column_privilege(r.oid, c.oid, 'authorization_code', 'SELECT'))
              ORDER BY 1
-            """,
-            address.schema
+            """
         ).map { $0.text(at: 0) ?? "" }
         let publications = try connection.rows(
             """
             SELECT quote_ident(pubname) FROM pg_publication WHERE puballtables
-            UNION SELECT quote_ident(pubname) FROM pg_publication_tables WHERE schemaname = $1 AND tablename = 'grant_queue' ORDER BY 1
-            """,
-            address.schema
+            UNION SELECT quote_ident(pubname) FROM pg_publication_tables WHERE schemaname = \(address.schema) AND tablename = 'grant_queue'
+             ORDER BY 1
+            """
         ).map { $0.text(at: 0) ?? "" }
         let queue = "the tokens and codes that stand in grant_queue until siwatch has taken them"
         return (readers.isEmpty ? [] : ["\(readers.joined(separator: ", ")) may read \(queue)"])
@@ -215,7 +212,7 @@ private struct Examiner {
         return ["its clock and that of this host are \(apart.components.seconds) s apart, and queues.clock_skew allows less"]
     }
 
-    private func text(_ sql: String) throws -> String { try connection.rows(sql).first?.text(at: 0) ?? "" }
+    private func text(_ sql: SQL) throws -> String { try connection.rows(sql).first?.text(at: 0) ?? "" }
 
-    private func isTrue(_ sql: String) throws -> Bool { try connection.rows(sql).isTrue }
+    private func isTrue(_ sql: SQL) throws -> Bool { try connection.rows(sql).isTrue }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 extension PostgresStore {
     /// Takes the lock that an insert takes on each queue, and asks whether the roles that backends log in by may insert.
@@ -22,7 +23,7 @@ extension PostgresStore {
         try await reader.run { [address] connection in
             if let missing = try connection.missingInsertRights(in: address.schema) { return missing }
             try connection.send("BEGIN")
-            try connection.send("LOCK TABLE \(Queue.allCases.map(\.rawValue).joined(separator: ", ")) IN ROW EXCLUSIVE MODE")
+            try connection.send("LOCK TABLE \(sql: Queue.allCases.map(\.rawValue).joined(separator: ", ")) IN ROW EXCLUSIVE MODE")
             try connection.send("ROLLBACK")
             return nil
         }
@@ -35,18 +36,15 @@ extension Connection {
         let pairs = Queue.allCases.flatMap { queue in Schema.roles(of: queue).map { (role: $0, table: queue.rawValue) } }
         let missing = try rows(
             """
-            SELECT quote_ident(r.rolname), p.queue FROM unnest($2, $3) AS p (role, queue)
+            SELECT quote_ident(r.rolname), p.queue FROM unnest(\(array: pairs.map(\.role)), \(array: pairs.map(\.table))) AS p (role, queue)
               JOIN pg_roles r ON r.rolname = p.role
              WHERE (r.rolcanlogin
                     OR EXISTS (SELECT 1 FROM pg_auth_members m JOIN pg_roles u ON u.oid = m.member
                                 WHERE m.roleid = r.oid AND u.rolname <> current_user))
-               AND NOT (has_schema_privilege(r.oid, $1, 'USAGE')
-                        AND has_any_column_privilege(r.oid, format('%I.%I', $1, p.queue), 'INSERT'))
+               AND NOT (has_schema_privilege(r.oid, \(schema), 'USAGE')
+                        AND has_any_column_privilege(r.oid, format('%I.%I', \(schema), p.queue), 'INSERT'))
              ORDER BY 1, 2
-            """,
-            schema,
-            ArrayOf(pairs.map(\.role)),
-            ArrayOf(pairs.map(\.table))
+            """
         ).map { "\($0.text(at: 0) ?? "") may not insert into \($0.text(at: 1) ?? "")" }
         return missing.isEmpty ? nil : missing.joined(separator: ", ")
     }

@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 
 extension PostgresStore: TableStore {
     package func query<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
-        try await reader.run { connection in
+        try await reader.run(since: .now) { connection in
             try connection.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             let value = try body(connection)
             try connection.send("COMMIT")
@@ -26,7 +26,7 @@ extension PostgresStore: TableStore {
     }
 
     package func transaction<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
-        try await writer.transaction(body)
+        try await writer.transaction(since: .now, body)
     }
 
     package func blockingQuery<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
@@ -48,13 +48,12 @@ extension PostgresStore: TableStore {
                     """
                     WITH portion AS MATERIALIZED (
                       SELECT id FROM grant_queue
-                       WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0
+                       WHERE id > \(begin) AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0
                          AND client_id IN (SELECT client_id FROM client)
                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
                     released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
                     SELECT MAX(id) FROM portion
-                    """,
-                    begin
+                    """
                 ).first.flatMap { $0.isNull(at: 0) ? nil : $0.integer(at: 0) }
             }
         }
@@ -73,8 +72,10 @@ extension PostgresStore: TableStore {
     package func forgetOwn(at now: Timestamp) async throws {
         try await transaction { connection in
             try connection.execute(
-                "DELETE FROM settled_batch b WHERE settled_at < $1 AND NOT EXISTS (SELECT 1 FROM replica r WHERE r.owner = b.owner)",
-                now.advanced(by: .days(-1))
+                """
+                DELETE FROM settled_batch b
+                 WHERE settled_at < \(now.advanced(by: .days(-1))) AND NOT EXISTS (SELECT 1 FROM replica r WHERE r.owner = b.owner)
+                """
             )
         }
     }

@@ -32,13 +32,16 @@ package final class PostgresStore: Sendable {
     /// This process's name on the rows it claims.
     package let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    /// - Parameter longestClaimWait: the longest time from the call of a claim to its first statement.
+    /// - Parameters:
+    ///   - longestClaimWait: the longest time from the call of a claim to its first statement.
+    ///   - patience: how long others wait for an answer to a query or a transaction. Nil if they wait for the server.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
         retention: Retention = Retention(),
         longestClaimWait: Duration = .seconds(15),
-        longestLockWait: Duration = .seconds(10)
+        longestLockWait: Duration = .seconds(10),
+        patience: Duration? = nil
     ) {
         self.address = address
         self.retention = retention
@@ -49,6 +52,7 @@ package final class PostgresStore: Sendable {
                 isForReading: isForReading,
                 usesIndexes: usesIndexes,
                 longestLockWait: longestLockWait,
+                patience: patience,
                 label: "siwatch \(label)"
             )
         }
@@ -88,10 +92,16 @@ package final class PostgresStore: Sendable {
 
     /// Connects to append and to query, beside other siwatch at work. Leaves the schema as it is.
     ///
-    /// - Parameter longestLockWait: how long a row waits for a table that somebody has locked.
+    /// - Parameters:
+    ///   - longestLockWait: how long a row waits for a table that somebody has locked.
+    ///   - patience: how long others wait for an answer. Nil if they wait for the server.
     /// - Throws: `StoreOpenError` if the schema is not siwatch's, or `StoreError`.
-    package static func openBeside(_ address: PostgresAddress, longestLockWait: Duration = .seconds(10)) throws -> PostgresStore {
-        let store = PostgresStore(address, longestLockWait: longestLockWait)
+    package static func openBeside(
+        _ address: PostgresAddress,
+        longestLockWait: Duration = .seconds(10),
+        patience: Duration? = nil
+    ) throws -> PostgresStore {
+        let store = PostgresStore(address, longestLockWait: longestLockWait, patience: patience)
         try store.loadDirectoryOfExisting()
         return store
     }

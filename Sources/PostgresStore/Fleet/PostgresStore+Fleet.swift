@@ -21,41 +21,31 @@ extension PostgresStore: Fleet {
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             try connection.send(
                 """
-                INSERT INTO replica AS r (owner, started_at, seen_at, replica, lanes) VALUES ($1, \(Schema.now), \(Schema.now), $2, $3)
+                INSERT INTO replica AS r (owner, started_at, seen_at, replica, lanes)
+                 VALUES (\(owner), \(sql: Schema.now), \(sql: Schema.now), \(description.replica), \(description.lanes))
                     ON CONFLICT (owner) DO UPDATE
-                   SET started_at = CASE WHEN r.seen_at > \(Schema.now) - $4 THEN r.started_at ELSE excluded.started_at END,
+                   SET started_at = CASE WHEN r.seen_at > \(sql: Schema.now) - \(lease) THEN r.started_at ELSE excluded.started_at END,
                        seen_at = excluded.seen_at, replica = excluded.replica, lanes = excluded.lanes
-                """,
-                owner,
-                description.replica,
-                description.lanes,
-                lease
+                """
             )
-            try connection.send("INSERT INTO lane (app) SELECT unnest($1) ON CONFLICT DO NOTHING", ArrayOf(lanes.sorted().map(\.text)))
+            try connection.send("INSERT INTO lane (app) SELECT unnest(\(array: lanes.sorted().map(\.text))) ON CONFLICT DO NOTHING")
             try connection.send(
-                "UPDATE lane SET until = \(Schema.now) + $3 WHERE owner = $1 AND app = ANY($2)",
-                owner,
-                ArrayOf(kept.map(\.text)),
-                lease
+                "UPDATE lane SET until = \(sql: Schema.now) + \(lease) WHERE owner = \(owner) AND app = ANY(\(array: kept.map(\.text)))"
             )
             try connection.send(
                 """
-                UPDATE lane SET owner = $1, epoch = lane.epoch + 1, until = \(Schema.now) + $3
-                  FROM (SELECT app FROM lane WHERE app = ANY($2) AND until <= \(Schema.now) ORDER BY app FOR UPDATE SKIP LOCKED) free
+                UPDATE lane SET owner = \(owner), epoch = lane.epoch + 1, until = \(sql: Schema.now) + \(lease)
+                  FROM (SELECT app FROM lane WHERE app = ANY(\(array: taken.map(\.text))) AND until <= \(sql: Schema.now)
+                   ORDER BY app FOR UPDATE SKIP LOCKED) free
                  WHERE lane.app = free.app
-                """,
-                owner,
-                ArrayOf(taken.map(\.text)),
-                lease
+                """
             )
-            try connection.send("DELETE FROM replica WHERE seen_at < \(Schema.now) - $1", Self.memory)
+            try connection.send("DELETE FROM replica WHERE seen_at < \(sql: Schema.now) - \(Self.memory)")
             try Self.sendBackFromTheFuture(lease: lease, on: connection)
             let owned = try connection.send(
-                "SELECT app, epoch FROM lane WHERE owner = $1 AND app = ANY($2)",
-                owner,
-                ArrayOf(kept.union(taken).map(\.text))
+                "SELECT app, epoch FROM lane WHERE owner = \(owner) AND app = ANY(\(array: kept.union(taken).map(\.text)))"
             )
-            let time = try connection.send("SELECT \(Schema.now)")
+            let time = try connection.send("SELECT \(sql: Schema.now)")
             try connection.sendCommit()
             let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
             return Tenure(
@@ -71,16 +61,15 @@ extension PostgresStore: Fleet {
     private static func sendBackFromTheFuture(lease: Duration, on connection: Connection) throws {
         try connection.send(
             """
-            UPDATE lane SET until = \(Schema.now) + $1
-              FROM (SELECT app FROM lane WHERE until > \(Schema.now) + $1 ORDER BY app FOR UPDATE SKIP LOCKED) late
+            UPDATE lane SET until = \(sql: Schema.now) + \(lease)
+              FROM (SELECT app FROM lane WHERE until > \(sql: Schema.now) + \(lease) ORDER BY app FOR UPDATE SKIP LOCKED) late
              WHERE lane.app = late.app
-            """,
-            lease
+            """
         )
         try connection.send(
             """
-            UPDATE replica SET seen_at = \(Schema.now)
-              FROM (SELECT owner FROM replica WHERE seen_at > \(Schema.now) ORDER BY owner FOR UPDATE SKIP LOCKED) late
+            UPDATE replica SET seen_at = \(sql: Schema.now)
+              FROM (SELECT owner FROM replica WHERE seen_at > \(sql: Schema.now) ORDER BY owner FOR UPDATE SKIP LOCKED) late
              WHERE replica.owner = late.owner
             """
         )
@@ -93,10 +82,9 @@ extension PostgresStore: Fleet {
         on connection: Connection
     ) throws -> (FleetPlan, elders: [Replica]) {
         let living = try connection.send(
-            "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(Schema.now) - $1 ORDER BY started_at, owner",
-            lease
+            "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(sql: Schema.now) - \(lease) ORDER BY started_at, owner"
         )
-        let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now)")
+        let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(sql: Schema.now)")
         var plan = FleetPlan(replicas: [:], owners: [:])
         var elders: [Replica] = []
         var isBefore = true
@@ -113,15 +101,15 @@ extension PostgresStore: Fleet {
 
     package func release() async throws {
         try await renewals.transaction { [owner] connection in
-            try connection.send("UPDATE lane SET owner = '', until = 0 WHERE owner = $1", owner)
-            try connection.send("DELETE FROM replica WHERE owner = $1", owner)
+            try connection.send("UPDATE lane SET owner = '', until = 0 WHERE owner = \(owner)")
+            try connection.send("DELETE FROM replica WHERE owner = \(owner)")
         }
     }
 
     package func replicas() async throws -> [ReplicaStatus] {
         try await reader.run { connection in
             let replicas = try connection.send("SELECT owner, replica, started_at, seen_at FROM replica ORDER BY started_at, owner")
-            let lanes = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now) ORDER BY app")
+            let lanes = try connection.send("SELECT app, owner FROM lane WHERE until > \(sql: Schema.now) ORDER BY app")
             let owned = Dictionary(grouping: try connection.rows(of: lanes)) { $0.text(at: 1) ?? "" }
             return try connection.rows(of: replicas).compactMap { row in
                 guard let name = row.text(at: 0), let replica = JSONText.decode(row.text(at: 1) ?? "", as: Replica.self) else { return nil }
@@ -139,8 +127,9 @@ extension PostgresStore: Fleet {
 
     package func replicas(for lane: FleetLane) async throws -> [Replica] {
         try await reader.run { connection in
-            try connection.rows("SELECT replica, lanes FROM replica WHERE seen_at > \(Schema.now) - $1", ReplicaStatus.presence).compactMap
-            {
+            try connection.rows(
+                "SELECT replica, lanes FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)"
+            ).compactMap {
                 let lanes = JSONText.decode($0.text(at: 1) ?? "", as: [String].self) ?? []
                 return lanes.contains(lane.text) ? JSONText.decode($0.text(at: 0) ?? "", as: Replica.self) : nil
             }
@@ -149,7 +138,7 @@ extension PostgresStore: Fleet {
 
     package var time: Timestamp {
         get async throws {
-            try await renewals.run { Timestamp(milliseconds: Int64(try $0.rows("SELECT \(Schema.now)").integer)) }
+            try await renewals.run { Timestamp(milliseconds: Int64(try $0.rows("SELECT \(sql: Schema.now)").integer)) }
         }
     }
 }

@@ -14,7 +14,7 @@ package actor PostgresContents {
     /// The connection of the transaction. After a failure siwatch begins another transaction on a new connection, because the fate of the
     /// last is unknown.
     private(set) var connection: Connection
-    private var isReading = false
+    private var reading: StoredTable?
     private nonisolated let executor = QueueExecutor(label: "siwatch move")
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -35,12 +35,13 @@ package actor PostgresContents {
 
     /// Begins a transaction under the lock of migrations. Once siwatch holds the lock, a move that lost its connection has ended.
     package func beginAlone() throws {
+        reading = nil
         try onConnection { connection in
             if connection.isBroken || connection.isInTransaction { self.connection = try Connection(address) }
         }
         try onConnection { connection in
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
-            try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
+            try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext(\(address.schema)))")
             try connection.flush()
         }
     }
@@ -73,13 +74,14 @@ extension PostgresContents: TableContents {
             // Reports a siwatch that is at work instead of waiting for it.
             try refuseReplicas(connection)
             // From here on nobody changes the rows, so each statement sees the same.
-            try connection.send("LOCK TABLE \(StoredTable.all.map(\.name).joined(separator: ", ")) IN EXCLUSIVE MODE")
+            try connection.send("LOCK TABLE \(sql: StoredTable.all.map(\.name).joined(separator: ", ")) IN EXCLUSIVE MODE")
             try connection.flush()
         }
     }
 
     package func rollBack() throws {
         // The old connection takes its unfinished work with it.
+        reading = nil
         try onConnection { _ in connection = try Connection(address) }
     }
 
@@ -88,30 +90,37 @@ extension PostgresContents: TableContents {
 
     private func refuseReplicas(_ connection: Connection) throws {
         let isAlive = try connection.rows(
-            "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > extract(epoch FROM clock_timestamp()) * 1000 - \(Self.longestSilence))"
+            """
+            SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > extract(epoch FROM clock_timestamp()) * 1000 - \(sql: Self.longestSilence))
+            """
         )
         if isAlive.isTrue { throw MoveRefusal.inUse(place: place) }
     }
 
     package func greatestID(of table: StoredTable) throws -> Int64 {
         try onConnection { connection in
-            try connection.rows("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence($1, 'id')::regclass), 0)", table.name)
+            try connection.rows("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence(\(table.name), 'id')::regclass), 0)")
                 .first?.integer(at: 0) ?? 0
         }
     }
 
     package func beginReading(_ table: StoredTable) throws {
-        try onConnection { try $0.beginCopyOut("COPY (\(table.selection)) TO STDOUT (FORMAT binary)") }
-        isReading = true
+        try onConnection { connection in
+            if let reading { try connection.send("CLOSE \(sql: reading.cursor)") }
+            try connection.send("DECLARE \(sql: table.cursor) NO SCROLL CURSOR FOR \(sql: table.selection)")
+            try connection.flush()
+        }
+        reading = table
     }
 
     package func read() throws -> StoredRows? {
-        var rows = StoredRows()
-        while isReading, !rows.isFull {
-            isReading = try onConnection { try $0.copyOut { rows.append(row: $0) } }
-        }
-        return rows.count > 0 ? rows : nil
+        guard let reading else { return nil }
+        let rows = try onConnection { try $0.rows("FETCH \(sql: Self.portion) FROM \(sql: reading.cursor)").map(reading.values) }
+        return rows.isEmpty ? nil : rows
     }
+
+    /// Rows, of which the longest have a notification.
+    private static let portion = 500
 
     package func hasTable(_ name: String) throws -> Bool {
         try onConnection { try $0.hasTable(name, of: address) }
@@ -121,10 +130,13 @@ extension PostgresContents: TableContents {
     package func refuseWrites(saying message: String) throws {
         let raise = "BEGIN RAISE EXCEPTION USING MESSAGE = \(message.sqlLiteral); END"
         try onConnection { connection in
-            try connection.send("CREATE FUNCTION departed() RETURNS trigger LANGUAGE plpgsql AS \(raise.sqlLiteral)")
+            try connection.send("CREATE FUNCTION departed() RETURNS trigger LANGUAGE plpgsql AS \(sql: raise.sqlLiteral)")
             for table in StoredTable.all {
                 try connection.send(
-                    "CREATE TRIGGER departed BEFORE INSERT OR UPDATE OR DELETE ON \(table.name) FOR EACH STATEMENT EXECUTE FUNCTION departed()"
+                    """
+                    CREATE TRIGGER departed BEFORE INSERT OR UPDATE OR DELETE ON \(sql: table.name)
+                     FOR EACH STATEMENT EXECUTE FUNCTION departed()
+                    """
                 )
             }
         }
@@ -132,25 +144,13 @@ extension PostgresContents: TableContents {
 
     package func allowWrites() throws {
         try onConnection { connection in
-            for table in StoredTable.all { try connection.send("DROP TRIGGER departed ON \(table.name)") }
+            for table in StoredTable.all { try connection.send("DROP TRIGGER departed ON \(sql: table.name)") }
             try connection.send("DROP FUNCTION departed()")
         }
     }
 
     /// Does nothing: no trigger refuses arriving rows.
     package func dropTriggers() {}
-
-    package func beginWriting(_ table: StoredTable) throws {
-        try onConnection { try $0.beginCopyIn("COPY \(table.name) (\(table.columnList)) FROM STDIN (FORMAT binary)") }
-    }
-
-    package func write(_ rows: StoredRows) throws {
-        try onConnection { try $0.copyIn(rows.bytes) }
-    }
-
-    package func endWriting() throws {
-        try onConnection { try $0.endCopyIn() }
-    }
 
     package func complete(greatestIDs: [String: Int64]) throws {
         try onConnection { connection in
@@ -160,16 +160,30 @@ extension PostgresContents: TableContents {
                 // A failed move does not set a sequence back. That does no harm, because ids may have gaps.
                 try connection.send(
                     """
-                    SELECT setval(pg_get_serial_sequence($1, 'id'), GREATEST(n.id, 1), n.id > 0)
-                      FROM (SELECT GREATEST((SELECT MAX(id) FROM \(table.name)), $2) AS id) n
-                    """,
-                    table.name,
-                    greatestIDs[table.name] ?? 0
+                    SELECT setval(pg_get_serial_sequence(\(table.name), 'id'), GREATEST(n.id, 1), n.id > 0)
+                      FROM (SELECT GREATEST((SELECT MAX(id) FROM \(sql: table.name)), \(greatestIDs[table.name] ?? 0)) AS id) n
+                    """
                 )
             }
             // The planner's statistics are from when the tables were empty.
-            for table in StoredTable.all { try connection.send("ANALYZE \(table.name)") }
+            for table in StoredTable.all { try connection.send("ANALYZE \(sql: table.name)") }
             try connection.flush()
+        }
+    }
+}
+
+extension StoredTable {
+    fileprivate var cursor: String { "\"\(name)\"" }
+
+    fileprivate func values(_ row: PostgresRow) -> [ColumnValue] {
+        columns.enumerated().map { index, column in
+            let isNull = row.isNull(at: index)
+            return switch column.form {
+            case .integer(1): .boolean(isNull ? nil : row.bool(at: index))
+            case .integer: .integer(isNull ? nil : row.integer(at: index))
+            case .text: .text(row.text(at: index))
+            case .bytes, .payload: .bytes(isNull ? nil : row.bytes(at: index))
+            }
         }
     }
 }
@@ -177,7 +191,7 @@ extension PostgresContents: TableContents {
 extension Connection {
     func departure(of address: PostgresAddress) throws -> Departure? {
         guard try hasTable("departure", of: address) else { return nil }
-        return try rows("SELECT id, destination, at, is_complete FROM \(address.quotedSchema).departure").first.map { Departure($0) }
+        return try rows("SELECT id, destination, at, is_complete FROM \(sql: address.quotedSchema).departure").first.map { Departure($0) }
     }
 }
 

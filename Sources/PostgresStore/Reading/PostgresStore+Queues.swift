@@ -13,13 +13,11 @@ extension PostgresStore {
         let answers = try Queue.allCases.map { queue in
             try connection.send(
                 """
-                SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) LIMIT $1) q),
-                       (SELECT MAX(id) - MIN(id) + 1 FROM \(queue.rawValue)),
-                       (SELECT \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1),
-                       COALESCE((SELECT value FROM counter WHERE name = $2), 0)
-                """,
-                Self.mostCounted,
-                queue.removedCounter
+                SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM \(sql: queue.rawValue) LIMIT \(Self.mostCounted)) q),
+                       (SELECT MAX(id) - MIN(id) + 1 FROM \(sql: queue.rawValue)),
+                       (SELECT \(sql: queue.arrivalColumn) FROM \(sql: queue.rawValue) ORDER BY id LIMIT 1),
+                       COALESCE((SELECT value FROM counter WHERE name = \(queue.removedCounter)), 0)
+                """
             )
         }
         return try zip(Queue.allCases, answers).map { queue, answer in
@@ -40,8 +38,8 @@ extension PostgresStore {
             (.grant, "authorization_code IS NOT NULL"),
         ]
         let answers = try lanes.map { queue, lane in
-            let sql = "SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1 LIMIT $2) q"
-            return (queue, try connection.send(sql, now, limit))
+            let due: SQL = "SELECT 1 FROM \(sql: queue.rawValue) WHERE \(sql: lane) AND due_at <= \(now) LIMIT \(limit)"
+            return (queue, try connection.send("SELECT COUNT(*) FROM (\(due)) q"))
         }
         return try answers.reduce(into: [:]) { due, lane in
             due[lane.0.label, default: 0] += try connection.rows(of: lane.1).integer

@@ -28,9 +28,8 @@ extension PostgresStore {
                          WHERE num_nulls(backend_xmin, backend_xid) < 2 AND datname = current_database() AND pid <> pg_backend_pid()
                            AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
                         UNION ALL SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()) held
-                 WHERE since <= clock_timestamp() - $1 * INTERVAL '1 millisecond'
-                """,
-                time
+                 WHERE since <= clock_timestamp() - \(time) * INTERVAL '1 millisecond'
+                """
             ).first?.time(at: 0)
         }
     }

@@ -41,10 +41,10 @@ extension Connection {
         let answer = try send(
             """
             WITH ring AS MATERIALIZED (
-              SELECT (SELECT value FROM counter WHERE name = $1) - \(UnsignedRing.mostRows) AS rows,
-                     (SELECT value FROM counter WHERE name = $2) - \(UnsignedRing.mostBytes) AS bytes),
+              SELECT (SELECT value FROM counter WHERE name = \(ring.rowsCounter)) - \(sql: UnsignedRing.mostRows) AS rows,
+                     (SELECT value FROM counter WHERE name = \(ring.bytesCounter)) - \(sql: UnsignedRing.mostBytes) AS bytes),
             oldest AS (
-              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
+              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
                ORDER BY id LIMIT (SELECT CASE WHEN bytes > 0 THEN NULL ELSE GREATEST(rows, 0) END FROM ring)),
             numbered AS (SELECT id, size, row_number() OVER w AS place, sum(size) OVER w - size AS before FROM oldest WINDOW w AS (ORDER BY id)),
             evicted AS (
@@ -52,16 +52,14 @@ extension Connection {
                WHERE q.id = n.id AND (n.place <= ring.rows OR n.before < ring.bytes)
               RETURNING n.size),
             counts (name, change) AS (
-              SELECT $1, -COUNT(*) FROM evicted UNION ALL SELECT $2, -COALESCE(SUM(size), 0)::bigint FROM evicted
-              UNION ALL SELECT $3, COUNT(*) FROM evicted),
+              SELECT \(ring.rowsCounter), -COUNT(*) FROM evicted
+              UNION ALL SELECT \(ring.bytesCounter), -COALESCE(SUM(size), 0)::bigint FROM evicted
+              UNION ALL SELECT \(UnsignedRing.evictedCounter), COUNT(*) FROM evicted),
             counted AS (
               INSERT INTO counter AS c (name, value) SELECT name, change FROM counts WHERE change <> 0
                   ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value)
             SELECT COUNT(*) FROM evicted
-            """,
-            ring.rowsCounter,
-            ring.bytesCounter,
-            UnsignedRing.evictedCounter
+            """
         )
         return { answer.rows?.first?.int(at: 0) ?? 0 }
     }
@@ -99,7 +97,7 @@ extension RowStatement {
         Announcement.columnNames,
         sqlite: "",
         postgres: """
-            WITH tail AS MATERIALIZED (\(SettlementLock.lock))
+            WITH tail AS MATERIALIZED (\(SettlementLock.lock.text))
             INSERT INTO credential_change (\(Announcement.columns))
             SELECT \(Announcement.columns) FROM tail CROSS JOIN @places ORDER BY n.place
             """

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 extension PostgresStore {
     /// A process that pauses longer in mid-send has stopped: it is frozen, or its host has other troubles.
@@ -17,12 +18,10 @@ extension PostgresStore {
                 SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
                  WHERE a.usename = current_user AND a.datname = current_database() AND a.pid <> pg_backend_pid()
                    AND a.state = 'active' AND a.wait_event = 'ClientRead' AND a.query NOT ILIKE 'COPY%'
-                   AND a.query_start < clock_timestamp() - $1 * INTERVAL '1 millisecond'
+                   AND a.query_start < clock_timestamp() - \(Self.longestPauseInAFlight) * INTERVAL '1 millisecond'
                    AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
-                                WHERE l.pid = a.pid AND l.granted AND n.nspname = $2)
-                """,
-                Self.longestPauseInAFlight,
-                address.schema
+                                WHERE l.pid = a.pid AND l.granted AND n.nspname = \(address.schema))
+                """
             ).count
         }
     }

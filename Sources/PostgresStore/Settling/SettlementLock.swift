@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+import CredentialTables
 
 /// The tail: the rows that all settlements share. A settlement writes them last, in one flight with the COMMIT, under one lock.
 ///
@@ -11,7 +11,7 @@ import CredentialCore
 /// It is a row that only siwatch's own user may lock. Anybody who may connect to the database could hold an advisory lock.
 enum SettlementLock {
     /// SQL: takes the lock of this schema. It gives one row, whether the lock's own row is there or not.
-    static let lock = "SELECT COUNT(*) FROM (SELECT FROM schema_version FOR UPDATE) held"
+    static let lock: SQL = "SELECT COUNT(*) FROM (SELECT FROM schema_version FOR UPDATE) held"
 }
 
 extension Connection {

@@ -27,15 +27,13 @@ extension SQLiteStore {
             let isDue =
                 try connection.fetchOne(
                     """
-                    SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(condition) AND due_at <= $1)
-                        OR EXISTS (SELECT 1 FROM \(table) WHERE \(condition) AND due_at > $2)
-                    """,
-                    now,
-                    furthest
+                    SELECT EXISTS (SELECT 1 FROM \(sql: table) WHERE \(sql: condition) AND due_at <= \(now))
+                        OR EXISTS (SELECT 1 FROM \(sql: table) WHERE \(sql: condition) AND due_at > \(furthest))
+                    """
                 )?.bool(at: 0) ?? false
             return isDue && limit > 0 ? true : nil
         } taking: { [owner] connection, _ in
-            try connection.execute("UPDATE \(table) SET due_at = $1 WHERE \(condition) AND due_at > $2", now, furthest)
+            try connection.execute("UPDATE \(sql: table) SET due_at = \(now) WHERE \(sql: condition) AND due_at > \(furthest)")
             var rows: [(id: Int64, attempts: Int)] = []
             for due in Self.turns(of: lane.queue, at: now) where rows.count < limit {
                 try PreparedStatement(

@@ -58,7 +58,7 @@ extension SQLiteStore {
     package func schemaDifference() async throws -> String? {
         let made = try StoredSchema(madeBy: Schema.steps)
         return try await query { connection in
-            let rows = try connection.fetchAll(StoredSchema.query).map { row in (0...2).map { row.text(at: $0) ?? "" } }
+            let rows = try connection.fetchAll("\(sql: StoredSchema.query)").map { row in (0...2).map { row.text(at: $0) ?? "" } }
             return StoredSchema(rows).difference(from: made)
         }
     }

@@ -184,6 +184,7 @@ extension ColumnValue {
         case .integer, .boolean: 0
         case .text(let text): text?.utf8.count ?? 0
         case .bytes(let bytes): bytes?.count ?? 0
+        case .array: preconditionFailure("SQLite has no arrays")
         }
     }
 
@@ -201,7 +202,7 @@ extension ColumnValue {
             guard !bytes.isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
             let bytes = bytes.withUnsafeBytes(kept.keep)
             return sqlite3_bind_blob(statement, index, bytes.baseAddress, Int32(bytes.count), nil)
-        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil): return sqlite3_bind_null(statement, index)
+        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil), .array: return sqlite3_bind_null(statement, index)
         }
     }
 }

@@ -24,24 +24,23 @@ package struct SQLiteConnection: TableConnection {
 
     package var dialect: Dialect { .sqlite }
 
-    package func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [SQLiteRow] {
-        try PreparedStatement(sql, in: db).rows(named: values)
+    package func fetchAll(_ sql: CredentialTables.SQL) throws -> [SQLiteRow] {
+        try PreparedStatement(sql.text, in: db).rows(named: sql.values)
     }
 
-    package func change(_ sql: String, _ values: [ColumnValue]) throws -> Int {
-        try execute(sql, values)
+    @discardableResult
+    package func change(_ sql: CredentialTables.SQL) throws -> Int {
+        try execute(sql)
         return db.changesCount
     }
 
-    package func execute(_ sql: String, _ values: [ColumnValue]) throws {
-        _ = try PreparedStatement(sql, in: db).rows(named: values)
-    }
+    package func execute(_ sql: CredentialTables.SQL) throws { _ = try fetchAll(sql) }
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
         try forEachRow(of: ask(statement, rows, shared)) { _, _ in }
     }
 
-    package func ask(_ sql: String, _ values: [ColumnValue]) -> Answer { Answer(sql: sql, rows: [values], isNamed: true) }
+    package func ask(_ sql: CredentialTables.SQL) -> Answer { Answer(sql: sql.text, rows: [sql.values], isNamed: true) }
 
     package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) -> Answer? {
         let sql = statement.sql(.sqlite)
@@ -74,10 +73,8 @@ package struct SQLiteConnection: TableConnection {
     package func lockSettlements() {}
 
     package func releaseNotifications() throws {
-        try execute(
-            "UPDATE notification_queue SET due_at = $1 WHERE \(Tables.setAside) AND due_at > 0 AND claimed_by IS NULL",
-            NotificationRows.leftBehind
-        )
+        let (aside, time) = (Tables.setAside, NotificationRows.leftBehind)
+        try execute("UPDATE notification_queue SET due_at = \(time) WHERE \(sql: aside) AND due_at > 0 AND claimed_by IS NULL")
     }
 
     /// Does nothing: the caller holds the lock on the file.

@@ -158,10 +158,13 @@ package final class SQLiteStore: Sendable {
                     // A sign-in goes before new ones. A code counts as new again.
                     let dueAt = queue == .grant ? "CASE WHEN authorization_code IS NULL THEN 1 ELSE 0 END" : "0"
                     try connection.execute(
-                        "UPDATE \(queue.rawValue) SET due_at = \(dueAt), claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                        """
+                        UPDATE \(sql: queue.rawValue) SET due_at = \(sql: dueAt), claimed_by = NULL
+                         WHERE due_at > 0 AND claimed_by IS NOT NULL
+                        """
                     )
                 }
-                try connection.execute(Self.recountRemoved(from: queue))
+                try connection.execute("\(sql: Self.recountRemoved(from: queue))")
             }
             // Asking Apple once more about a token to revoke does no harm.
             try connection.execute("UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")

@@ -74,12 +74,12 @@ extension SQLiteContents: TableContents {
     }
 
     package func greatestID(of table: StoredTable) throws -> Int64 {
-        try onConnection { try $0.fetchOne("SELECT seq FROM sqlite_sequence WHERE name = $1", table.name)?.integer(at: 0) ?? 0 }
+        try onConnection { try $0.fetchOne("SELECT seq FROM sqlite_sequence WHERE name = \(table.name)")?.integer(at: 0) ?? 0 }
     }
 
     package func beginReading(_ table: StoredTable) throws {
         cursor?.close()
-        cursor = try onDatabase { db in try RowCursor(table.selection, of: table, in: db) }
+        cursor = try onDatabase { db in try RowCursor(of: table, in: db) }
     }
 
     package func read() throws -> StoredRows? {
@@ -111,23 +111,6 @@ extension SQLiteContents: TableContents {
         }
     }
 
-    package func beginWriting(_ table: StoredTable) throws {
-        cursor?.close()
-        let places = table.columns.map { _ in "?" }.joined(separator: ", ")
-        cursor = try onDatabase { db in
-            try RowCursor("INSERT INTO \(table.name) (\(table.columnList)) VALUES (\(places))", of: table, in: db)
-        }
-    }
-
-    package func write(_ rows: StoredRows) throws {
-        try onDatabase { [cursor] _ in try cursor?.write(rows) }
-    }
-
-    package func endWriting() throws {
-        cursor?.close()
-        cursor = nil
-    }
-
     package func complete(greatestIDs: [String: Int64]) throws {
         try onDatabase { [triggers] db in
             for (table, id) in greatestIDs {
@@ -141,6 +124,6 @@ extension SQLiteContents: TableContents {
 
 extension SQLiteConnection {
     fileprivate func hasTable(_ name: String) throws -> Bool {
-        try exists("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1", name)
+        try exists("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = \(name)")
     }
 }

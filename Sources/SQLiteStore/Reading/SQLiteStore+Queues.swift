@@ -11,14 +11,12 @@ extension SQLiteStore {
         try Queue.allCases.map { queue in
             let counts = try connection.fetchOne(
                 """
-                SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = $1), 0),
-                       COALESCE((SELECT value FROM counter WHERE name = $2), 0)
-                """,
-                queue.rawValue,
-                queue.removedCounter
+                SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = \(queue.rawValue)), 0),
+                       COALESCE((SELECT value FROM counter WHERE name = \(queue.removedCounter)), 0)
+                """
             )
             let (appended, removed) = (counts?.integer(at: 0) ?? 0, counts?.integer(at: 1) ?? 0)
-            let oldest = try connection.fetchOne("SELECT id, \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
+            let oldest = try connection.fetchOne("SELECT id, \(sql: queue.arrivalColumn) FROM \(sql: queue.rawValue) ORDER BY id LIMIT 1")
             // Rows deleted by hand were not counted, so known bounds limit the difference. Nothing waits before the oldest row.
             // A member of the group can write any number.
             let depth = oldest.map { row in
@@ -39,9 +37,7 @@ extension SQLiteStore {
         ]
         return try lanes.reduce(into: [:]) { due, lane in
             due[lane.queue.label, default: 0] += try connection.count(
-                "SELECT 1 FROM \(lane.queue.rawValue) WHERE \(lane.condition) AND due_at <= $1 LIMIT $2",
-                now,
-                limit
+                "SELECT 1 FROM \(sql: lane.queue.rawValue) WHERE \(sql: lane.condition) AND due_at <= \(now) LIMIT \(limit)"
             )
         }
     }

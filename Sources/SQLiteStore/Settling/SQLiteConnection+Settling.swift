@@ -58,13 +58,13 @@ extension SQLiteConnection {
     }
 
     package func evict(from ring: UnsignedRing) throws -> () throws -> Int {
-        func count(_ counter: String) throws -> Int { try fetchInt("SELECT value FROM counter WHERE name = $1", counter) }
+        func count(_ counter: String) throws -> Int { try fetchInt("SELECT value FROM counter WHERE name = \(counter)") }
         var (rows, bytes, evicted) = (try count(ring.rowsCounter), try count(ring.bytesCounter), 0)
         while rows > UnsignedRing.mostRows || bytes > UnsignedRing.mostBytes {
             let oldest = try fetchOne(
                 """
                 DELETE FROM notification_quarantine
-                 WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring)))
+                 WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring)))
                 RETURNING length(CAST(payload AS BLOB))
                 """
             )
@@ -86,10 +86,10 @@ extension SQLiteConnection {
             try execute(
                 """
                 INSERT INTO counter (name, value)
-                SELECT '\(ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
+                SELECT '\(sql: ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
                  UNION ALL
-                SELECT '\(ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
-                  FROM notification_quarantine WHERE \(Schema.tables.members(of: ring))
+                SELECT '\(sql: ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+                  FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
                 """
             )

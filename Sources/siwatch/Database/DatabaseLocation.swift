@@ -99,8 +99,9 @@ enum DatabaseLocation: Sendable {
     func openForDoor() throws -> (any CredentialStore)? {
         switch self {
         case .file: nil
-        // Twice that is the door's patience, and a request may come just after another. So the door can say who holds the lock.
-        case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(2))
+        // The patience is less than clients wait for the door, five seconds by default. A request may come just after another, so half of
+        // it for a lock lets the door say who holds the lock.
+        case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(2), patience: .seconds(4))
         }
     }
 }

@@ -23,7 +23,8 @@ struct Deliveries: Service {
 
     /// How soon a change is sent. A look costs one query.
     private static let interval = Duration.milliseconds(200)
-    private static let longestPause = Duration.minutes(5)
+    /// After a failure of the database, which says nothing of the receiver.
+    private static let respite = Duration.seconds(5)
     /// How old the figures of a delivery get while its receiver is left alone.
     private static let oldest = Duration.seconds(15)
 
@@ -67,31 +68,22 @@ struct Deliveries: Service {
     }
 
     private func run(_ loop: Loop) async {
-        var failures = 0
         while !Task.isCancelled {
             var pause = Self.interval
             let reload = reloads.withLockedValue(\.self)
             if !membership.delivers(loop.name) {
                 loop.telemetry.deliveryLeft(loop.name)
             } else {
-                do {
-                    switch try await loop.delivery.round() {
-                    case .none: (failures, pause) = (0, .zero)
-                    case .idle: failures = 0
-                    case .pause(let asked, let reason, let isThere):
-                        failures = isThere ? 1 : failures + 1
-                        if !isThere { await loop.source.lookAgain() }
-                        pause = max(asked ?? .zero, backoff(failures))
-                        // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
-                        if !isThere, !Task.isCancelled { loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now) }
-                    }
-                } catch {
-                    failures += 1
-                    pause = backoff(failures)
-                    // A database that is away says nothing of the receiver.
-                    if !Task.isCancelled, !(error is StoreError) {
-                        loop.telemetry.deliveryFailed(loop.name, "\(error)", at: loop.clock.now)
-                    }
+                switch try? await loop.delivery.round() {
+                case nil: pause = Self.respite
+                case .some(.none): pause = .zero
+                case .idle?: break
+                case .pause(let time, let reason, let isThere)?:
+                    pause = time
+                    // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
+                    if isThere || Task.isCancelled { break }
+                    await loop.source.lookAgain()
+                    loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now)
                 }
             }
             if pause > .zero { await rest(loop, for: pause, unlessAfter: reload) }
@@ -112,9 +104,5 @@ struct Deliveries: Service {
                 nextLook = .now + Self.oldest
             }
         }
-    }
-
-    private func backoff(_ failures: Int) -> Duration {
-        min(.seconds(5) * (1 << min(failures - 1, 10)), Self.longestPause)
     }
 }

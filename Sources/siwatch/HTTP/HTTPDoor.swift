@@ -92,8 +92,7 @@ extension Daemon {
             listen: listen,
             socketMode: mode_t(http.socketMode, radix: 8) ?? 0o600,
             api: BackendAPI(
-                // What waits for the lock of a file says so by itself, after five seconds.
-                context.doorStore.fleet == nil ? context.doorStore : PatientDesk(context.doorStore),
+                context.doorStore,
                 verifier: apple.notificationVerifier,
                 apps: context.configuration.clientsOfApps,
                 clients: keys.clients(of: http),

@@ -35,7 +35,7 @@ struct MoveProof: Encodable {
 
     var holds: Bool { tables.allSatisfy(\.isEqual) && states.different == 0 }
 
-    init(of source: any StoreContents, and destination: any StoreContents, progress: ProgressLine) async throws {
+    init(of source: any TableContents, and destination: any TableContents, progress: ProgressLine) async throws {
         states = States(count: 0, different: 0)
         for table in StoredTable.all + StoredTable.views {
             // Each store reads by itself, so neither waits for the other.
@@ -49,7 +49,7 @@ struct MoveProof: Encodable {
         states = States(count: audit.count, different: audit.different)
     }
 
-    private static func side(_ table: StoredTable, of store: any StoreContents, _ progress: ProgressLine) async throws -> Side {
+    private static func side(_ table: StoredTable, of store: any TableContents, _ progress: ProgressLine) async throws -> Side {
         var side = Side()
         var digest = SHA256()
         try await store.beginReading(table)

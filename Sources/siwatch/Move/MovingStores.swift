@@ -11,7 +11,7 @@ extension Move {
     func withStores(
         _ source: DatabaseLocation,
         _ destination: DatabaseLocation,
-        _ body: (any DepartingStore, any ArrivingStore) async throws -> Void
+        _ body: (any TableContents, any TableContents) async throws -> Void
     ) async throws {
         switch (source, destination) {
         case (.file(let file), .server(let address)):

@@ -9,8 +9,8 @@ import CredentialTables
 /// First the source commits its departure, then the destination its arrival. If siwatch dies in between, nothing starts on the source, and
 /// `resolve` finds out what arrived.
 struct StoreMove {
-    let source: any DepartingStore
-    let destination: any ArrivingStore
+    let source: any TableContents
+    let destination: any TableContents
     let progress: ProgressLine
 
     /// Failures of a move other than errors of a store.
@@ -55,15 +55,13 @@ struct StoreMove {
 
     private func copy(_ table: StoredTable) async throws {
         try await source.beginReading(table)
-        try await destination.beginWriting(table)
         var portion = try await source.read()
         while let rows = portion {
             async let next = source.read()
-            try await destination.write(rows)
+            try await destination.write(rows, into: table)
             progress.add(rows.count)
             portion = try await next
         }
-        try await destination.endWriting()
     }
 
     /// - Throws: `Failure.notProved`

@@ -355,6 +355,6 @@ import Testing
 extension PostgresContents {
     /// Runs inside the move's transaction.
     fileprivate func damage(_ sql: String) throws {
-        try onConnection { _ = try $0.run(sql) }
+        try onConnection { try $0.run(sql) }
     }
 }

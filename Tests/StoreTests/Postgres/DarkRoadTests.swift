@@ -54,6 +54,34 @@ import Testing
         #expect { try connection.rows("SELECT 7") } throws: { ($0 as? PostgresError)?.endsConnection == true }
     }
 
+    /// Clients of the door wait for seconds, and not for each other's turns. An append may be written yet.
+    @Test func aPatientCallEndsInTimeForAllWhoWait() async throws {
+        let thread = ConnectionThread(address, patience: .seconds(2), label: "door")
+        #expect(try await thread.run { try $0.rows("SELECT 7").integer } == 7)
+        road.condition = .dark
+        defer { road.condition = .closed }
+        let start = ContinuousClock.now
+        let errors = await withTaskGroup(of: (any Error)?.self, returning: [any Error].self) { group in
+            for _ in 1...8 {
+                group.addTask {
+                    do {
+                        try await thread.transaction(since: .now) { connection in _ = try connection.send("SELECT 7") }
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            return await group.reduce(into: []) { errors, error in if let error { errors.append(error) } }
+        }
+        // One after the other would be sixteen seconds.
+        #expect(start.duration(to: .now) < .seconds(10))
+        #expect(errors.count == 8)
+        let unknown = errors.count { if case StoreError.outcomeUnknown = $0 { true } else { false } }
+        let unavailable = errors.count { if case StoreError.unavailable = $0 { true } else { false } }
+        #expect(unknown >= 1 && unknown + unavailable == 8, "\(errors)")
+    }
+
     /// A renewal reads other replicas' verdicts. A count of millions of rows must not cost it its lanes.
     @Test func aLongCountHoldsUpNoRenewal() async throws {
         let server = try #require(store.ports as? PostgresStore)

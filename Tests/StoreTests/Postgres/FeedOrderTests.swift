@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import DaemonHarness
 import NIOConcurrencyHelpers
 import Testing
@@ -46,7 +47,7 @@ import Testing
     @Test func theTailIsOnesAtATime() async throws {
         let store = try StoreKind.postgres.make()
         let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
-        try await other.begin(SettlementLock.lock)
+        try await other.begin(SettlementLock.lock.text)
         let settling = Task {
             defer { isSettled.withLockedValue { $0 = true } }
             return try await store.signIn()

@@ -94,7 +94,7 @@ import Testing
     @Test func whatStandsBehindOthersIsWaitedForToo() async throws {
         let site = try await Site()
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
-        try await gate.begin(SettlementLock.lock)
+        try await gate.begin(SettlementLock.lock.text)
         async let settled = site.settle()
         let tail = "SELECT pid FROM pg_locks WHERE relation = 'schema_version'::regclass"
         try await site.untilSomebodyWaits("pid IN (\(tail)) AND wait_event_type = 'Lock'")
@@ -116,7 +116,7 @@ import Testing
                 try connection.send("INSERT INTO settled_batch (owner, number, settled_at) VALUES ('frozen', 1, 1)")
                 try connection.send(SettlementLock.lock)
                 // libpq sends whole blocks of 8 KiB, and keeps the rest.
-                try connection.send("SELECT length($1)", [UInt8](repeating: 7, count: 20_000))
+                try connection.send("SELECT length(\([UInt8](repeating: 7, count: 20_000)))")
                 thaw.wait()
             }
         }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Testing
 
 @testable import PostgresStore
@@ -157,7 +158,7 @@ import Testing
                 ).map { ($0.text(at: 0) ?? "", $0.text(at: 1) ?? "", $0.text(at: 2) ?? "") }
                 return try prepared.map { statement, name, types in
                     let values = types.split(separator: ",").map(value).joined(separator: ", ")
-                    let plan = try connection.rows("EXPLAIN EXECUTE \(name)\(values.isEmpty ? "" : "(\(values))")").map {
+                    let plan = try connection.rows("EXPLAIN EXECUTE \(sql: name)\(sql: values.isEmpty ? "" : "(\(values))")").map {
                         $0.text(at: 0) ?? ""
                     }
                     return (statement, plan)

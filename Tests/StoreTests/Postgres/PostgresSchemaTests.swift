@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 import Testing
 
@@ -171,7 +172,7 @@ import Testing
         let postgres = try #require(store.ports as? PostgresStore)
         for thread in [postgres.writer, postgres.reader] {
             let ours = "name = 'default_transaction_isolation' AND setting = 'read committed' AND source = 'client'"
-            #expect(try await thread.run { try $0.rows("SELECT COUNT(*) FROM pg_settings WHERE \(ours)").integer } == 1)
+            #expect(try await thread.run { try $0.rows("SELECT COUNT(*) FROM pg_settings WHERE \(sql: ours)").integer } == 1)
         }
     }
 }

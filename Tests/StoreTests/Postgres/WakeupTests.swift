@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import DaemonHarness
 import NIOConcurrencyHelpers
 import Testing
@@ -55,7 +56,7 @@ import Testing
         let address = try #require(store.ports as? PostgresStore).address
         let listener = ConnectionThread(address, label: "listener")
         try await listener.run { connection in
-            let channel = try connection.rows("SELECT \(Schema.channel)").first?.text(at: 0) ?? ""
+            let channel = try connection.rows("SELECT \(sql: Schema.channel)").first?.text(at: 0) ?? ""
             try connection.run("LISTEN \(channel)")
         }
         func told() async throws -> Int64 {
@@ -103,8 +104,8 @@ import Testing
         let begin = ContinuousClock.now
         for _ in 1...notifications {
             try await flooder.run { connection in
-                _ = try connection.run("NOTIFY \(channel)")
-                if pause > 0 { _ = try connection.run("SELECT pg_sleep(\(pause))") }
+                try connection.run("NOTIFY \(channel)")
+                if pause > 0 { try connection.run("SELECT pg_sleep(\(pause))") }
             }
         }
         let seconds = begin.duration(to: .now) / .seconds(1)
@@ -135,7 +136,7 @@ extension ConnectionThread {
     func begin(_ sql: String) throws {
         try run { connection in
             try connection.send("BEGIN")
-            try connection.send(sql)
+            try connection.send("\(sql: sql)")
             // The transaction stays open for as long as the test needs.
             try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
             try connection.flush()

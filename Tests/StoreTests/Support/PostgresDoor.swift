@@ -62,9 +62,9 @@ extension SQLValue {
     fileprivate var parameter: Parameter {
         switch self {
         case .null: Parameter(type: 0, bytes: nil)
-        case .integer(let value): value.parameter
+        case .integer(let value): Parameter(value.columnValue)
         case .text(let value): Parameter(type: 0, bytes: Array(value.utf8))
-        case .bytes(let value): value.parameter
+        case .bytes(let value): Parameter(value.columnValue)
         }
     }
 
@@ -74,10 +74,11 @@ extension SQLValue {
             return
         }
         switch PQftype(result, Int32(column)) {
-        case true.parameter.type: self = .integer(row.bool(at: column) ? 1 : 0)
+        case Parameter(true.columnValue).type: self = .integer(row.bool(at: column) ? 1 : 0)
         // Of eight, two and four bytes.
         case 20, 21, 23: self = .integer(row.integer(at: column))
-        case [UInt8]().parameter.type where String(cString: PQfname(result, Int32(column))) == "bytes": self = .bytes(row.bytes(at: column))
+        case Parameter([UInt8]().columnValue).type where String(cString: PQfname(result, Int32(column))) == "bytes":
+            self = .bytes(row.bytes(at: column))
         default: self = .text(row.text(at: column) ?? "")
         }
     }

@@ -42,3 +42,8 @@ enum PostgresUnderTest {
         )
     }
 }
+
+extension Connection {
+    /// Runs a statement without values.
+    func run(_ sql: String) throws { try change("\(sql: sql)") }
+}

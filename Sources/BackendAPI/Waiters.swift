@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Waits for news of the store on behalf of many callers, with one look for all of them.
+/// Callers that wait for news of the store, with one look for all of them.
 ///
-/// It asks only while somebody waits. On a server the news may come from another replica, so events of this process would not do alone.
-actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
+/// It looks only while somebody waits. On a server the news may come from another replica, so events of this process would not do alone.
+actor Waiters<Key: Hashable & Sendable, News: Sendable> {
     private let interval: Duration
     private let look: @Sendable (Set<Key>) async throws -> [Key: News]
     private var waiting: [Key: [Waiter]] = [:]
-    private var isPolling = false
-    private var (isHinted, isLooking) = (false, false)
+    private var isLooking = false
+    private var isHinted = false
+    /// The pause until the next look.
+    private var pause: Task<Void, any Error>?
     private var isEnded = false
     /// How often everybody was let go.
     private(set) var releases = 0
@@ -34,25 +36,17 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         guard !isEnded, limit > .zero, releases ?? self.releases == self.releases else { return nil }
         return await withCheckedContinuation { answer in
             waiting[key, default: []].append(Waiter(deadline: .now + limit, answer: answer))
-            guard !isPolling else { return }
-            isPolling = true
+            guard !isLooking else { return }
+            isLooking = true
             // Not a child of the first caller, because others wait for it as well. It ends once nobody waits.
-            Task { await poll() }
+            Task { await lookOut() }
         }
     }
 
-    /// Looks at once, because this process knows of news.
-    func hint() async {
-        guard !waiting.isEmpty else { return }
+    /// Looks at once, because this process knows of news. Hints during a look share the next one, so that a slow store is not asked for each.
+    func hint() {
         isHinted = true
-        guard !isLooking else { return }
-        isLooking = true
-        // Hints that come meanwhile share the next look, so that a slow store is not asked once for each.
-        while isHinted {
-            isHinted = false
-            _ = await answerWithNews()
-        }
-        isLooking = false
+        pause?.cancel()
     }
 
     /// Answers everybody who waits.
@@ -69,8 +63,9 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
         letGo()
     }
 
-    private func poll() async {
+    private func lookOut() async {
         while !waiting.isEmpty {
+            isHinted = false
             let hasLooked = await answerWithNews()
             let now = ContinuousClock.now
             for (key, waiters) in waiting {
@@ -79,9 +74,12 @@ actor SharedPoll<Key: Hashable & Sendable, News: Sendable> {
                 waiting[key] = left.isEmpty ? nil : left
                 for waiter in waiters where waiter.deadline <= now { waiter.answer.resume(returning: nil) }
             }
-            if !waiting.isEmpty { try? await Task.sleep(for: hasLooked ? interval : Self.respite) }
+            guard !waiting.isEmpty, !isHinted else { continue }
+            let pause = Task { try await Task.sleep(for: hasLooked ? interval : Self.respite) }
+            self.pause = pause
+            _ = await pause.result
         }
-        isPolling = false
+        isLooking = false
     }
 
     /// - Returns: whether the store could be asked. If not, everybody waits on, because it may be there again in time.
