@@ -16,13 +16,12 @@ actor StatusDesk {
     private let keyTrials: KeyTrials
     private let refusals: DoorRefusals?
     private let intake: IntakeWatch?
-    private let health: HealthReports
+    private let health: Health
     private let rounds: CheckRounds
     /// As the last reload left it.
     private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
     private let process = ProcessMetrics()
-    private let replacement = NIOLockedValueBox<String?>(nil)
     private let reload: NIOLockedValueBox<DaemonReport.Reload>
 
     private var known: StatusReport?
@@ -30,7 +29,8 @@ actor StatusDesk {
     private var unread: String?
     /// Whether the last read has failed.
     private var isRefused = false
-    private var isReading = false
+    /// Those who wait for the end of the read that is under way. Empty if none is.
+    private var waiting: [AsyncStream<Void>.Continuation] = []
     private var course: [DaemonReport.Sample] = []
     /// Of clients whose sign-ins come to nothing, the reason.
     private var rejected: [String: String] = [:]
@@ -43,7 +43,7 @@ actor StatusDesk {
     private static let courseInterval = Duration.minutes(30)
     private static let mostSamples = 49
 
-    init(of daemon: Daemon, _ health: HealthReports) {
+    init(of daemon: Daemon, _ health: Health) {
         context = daemon.context
         appleClock = daemon.apple.clock
         keyTrials = daemon.keyTrials
@@ -72,15 +72,6 @@ actor StatusDesk {
         }
     }
 
-    /// Tries what was put in the place of this program, before anybody is told to restart.
-    nonisolated var programWatch: Recurring {
-        Recurring(every: .seconds(20), onFailure: { _ in }) { [source = context.configuration.source, replacement] in
-            guard Self.isReplaced else { return }
-            let obstacle = try await onOwnThread { HostCommand.obstacleToStart(with: source, as: Account.user) ?? "" }
-            replacement.withLockedValue { $0 = obstacle }
-        }
-    }
-
     /// Samples the course of the users, and logs where sign-ins come to nothing.
     private func note(_ tables: Overview) {
         let now = Dictionary(tables.rejectedSignIns.map { ($0.clientID, $0.reason) }) { first, _ in first }
@@ -101,8 +92,7 @@ actor StatusDesk {
             processID: ProcessInfo.processInfo.processIdentifier,
             startedAt: startedAt,
             isReplaced: Self.isReplaced,
-            replacementObstacle: replacement.withLockedValue(\.self),
-            troubles: health.readiness.troubles,
+            troubles: health.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
             tablesReadAt: known?.tables.at,
             tablesUnread: isOutdated ? unread : nil,
@@ -143,17 +133,23 @@ actor StatusDesk {
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
     private func readTables(within patience: Duration, validFor validity: Duration = StatusDesk.validity) async {
         if let readAt, ContinuousClock.now - readAt.tables <= validity { return }
-        let start = ContinuousClock.now
-        if !isReading {
-            isReading = true
+        let (end, waiter) = AsyncStream<Void>.makeStream()
+        waiting.append(waiter)
+        if waiting.count == 1 {
             // Not a child of the asker, who does not wait for it to the end. It ends with the read.
             Task {
                 await read()
-                isReading = false
+                for waiter in waiting { waiter.finish() }
+                waiting = []
             }
         }
-        while isReading, !Task.isCancelled, ContinuousClock.now - start < patience { try? await Task.sleep(for: .milliseconds(5)) }
-        if isReading { unread = "no answer within \(patience.text)" }
+        await withTaskGroup { group in
+            group.addTask { for await _ in end {} }
+            group.addTask { try? await Task.sleep(for: patience) }
+            _ = await group.next()
+            group.cancelAll()
+        }
+        if !waiting.isEmpty { unread = "no answer within \(patience.text)" }
     }
 
     private func read() async {

@@ -76,17 +76,11 @@ extension StatusReport {
                 Finding(.note, "new values of \(keys) wait for a restart")
             }
             if daemon.isReplaced {
-                finding(ofReplacement: daemon.replacementObstacle)
+                let sentence = "the program's file was replaced or removed, and version \(version) still runs"
+                let remedy = "sudo -u siwatch siwatch check, and once it is content, sudo systemctl restart siwatch"
+                Finding(.note, sentence, remedy: remedy)
             }
         }
-    }
-
-    private func finding(ofReplacement obstacle: String?) -> Finding {
-        let sentence = "the program's file was replaced or removed, and version \(version) still runs"
-        guard let obstacle else { return Finding(.note, sentence) }
-        guard !obstacle.isEmpty else { return Finding(.note, sentence, remedy: "sudo systemctl restart siwatch") }
-        let remedy = "no restart before sudo -u siwatch siwatch check is content"
-        return Finding(.degraded, "\(sentence); what stands there would not start: \(obstacle)", remedy: remedy)
     }
 
     /// Of the configuration, a line may be lost, or the app or client be over.

@@ -11,8 +11,6 @@ struct DaemonReport: Encodable {
     var startedAt: Timestamp
     /// Whether the file of the program was replaced or removed since the start.
     var isReplaced: Bool
-    /// Why what stands there now would not start; empty if it would, nil before a try.
-    var replacementObstacle: String?
     /// Why nobody should rely on this process now, one sentence each. Empty if it is ready.
     var troubles: [String]
     /// When it last tried whether backends can insert; nil before the first try.
