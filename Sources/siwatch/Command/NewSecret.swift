@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialSealing
 import Foundation
 
 /// 32 random bytes as a text, for a file or for the terminal.
@@ -22,6 +23,6 @@ struct NewSecret {
     /// Prints it, or writes it to a new file that only this user can read.
     func hand(out file: String?) throws {
         guard let file else { return try printOutput(text) }
-        try NewFile.write("\(text)\n", to: file)
+        do { try KeyFile.create("\(text)\n", at: file) } catch { throw CommandFailure.failed("\(error)".printable) }
     }
 }

@@ -29,7 +29,7 @@ struct Check: AsyncParsableCommand {
             printError("warning: \([finding.sentence, finding.remedy].compactMap(\.self).joined(separator: "; "))", at: .warning)
         }
         try printSummary(of: configuration, examination.keys, database, isThere: examination.isThere)
-        if online { try await OnlineCheck.run(configuration, examination.keys) }
+        if online { try await OnlineCheck.run(configuration, examination.keys?.clientSecretKeys) }
     }
 
     private func printSummary(of configuration: Configuration, _ keys: Keys?, _ database: DatabaseLocation, isThere: Bool) throws {

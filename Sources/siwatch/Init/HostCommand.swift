@@ -47,15 +47,4 @@ struct HostCommand {
         guard status == 0 else { throw .failed("\(text): \(output.isEmpty ? "exit code \(status)" : output)") }
         return output
     }
-
-    /// Why siwatch would not start, as `check` says; nil if it would, or if it will some day. A start brings old tables up to date.
-    static func obstacleToStart(with configuration: String, as user: String) -> String? {
-        let check = siwatch(["check", "--config", configuration], as: user)
-        guard let (status, output) = try? check.run(), ![0, 69].contains(status) else { return nil }
-        let mistakes = output.split(separator: "\n").filter {
-            !$0.hasPrefix("warning: ") && !$0.hasSuffix("siwatch migrate brings it up to date")
-        }
-        if output.isEmpty { return "exit code \(status)" }
-        return mistakes.isEmpty ? nil : mistakes.joined(separator: "; ").printable
-    }
 }
