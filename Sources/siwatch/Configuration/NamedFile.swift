@@ -116,7 +116,7 @@ extension Configuration {
     /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
     var foreignOwner: String? { FileExposure(source)?.foreignOwner }
 
-    /// Members of the group of the configuration and the keys, besides siwatch. An older release had this one group for its backends too.
+    /// Members of the group of the configuration and the keys, besides siwatch. Backends belong into the group of the database.
     /// Empty if the group has another name than the package gives it.
     var strangersInGroup: [String] {
         guard let group = FileExposure(source)?.status.st_gid, Account.name(ofGroup: group) == "siwatch" else { return [] }
