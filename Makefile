@@ -141,12 +141,13 @@ test-full: tests ## Run at full length the tests that make test runs shorter, an
 	@SIWATCH_TEST_FULL=1 $(TEST) --filter 'SimulationTests|RandomTrafficTests|FileWriterTests|ImportUndoCommandTests'
 
 .PHONY: lint
-lint: ## Check format and the places of planted bugs
+lint: ## Check the format, the budgets of lines, and the places of planted bugs
+	scripts/check_line_budget.py
 	scripts/plant_bugs.py --check
 	swift format lint --strict --recursive --parallel $(SOURCES)
 
 .PHONY: check
-check: lint tests ## Check the format, the places of planted bugs, imports and warnings, by the build that make test uses
+check: lint tests ## Check what lint checks, imports and warnings, by the build that make test uses
 
 .PHONY: check-rules
 check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE also against what /metrics answers

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
 #
-# Writes siwatch(8), a page for each command, and siwatch.toml(5), from what the program and the sample of its configuration say.
+# Writes siwatch(8), a page for each command, and siwatch.toml(5), from what the program and the reference of its configuration say.
 #
-#   packaging/make_manuals.sh PROGRAM SAMPLE FOLDER
+#   packaging/make_manuals.sh PROGRAM REFERENCE FOLDER
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-program=$(readlink -f "$1") sample=$2 folder=$3
+program=$(readlink -f "$1") reference=$2 folder=$3
 version=$("$program" --version)
 speaker=$(mktemp)
 trap 'rm -f "$speaker"' EXIT
@@ -45,6 +45,6 @@ done
     printf '.TH SIWATCH.TOML 5 "" "siwatch %s" siwatch\n' "$version"
     cat "$here/siwatch.toml.5.head"
     # A backslash and a leading dot mean something to troff.
-    sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^[.']/\\\\\&&/" "$sample"
+    sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^[.']/\\\\\&&/" "$reference"
     printf '.fi\n.SH SEE ALSO\n.BR siwatch (8),\n.BR siwatch\\-doctor (8)\n'
 } >"$folder/siwatch.toml.5"

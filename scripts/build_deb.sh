@@ -97,6 +97,7 @@ page "$root/Clients/README.md" ../ >"$install/docs/clients/README.md"
 find "$install/examples" "$install/docs/clients" \( -name __pycache__ -o -name node_modules -o -name '.?*' -o -name '*.egg-info' -o -name '*.sqlite*' \
     -o -path '*/python/build' \) -prune -exec rm -r {} +
 cp "$root/etc/siwatch.toml" "$install/examples"
+cp "$root/docs/configuration.toml" "$install/docs"
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"
 install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json"
 
@@ -104,7 +105,7 @@ install -D -m 644 -t "$install/examples/grafana" "$root/etc/grafana/siwatch.json
 "$program" --generate-completion-script bash | sed '1{/^#!/d}' >"$install/completions/siwatch"
 "$program" --generate-completion-script zsh >"$install/completions/_siwatch"
 "$program" --generate-completion-script fish >"$install/completions/siwatch.fish"
-"$root/packaging/make_manuals.sh" "$program" "$root/etc/siwatch.toml" "$install/manuals"
+"$root/packaging/make_manuals.sh" "$program" "$root/docs/configuration.toml" "$install/manuals"
 
 cp "$root"/packaging/debian/* "$debian"
 sed -i "s/@SCHEMA@/$schema/" "$debian/siwatch.preinst"

@@ -180,7 +180,7 @@ BUGS = [
     (
         "a proved revocation is one of its own client alone",
         "SettlementFold+Revocations.swift",
-        "            if outcome == .proved { user.registers.apply(revocation) }\n",
+        "            if outcome == .proved { user.registers.revoke(at: wantedAt) }\n",
         "",
     ),
     (

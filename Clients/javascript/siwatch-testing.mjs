@@ -98,8 +98,8 @@ export class Daemon {
     daemon.configFile = join(folder, "siwatch.toml");
     const configure = (port) => writeFileSync(daemon.configFile, apple.config + door(port, webhooks.url) + config);
     configure(0);
-    daemon.command("http", "token", join(folder, "backend.token"));
-    daemon.command("delivery", "secret", join(folder, "backend.whsec"));
+    daemon.command("secret", "new", "token", join(folder, "backend.token"));
+    daemon.command("secret", "new", "webhook", join(folder, "backend.whsec"));
     daemon.command("migrate", "--config", daemon.configFile);
     daemon.token = readFileSync(join(folder, "backend.token"), "utf8").trim();
     daemon.webhookSecret = webhooks.secret = readFileSync(join(folder, "backend.whsec"), "utf8").trim();

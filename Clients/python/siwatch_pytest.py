@@ -120,8 +120,8 @@ class Daemon:
         self._template = apple.config + _CONFIG.replace("{webhooks}", webhooks.url) + config
         self.config_file = folder / "siwatch.toml"
         self._configure(port=0)
-        self.command("http", "token", str(folder / "backend.token"))
-        self.command("delivery", "secret", str(folder / "backend.whsec"))
+        self.command("secret", "new", "token", str(folder / "backend.token"))
+        self.command("secret", "new", "webhook", str(folder / "backend.whsec"))
         self.command("migrate", "--config", str(self.config_file))
         self.token, self.webhook_secret = ((folder / f"backend.{kind}").read_text().strip() for kind in ("token", "whsec"))
         webhooks.secret = self.webhook_secret

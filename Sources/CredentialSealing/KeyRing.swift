@@ -94,7 +94,7 @@ extension KeyRing {
     /// The text of a new key file. It ends with a newline.
     package var text: String {
         """
-        # The keys that seal the refresh tokens of siwatch. Whoever holds this file and the database can read them;
+        # The keys that seal the refresh tokens of siwatch. Anybody with this file and the database can read them;
         # without this file they are lost. The first key seals, all of them open. Never keep it with the database's backups.
         \(current.line)
 

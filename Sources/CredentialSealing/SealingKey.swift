@@ -63,13 +63,17 @@ package enum KeyFile {
         mode & 0o027 != 0
     }
 
-    fileprivate static func create(_ text: String, at path: String) throws(KeyFileError) {
+    /// Writes a new file of mode 0600. It appears whole or not at all, and never replaces another file.
+    ///
+    /// - Parameter owner: this process's user and group if nil.
+    package static func create(_ text: String, at path: String, owner: (user: UInt32, group: UInt32)? = nil) throws(KeyFileError) {
         var draft = Array("\(path).XXXXXX".utf8CString)
         let descriptor = mkstemp(&draft)  // O_CREAT | O_EXCL, mode 0600
         guard descriptor >= 0 else { throw .unwritable(path: path, reason: lastError()) }
         defer { unlink(draft) }
 
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        if let owner, fchown(descriptor, owner.user, owner.group) != 0 { throw .unwritable(path: path, reason: lastError()) }
         do {
             try file.write(contentsOf: Data(text.utf8))
             try file.synchronize()

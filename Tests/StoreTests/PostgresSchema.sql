@@ -195,10 +195,10 @@ CREATE TABLE app (
   pending    BIGINT NOT NULL DEFAULT 0,
   admitted   BIGINT NOT NULL DEFAULT 0,
   missed     BIGINT NOT NULL DEFAULT 0,
-  -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+  -- Requests to revoke: how many were opened in the hour that began then; since when the limit holds the others, and how many.
   revocation_hour_at   BIGINT,
   revocations_opened   BIGINT NOT NULL DEFAULT 0,
-  revocations_braked_at BIGINT,
+  revocations_held_at  BIGINT,
   revocations_held     BIGINT NOT NULL DEFAULT 0,
   -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
   ended      BIGINT NOT NULL DEFAULT 0,

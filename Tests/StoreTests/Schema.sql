@@ -201,10 +201,10 @@ CREATE TABLE app (
   pending    INTEGER NOT NULL DEFAULT 0,
   admitted   INTEGER NOT NULL DEFAULT 0,
   missed     INTEGER NOT NULL DEFAULT 0,
-  -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+  -- Requests to revoke: how many were opened in the hour that began then; since when the limit holds the others, and how many.
   revocation_hour_at   INTEGER,
   revocations_opened   INTEGER NOT NULL DEFAULT 0,
-  revocations_braked_at INTEGER,
+  revocations_held_at  INTEGER,
   revocations_held     INTEGER NOT NULL DEFAULT 0,
   -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
   ended      INTEGER NOT NULL DEFAULT 0,

@@ -109,7 +109,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     package var level: Logger.Level { definition.level }
     package var message: String { definition.message }
 
-    private var definition: (name: String, level: Logger.Level, message: String) { Self.definitions[self]! }
+    fileprivate var definition: (name: String, level: Logger.Level, message: String) { Self.definitions[self]! }
 
     private static let definitions: [LoggedEvent: (name: String, level: Logger.Level, message: String)] =
         allCases.reduce(into: [:]) { definitions, event in
@@ -121,15 +121,13 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
 
 extension Logger {
     /// - Parameter level: replaces the event's own level.
-    package func log(
-        _ event: LoggedEvent,
-        _ metadata: @autoclosure () -> Logger.Metadata = [:],
-        at level: Logger.Level? = nil
-    ) {
+    package func log(_ event: LoggedEvent, _ metadata: @autoclosure () -> Logger.Metadata = [:], at level: Logger.Level? = nil) {
+        // Found once, because each change of a state is a line.
+        let definition = event.definition
         log(
-            level: level ?? event.level,
-            "\(event.message)",
-            metadata: metadata().merging(["event": "\(event.name)"]) { own, _ in own }
+            level: level ?? definition.level,
+            "\(definition.message)",
+            metadata: metadata().merging(["event": "\(definition.name)"]) { own, _ in own }
         )
     }
 }

@@ -61,7 +61,7 @@ package struct Telemetry: Sendable {
         if !isDiskFull.withLockedValue({ $0 }) { gauge(.storeFull, 0) }
     }
 
-    /// Logs that the database does not answer: a line a minute for each error, whoever suffers.
+    /// Logs that the database does not answer: a line a minute for each error, even if several lanes meet it.
     private func storeFailed(_ sufferer: String, _ event: LoggedEvent, _ error: any Error, _ metadata: Logger.Metadata = [:]) {
         guard outage.failed("", sufferer, "\(event) \(error)", at: .now) != nil else { return }
         log(event, metadata.adding(error: error))

@@ -8,7 +8,7 @@ extension TableConnection {
     package func apps() throws -> [AppStatus] {
         try fetchAll(
             """
-            SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens, unverified, revocations_braked_at,
+            SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens, unverified, revocations_held_at,
                    revocations_held, ended, unproven
               FROM app ORDER BY name
             """

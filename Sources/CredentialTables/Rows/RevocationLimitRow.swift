@@ -8,7 +8,7 @@ enum RevocationLimitRow {
     static func load(_ app: Int64, on connection: some TableConnection) throws -> RevocationLimit? {
         try connection.fetchOne(
             """
-            SELECT revocation_hour_at, revocations_opened, revocations_braked_at, revocations_held,
+            SELECT revocation_hour_at, revocations_opened, revocations_held_at, revocations_held,
                    COALESCE((SELECT count FROM credential_count WHERE app = \(app) AND state = 'authorized'), 0)
               FROM app WHERE id = \(app)
             """
@@ -27,7 +27,7 @@ enum RevocationLimitRow {
         try connection.execute(
             """
             UPDATE app SET revocation_hour_at = \(limit.hourBeganAt.columnValue), revocations_opened = \(limit.opened),
-                           revocations_braked_at = \(limit.reachedAt.columnValue), revocations_held = \(limit.held) WHERE id = \(app)
+                           revocations_held_at = \(limit.reachedAt.columnValue), revocations_held = \(limit.held) WHERE id = \(app)
             """
         )
     }

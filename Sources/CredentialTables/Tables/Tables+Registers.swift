@@ -17,10 +17,10 @@ extension Tables {
           pending    \(integer) NOT NULL DEFAULT 0,
           admitted   \(integer) NOT NULL DEFAULT 0,
           missed     \(integer) NOT NULL DEFAULT 0,
-          -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+          -- Requests to revoke: how many were opened in the hour that began then; since when the limit holds the others, and how many.
           revocation_hour_at   \(integer),
           revocations_opened   \(integer) NOT NULL DEFAULT 0,
-          revocations_braked_at \(integer),
+          revocations_held_at  \(integer),
           revocations_held     \(integer) NOT NULL DEFAULT 0,
           -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
           ended      \(integer) NOT NULL DEFAULT 0,

@@ -20,8 +20,8 @@ struct OnlineCheck {
 
     /// Finds what is proved and what is wrong.
     ///
-    /// - Parameter keys: nil if this process cannot read them.
-    init(_ configuration: Configuration, _ keys: Keys?) async {
+    /// - Parameter keys: by app, as a configuration reads them; nil if this process cannot.
+    init(_ configuration: Configuration, _ keys: [String: [ClientSecretKey]]?) async {
         let skew = NIOLockedValueBox<Int64?>(nil)
         let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
         self.configuration = configuration
@@ -93,11 +93,11 @@ struct OnlineCheck {
     // MARK: Clients
 
     /// Asks about every client, one after the other, with the key that signs.
-    private mutating func prove(_ keys: Keys) async {
+    private mutating func prove(_ keys: [String: [ClientSecretKey]]) async {
         for app in configuration.apps {
             var answers: [(clientID: String, answer: EndpointAnswer<ClientNews>)] = []
             for clientID in app.clientIDs {
-                answers.append((clientID, await ask(clientID, of: app.teamID, with: keys.clientSecretKeys[app.name]![0])))
+                answers.append((clientID, await ask(clientID, of: app.teamID, with: keys[app.name]![0])))
             }
             let accepted = answers.first { $0.answer.verdict.verdict == .accepted }?.clientID
             for (clientID, answer) in answers {
@@ -128,14 +128,14 @@ struct OnlineCheck {
         _ clientID: String,
         of app: Configuration.App,
         isKeyProved: Bool,
-        _ keys: Keys
+        _ keys: [String: [ClientSecretKey]]
     ) async -> ClientDiagnosis.Elsewhere? {
         for other in configuration.apps where other.name != app.name {
-            let otherKey = keys.clientSecretKeys[other.name]![0]
+            let otherKey = keys[other.name]![0]
             let answer = await ask(clientID, of: other.teamID, with: otherKey)
             if answer.verdict.verdict == .accepted { return .client(app: other.name, teamID: other.teamID, keyID: otherKey.id) }
             guard !isKeyProved, let known = other.clientIDs.first else { continue }
-            let keyAnswer = await ask(known, of: other.teamID, with: keys.clientSecretKeys[app.name]![0])
+            let keyAnswer = await ask(known, of: other.teamID, with: keys[app.name]![0])
             if keyAnswer.verdict.verdict == .accepted { return .key(app: other.name, teamID: other.teamID, clientID: known) }
         }
         return nil

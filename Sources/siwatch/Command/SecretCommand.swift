@@ -31,7 +31,7 @@ extension SecretCommand {
 
         func run() throws {
             guard let file else { return try printOutput(kind.make()) }
-            try NewFile.write("\(kind.make())\n", to: file)
+            do { try KeyFile.create("\(kind.make())\n", at: file) } catch { throw CommandFailure.failed("\(error)".printable) }
         }
     }
 

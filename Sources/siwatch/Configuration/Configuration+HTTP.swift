@@ -45,60 +45,43 @@ extension Configuration {
 
 extension Configuration.HTTP {
     mutating func read(_ table: inout TableReader) {
-        table.read("listen", .httpListen, into: &listen)
+        let names = table.names
+        table.read("listen", .httpListen(names.path), into: &listen)
         table.read("socket_mode", .socketMode, into: &socketMode)
         table.read("allow_remote", .flag, into: &allowRemote)
-        table.read("certificate_file", .optional(.fileName), into: &certificateFile)
-        table.read("certificate_key_file", .optional(.fileName), into: &certificateKeyFile)
+        table.read("certificate_file", .optional(.file(names.keyPath)), into: &certificateFile)
+        table.read("certificate_key_file", .optional(.file(names.keyPath)), into: &certificateKeyFile)
         table.read("notifications_url", .optional(.endpoint(mayHaveQuery: true)), into: &notificationsURL)
         table.read("max_requests_per_second", .count(upTo: 1_000_000), into: &maxRequestsPerSecond)
         table.tables("client", into: &clients, mayBeMissing: true)
-        noteContradictions(in: &table)
-    }
-
-    private func noteContradictions(in table: inout TableReader) {
         if (certificateFile == nil) != (certificateKeyFile == nil) {
-            table.note(.at("http.certificate_file", "and http.certificate_key_file belong together"))
+            table.note("certificate_file", "and http.certificate_key_file belong together")
         }
-        if listen == nil, !clients.isEmpty { table.note(.at("http.listen", "is missing, so that no client could ask")) }
-        if listen == nil, notificationsURL != nil { table.note(.at("http.listen", "is missing, so that nothing could lead here")) }
+        if listen == nil, !clients.isEmpty { table.note("listen", "is missing, so that no client could ask") }
+        if listen == nil, notificationsURL != nil { table.note("listen", "is missing, so that nothing could lead here") }
         if case .address(let address) = listen, !Host.isLoopback(address.host), !allowRemote || certificateFile == nil {
             let problem = "lets other hosts in: that needs http.allow_remote = true and a certificate, so that no token travels in clear"
-            table.note(.at("http.listen", problem))
+            table.note("listen", problem)
         }
-        var names = FirstPlaces()
-        for (index, client) in clients.enumerated() { names.enter(client.name, at: "http.client[\(index)].name", in: &table) }
-    }
-
-    mutating func resolve(_ names: FileNames) {
-        if case .socket(let path) = listen { listen = .socket(names.path(of: path)) }
-        certificateFile = certificateFile.map(names.keyPath)
-        certificateKeyFile = certificateKeyFile.map(names.keyPath)
-        for index in clients.indices { clients[index].tokenFiles = clients[index].tokenFiles.map(names.keyPath) }
-    }
-
-    /// The files that hold secrets, with their keys in the TOML file.
-    var secretFiles: [(place: String, path: String)] {
-        let tokens = clients.enumerated().flatMap { index, client in
-            client.tokenFiles.enumerated().map { ("http.client[\(index)].token_files[\($0)]", $1) }
-        }
-        return tokens + (certificateKeyFile.map { [("http.certificate_key_file", $0)] } ?? [])
     }
 }
 
 extension Configuration.HTTP.Client: ConfigurationPart {
     mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
-        table.require("token_files", .texts(.fileName), into: &tokenFiles)
+        table.distinguish("name", name)
+        table.require("token_files", .texts(.file(table.names.keyPath)), into: &tokenFiles)
         table.require("may", .list(of: .choice()), into: &may)
     }
 }
 
 extension ValueRule<Configuration.HTTP.Listen?> {
-    fileprivate static var httpListen: ValueRule {
+    static func httpListen(_ resolve: @escaping (String) -> String = \.self) -> ValueRule {
         .string("must be host:port, such as \"127.0.0.1:9465\", the path of a Unix socket of at most 107 bytes, or \"\" for none") { text in
             if text.isEmpty { return .some(nil) }
-            if text.contains("/") { return text.utf8.count <= 107 && !text.utf8.contains(where: { $0 < 0x20 }) ? .socket(text) : nil }
+            if text.contains("/") {
+                return text.utf8.count <= 107 && !text.utf8.contains(where: { $0 < 0x20 }) ? .socket(resolve(text)) : nil
+            }
             return ListenAddress(text).map { .address($0) }
         }
     }

@@ -43,16 +43,22 @@ extension Configuration {
 
     /// Reads a parsed document as if it came from the file at `path`.
     init(_ table: ConfigurationTable, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
-        var root = TableReader(table)
+        let names = FileNames(relativeTo: path, credentials: credentials)
         self.init()
-        read(&root)
-        let mistakes = root.finish()
-        guard mistakes.isEmpty else { throw InvalidConfiguration(source: path, mistakes: mistakes) }
-
         source = path
-        resolve(FileNames(relativeTo: path, credentials: credentials))
+        encryption.keyFile = names.keyPath(of: encryption.keyFile)
+        let mistakes = TableReader.read(&self, from: table, names).mistakes
+        guard mistakes.isEmpty else { throw InvalidConfiguration(source: path, mistakes: mistakes) }
     }
 
+    /// The values of all keys, by their places in the file.
+    var values: [String: String] {
+        var copy = self
+        return TableReader.read(&copy, from: ConfigurationTable(), FileNames(relativeTo: source)).values
+    }
+}
+
+extension Configuration: ConfigurationPart {
     /// In bytes: enough for about a thousand apps.
     private static let longestFile = 1 << 18
     /// Limited, because every commit writes the answers in the window.
@@ -60,10 +66,11 @@ extension Configuration {
     /// In seconds. A process that stood still for six minutes must notice it, and does after twice this time and half a minute.
     private static let longestPollInterval = 60
 
-    private mutating func read(_ root: inout TableReader) {
+    mutating func read(_ root: inout TableReader) {
+        let names = root.names
         root.table("database") { database.read(&$0) }
         root.tables("app", into: &apps)
-        root.table("encryption") { $0.read("key_file", .fileName, into: &encryption.keyFile) }
+        root.table("encryption") { $0.read("key_file", .file(names.keyPath), into: &encryption.keyFile) }
         root.table("refresh") { table in
             table.read("interval", .duration, into: &refresh.interval)
             table.read("max_requests_per_second", .count, into: &refresh.maxRequestsPerSecond)
@@ -76,7 +83,7 @@ extension Configuration {
             table.read("max_rejected_percent", .count(upTo: 99), into: &breaker.maxRejectedPercent)
             table.read("settle", .duration, into: &breaker.settle)
             if breaker.maxRejections >= breaker.window {
-                table.note(.at("breaker.max_rejections", "must be below breaker.window, or the breaker can never open"))
+                table.note("max_rejections", "must be below breaker.window, or the breaker can never open")
             }
         }
         root.table("revocations") { table in
@@ -101,7 +108,11 @@ extension Configuration {
         root.table("operations") { operations.read(&$0) }
         root.table("http") { http.read(&$0) }
         root.tables("delivery", into: &deliveries, mayBeMissing: true)
-        noteContradictionsOfDeliveries(in: &root)
+        for (index, delivery) in deliveries.enumerated() {
+            for app in delivery.apps where !app.isEmpty && !apps.contains(where: { $0.name == app }) {
+                root.note(at: "delivery[\(index)].apps", "names an app that is not configured")
+            }
+        }
         root.table("log") { table in
             table.read("level", .choice(), into: &log.level)
             table.read("format", .choice(), into: &log.format)
@@ -112,60 +123,19 @@ extension Configuration {
             table.read("keys_endpoint", .endpoint(), into: &apple.keysEndpoint)
             table.read("issuers", .texts(.text), into: &apple.issuers)
         }
-        noteRepetitions(in: &root)
-    }
-
-    private mutating func resolve(_ names: FileNames) {
-        database.path = names.path(of: database.path)
-        database.passwordFile = database.passwordFile.map(names.keyPath)
-        encryption.keyFile = names.keyPath(of: encryption.keyFile)
-        operations.socket = operations.socket.map(names.path)
-        http.resolve(names)
-        for index in deliveries.indices { deliveries[index].resolve(names) }
-        for app in apps.indices {
-            for key in apps[app].keys.indices {
-                apps[app].keys[key].file = names.keyPath(of: apps[app].keys[key].file)
-            }
-        }
-    }
-
-    /// Notes names that appear more than once.
-    private func noteRepetitions(in root: inout TableReader) {
-        var names = FirstPlaces()
-        var clients = FirstPlaces()
-        for (index, app) in apps.enumerated() {
-            names.enter(app.name, at: "app[\(index)].name", in: &root)
-            if FleetLane.isTaken(app.name) { root.note(.at("app[\(index)].name", "has another meaning in the metrics")) }
-            for (position, client) in app.clientIDs.enumerated() {
-                clients.enter(client, at: "app[\(index)].client_ids[\(position)]", in: &root)
-            }
-            var canaries = FirstPlaces()
-            for (position, canary) in app.canaries.enumerated() {
-                canaries.enter(canary, at: "app[\(index)].canaries[\(position)]", in: &root)
-            }
-            if app.canaries.count > BreakerRules.mostCanaries {
-                root.note(.at("app[\(index)].canaries", "must be at most \(BreakerRules.mostCanaries)"))
-            }
-            var keys = FirstPlaces()
-            for (position, key) in app.keys.enumerated() {
-                keys.enter(key.id, at: "app[\(index)].key[\(position)].id", in: &root)
-            }
-        }
     }
 }
 
 extension Configuration.Database {
     fileprivate mutating func read(_ table: inout TableReader) {
-        table.read("path", .fileName, into: &path)
+        table.read("path", .file(table.names.path), into: &path)
         table.read("url", .databaseURL, into: &url)
         table.read("schema", .schema, into: &schema)
-        table.read("password_file", .optional(.fileName), into: &passwordFile)
+        table.read("password_file", .optional(.file(table.names.keyPath)), into: &passwordFile)
         if table.has("url") {
-            if table.has("path") { table.note(.at("database.path", "stands beside database.url: one of the two names the database")) }
+            if table.has("path") { table.note("path", "stands beside database.url: one of the two names the database") }
         } else {
-            for key in ["schema", "password_file"] where table.has(key) {
-                table.note(.at("database.\(key)", "belongs to database.url, which is missing"))
-            }
+            for key in ["schema", "password_file"] where table.has(key) { table.note(key, "belongs to database.url, which is missing") }
         }
     }
 }
@@ -174,10 +144,12 @@ extension Configuration.Operations {
     fileprivate mutating func read(_ table: inout TableReader) {
         table.read("listen", .listenAddress, into: &listen)
         table.read("allow_remote", .flag, into: &allowRemote)
-        table.read("socket", .socket, into: &socket)
+        table.read("socket", .socket(table.names.path), into: &socket)
         if let host = listen?.host, !Host.isLoopback(host), !allowRemote {
-            let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
-            table.note(.at("operations.listen", problem))
+            table.note(
+                "listen",
+                "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
+            )
         }
     }
 }
@@ -185,9 +157,14 @@ extension Configuration.Operations {
 extension Configuration.App: ConfigurationPart {
     mutating func read(_ table: inout TableReader) {
         table.require("name", .name, into: &name)
+        table.distinguish("name", name)
+        if FleetLane.isTaken(name) { table.note("name", "has another meaning in the metrics") }
         table.require("team_id", .appleID, into: &teamID)
         table.require("client_ids", .texts(.clientID), into: &clientIDs)
+        table.distinguish("client_ids", clientIDs, everywhere: true)
         table.read("canaries", .texts(.userID, mayBeEmpty: true), into: &canaries)
+        table.distinguish("canaries", canaries)
+        if canaries.count > BreakerRules.mostCanaries { table.note("canaries", "must be at most \(BreakerRules.mostCanaries)") }
         table.read("revocations", .flag, into: &revocations)
         table.tables("key", into: &keys)
     }
@@ -196,6 +173,7 @@ extension Configuration.App: ConfigurationPart {
 extension Configuration.App.Key: ConfigurationPart {
     mutating func read(_ table: inout TableReader) {
         table.require("id", .appleID, into: &id)
-        table.require("file", .fileName, into: &file)
+        table.distinguish("id", id)
+        table.require("file", .file(table.names.keyPath), into: &file)
     }
 }

@@ -5,7 +5,7 @@ import CredentialCore
 import Foundation
 import Logging
 
-/// The content of `siwatch.toml`. The values here are the defaults. etc/siwatch.toml explains each.
+/// The content of `siwatch.toml`. The values here are the defaults. docs/configuration.toml explains each.
 struct Configuration: Sendable, Equatable {
     /// The file from which the configuration was read.
     var source = "siwatch.toml"
@@ -122,12 +122,6 @@ struct Configuration: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// The files of all keys and of the authorities.
-    var keyFiles: [String] {
-        let others = http.secretFiles + deliverySecretFiles + deliveryAuthorityFiles
-        return [encryption.keyFile] + apps.flatMap { $0.keys.map(\.file) } + others.map(\.path)
-    }
-
     /// Settings that are legal but probably not meant.
     var warnings: [ConfigurationMistake] {
         var warnings: [ConfigurationMistake] = []

@@ -3,49 +3,8 @@
 
 import Foundation
 
-extension Configuration {
-    /// Keys that another user or the backends can read, and a configuration or an authority that others can change: they say which servers
-    /// get the tokens and the webhooks. A key that everybody can read is found when siwatch reads it.
-    var exposedFiles: [ConfigurationMistake] {
-        let keys = apps.enumerated().flatMap { index, app in
-            app.keys.enumerated().map { position, key in ("app[\(index)].key[\(position)].file", key.file) }
-        }
-        let secrets =
-            [("encryption.key_file", encryption.keyFile)] + keys + (database.passwordFile.map { [("database.password_file", $0)] } ?? [])
-            + http.secretFiles + deliverySecretFiles
-        let meaning = "it names the servers that get the tokens"
-        let file = FileExposure(source)?.reason(toBeChangedBy: backends, meaning: meaning)
-        let exposed = secrets.compactMap { place, path in
-            FileExposure(path)?.reason(toKeepFrom: backends).map { ConfigurationMistake.at(place, "\(path) \($0)") }
-        }
-        let authorities = deliveryAuthorityFiles.compactMap { place, path in
-            FileExposure(path)?.reason(toBeChangedBy: backends, meaning: "it says which server gets the webhooks")
-                .map { ConfigurationMistake.at(place, "\(path) \($0)") }
-        }
-        return (file.map { [ConfigurationMistake(place: .file, problem: $0)] } ?? []) + exposed + authorities
-    }
-
-    /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
-    var foreignOwner: String? { FileExposure(source)?.foreignOwner }
-
-    /// Members of the group of the configuration and the keys, besides siwatch. An older release had this one group for its backends too.
-    /// Empty if the group has another name than the package gives it.
-    var strangersInGroup: [String] {
-        guard let group = FileExposure(source)?.status.st_gid, Account.name(ofGroup: group) == "siwatch" else { return [] }
-        return (Account.Group(group)?.members ?? []).filter { !["siwatch", "root"].contains($0) }
-    }
-
-    /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no
-    /// account of this host.
-    private var backends: gid_t? {
-        guard database.url == nil else { return nil }
-        let folder = URL(filePath: database.path).deletingLastPathComponent().path
-        return (FileExposure(database.path) ?? FileExposure(folder))?.status.st_gid
-    }
-}
-
 /// Who may read and change a file.
-private struct FileExposure {
+struct FileExposure {
     let path: String
     let status: stat
 

@@ -2,9 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleIdentity
+import BoundedHTTP
 import CredentialCore
 import CredentialSealing
 import Foundation
+import Webhooks
 
 /// The keys that a configuration names, read and found usable.
 struct Keys {
@@ -28,38 +30,51 @@ struct Keys {
             }
         }
         clientSecretKeys = read(configuration.readKeys) ?? [:]
-        let http = read { try HTTPKeys(configuration.http) }
+        let tokens = read(configuration.readTokens) ?? [:]
+        let certificate = read { try HTTPKeys.certificate(of: configuration.http) } ?? nil
+        http = HTTPKeys(tokens: tokens, certificate: certificate)
         deliveries = read(configuration.readDeliveryKeys) ?? [:]
         ring = read(configuration.readKeyRing) ?? nil
-        guard mistakes.isEmpty, let http else { throw .unusable(mistakes) }
-        self.http = http
+        guard mistakes.isEmpty else { throw .unusable(mistakes) }
     }
 }
 
 extension Configuration {
-    /// Reads the keys of every app, in the order of the file. It is a separate step, so that mistakes in the TOML file are found on
-    /// machines without the keys.
-    ///
-    /// - Returns: By the name of the app.
-    /// - Throws: All mistakes at once. None quotes what a file holds.
+    /// The keys of every app. It is a separate step, so that mistakes in the TOML file are found on machines without the keys.
     func readKeys() throws(InvalidConfiguration) -> [String: [ClientSecretKey]] {
-        var keys: [String: [ClientSecretKey]] = [:]
-        var mistakes: [ConfigurationMistake] = []
-        for (index, app) in apps.enumerated() {
-            for (position, key) in app.keys.enumerated() {
-                let place = "app[\(index)].key[\(position)].file"
-                do {
-                    let text = try TextFile.read(key.file, limit: Self.longestKeyFile, isSecret: true, mayBeDER: true)
-                    keys[app.name, default: []].append(try ClientSecretKey(id: key.id, text: Secret(text)))
-                } catch let error as TextFileError {
-                    mistakes.append(.at(place, "\(key.file) \(error)"))
-                } catch {
-                    mistakes.append(.at(place, "\(key.file): \(error)"))
-                }
+        try read(.clientSecretKey, limit: Self.longestKeyFile) { try ClientSecretKey(id: $1.id, text: Secret($0)) }
+    }
+
+    /// The tokens of every client of the HTTP door.
+    func readTokens() throws(InvalidConfiguration) -> [String: [Secret]] {
+        let shortest = 32
+        let tokens = try read(.token, limit: 1024) { text, _ in
+            let token = text.trimmingCharacters(in: .whitespaces)
+            if token.hasPrefix("whsec_") { throw TextFileError.useless("is the secret of a [[delivery]], and no token") }
+            guard token.utf8.count >= shortest, token.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+                throw TextFileError.useless("is no token of at least \(shortest) characters")
             }
+            return Secret(token)
         }
-        guard mistakes.isEmpty else { throw InvalidConfiguration(source: source, mistakes: mistakes) }
-        return keys
+        let all = tokens.values.flatMap(\.self)
+        if Set(all).count == all.count { return tokens }
+        throw InvalidConfiguration(source: source, mistakes: [.at("http.client", "two token files hold the same token")])
+    }
+
+    /// What every delivery signs with and trusts.
+    func readDeliveryKeys() throws(InvalidConfiguration) -> [String: DeliveryKeys] {
+        let secrets = try read(.webhookSecret, limit: 1024) { text, _ in
+            if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespaces))) { return secret }
+            throw TextFileError.useless("is no secret of webhooks")
+        }
+        // Several times as long as a host's own list.
+        let authorities = try read(.authority, limit: 1 << 20) { text, _ in
+            if let authorities = try? TrustedAuthorities(pem: text) { return authorities }
+            throw TextFileError.useless("holds no certificate in PEM (-----BEGIN CERTIFICATE-----), or a broken one")
+        }
+        return deliveries.reduce(into: [:]) { keys, delivery in
+            keys[delivery.name] = DeliveryKeys(secrets: secrets[delivery.name] ?? [], authorities: authorities[delivery.name]?.first)
+        }
     }
 
     /// In bytes. Apple's key files are 257 bytes long.

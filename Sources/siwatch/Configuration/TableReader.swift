@@ -6,6 +6,7 @@ import CredentialCore
 /// What one table of the file says.
 protocol ConfigurationPart {
     init()
+    /// Reads what the table has, in place of what is here.
     mutating func read(_ table: inout TableReader)
 }
 
@@ -19,19 +20,46 @@ struct TableReader {
     private let path: String
     /// The table's name in a header, as in `app.key`.
     private let name: String
+    private let document: Document
     private var known: Set<String> = []
-    private var mistakes: [ConfigurationMistake] = []
+
+    /// What the readers of all tables of a file find together.
+    private final class Document {
+        var mistakes: [ConfigurationMistake] = []
+        /// The values of all keys, as text, by their places.
+        var values: [String: String] = [:]
+        /// The place where each name first appears, by the kind of name.
+        var firstPlaces: [String: [String: String]] = [:]
+        let names: FileNames
+
+        init(_ names: FileNames) {
+            self.names = names
+        }
+    }
+
+    /// Turns file names into paths.
+    var names: FileNames { document.names }
+    var mistakes: [ConfigurationMistake] { document.mistakes }
+    var values: [String: String] { document.values }
+
+    /// Reads a part from a whole file.
+    static func read(_ part: inout some ConfigurationPart, from file: ConfigurationTable, _ names: FileNames) -> TableReader {
+        var root = TableReader(table: file, path: "", name: "", document: Document(names))
+        part.read(&root)
+        root.noteUnknownKeys()
+        return root
+    }
 
     /// Reads a key that may be absent.
     mutating func read<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
-        guard let value = value(of: key) else { return }
-        if let value = rule.read(value, place(of: key), &mistakes) { target = value }
+        if let value = value(of: key), let value = rule.read(value, place(of: key), &document.mistakes) { target = value }
+        document.values[place(of: key)] = "\(target)"
     }
 
     /// Reads a key that must be there.
     mutating func require<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
         read(key, rule, into: &target)
-        if table[key] == nil { note(.at(place(of: key), "is missing")) }
+        if table[key] == nil { note(key, "is missing") }
     }
 
     /// Whether the key is there, with a right or a wrong value.
@@ -39,21 +67,21 @@ struct TableReader {
 
     /// Reads a table that may be absent: `[key]`.
     mutating func table(_ key: String, _ body: (inout TableReader) -> Void) {
-        guard let value = value(of: key) else { return }
-        read(value, at: place(of: key), name: name(of: key), body)
+        read(value(of: key) ?? .table(ConfigurationTable()), at: place(of: key), name: name(of: key), body)
     }
 
     /// Reads tables: `[[key]]`. Where the key is there, or must be, there is at least one.
     mutating func tables<Part: ConfigurationPart>(_ key: String, into parts: inout [Part], mayBeMissing: Bool = false) {
         let (place, name) = (place(of: key), name(of: key))
         guard let value = value(of: key) else {
-            if !mayBeMissing { note(.at(place, "is missing: at least one [[\(name)]] is needed")) }
+            for index in parts.indices {
+                read(.table(ConfigurationTable()), at: "\(place)[\(index)]", name: name) { parts[index].read(&$0) }
+            }
+            if !mayBeMissing, parts.isEmpty { note(key, "is missing: at least one [[\(name)]] is needed") }
             return
         }
-        guard let elements = value.list else {
-            return note(.at(place, "must be a list of tables, each under a header [[\(name)]]"))
-        }
-        if elements.isEmpty { note(.at(place, "is empty: at least one [[\(name)]] is needed")) }
+        guard let elements = value.list else { return note(key, "must be a list of tables, each under a header [[\(name)]]") }
+        if elements.isEmpty { note(key, "is empty: at least one [[\(name)]] is needed") }
         for (index, element) in elements.enumerated() {
             read(element, at: "\(place)[\(index)]", name: name) { table in
                 var part = Part()
@@ -63,17 +91,39 @@ struct TableReader {
         }
     }
 
-    mutating func note(_ mistake: ConfigurationMistake) {
-        mistakes.append(mistake)
+    /// - Parameter problem: as the end of a sentence that begins with the key's place.
+    func note(_ key: String, _ problem: String) { note(at: place(of: key), problem) }
+
+    func note(at place: String, _ problem: String) { document.mistakes.append(.at(place, problem)) }
+
+    /// Notes a name that stands in an earlier table of the same list too. An empty one is noted as a mistake already.
+    func distinguish(_ key: String, _ value: String) {
+        distinguish(value, at: place(of: key), among: "\(path.prefix(upTo: path.lastIndex(of: "[") ?? path.endIndex)).\(key)")
     }
 
-    /// All mistakes, including unknown keys.
-    consuming func finish() -> [ConfigurationMistake] {
-        mistakes
-            + table.keys.filter { !known.contains($0) }.map { key -> ConfigurationMistake in
-                let near = key.nearest(among: known.subtracting(table.keys)).map { "; did you mean \($0)?" } ?? ""
-                return .at(place(of: key), "is not a key that siwatch knows\(near)")
-            }
+    /// Notes elements of a list that stand there twice.
+    ///
+    /// - Parameter everywhere: or in another list under the same key.
+    func distinguish(_ key: String, _ values: [String], everywhere: Bool = false) {
+        for (index, value) in values.enumerated() {
+            distinguish(value, at: "\(place(of: key))[\(index)]", among: everywhere ? key : place(of: key))
+        }
+    }
+
+    private func distinguish(_ value: String, at place: String, among kind: String) {
+        if value.isEmpty { return }
+        if let first = document.firstPlaces[kind]?[value] {
+            note(at: place, "is the same as \(first)")
+        } else {
+            document.firstPlaces[kind, default: [:]][value] = place
+        }
+    }
+
+    private func noteUnknownKeys() {
+        for key in table.keys where !known.contains(key) {
+            let near = key.nearest(among: known.subtracting(table.keys)).map { "; did you mean \($0)?" } ?? ""
+            note(key, "is not a key that siwatch knows\(near)")
+        }
     }
 
     private mutating func value(of key: String) -> ConfigurationValue? {
@@ -81,16 +131,11 @@ struct TableReader {
         return table[key]
     }
 
-    private mutating func read(
-        _ value: ConfigurationValue,
-        at path: String,
-        name: String,
-        _ body: (inout TableReader) -> Void
-    ) {
-        guard let table = value.table else { return note(.at(path, "must be a table, not \(value.kind)")) }
-        var reader = TableReader(table: table, path: path, name: name)
+    private func read(_ value: ConfigurationValue, at path: String, name: String, _ body: (inout TableReader) -> Void) {
+        guard let table = value.table else { return note(at: path, "must be a table, not \(value.kind)") }
+        var reader = TableReader(table: table, path: path, name: name, document: document)
         body(&reader)
-        mistakes += reader.finish()
+        reader.noteUnknownKeys()
     }
 
     private func name(of key: String) -> String {
@@ -101,26 +146,5 @@ struct TableReader {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
         // Quoted, so that control characters do not reach the terminal.
         return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
-    }
-}
-
-extension TableReader {
-    init(_ file: ConfigurationTable) {
-        self.init(table: file, path: "", name: "")
-    }
-}
-
-/// The place where each name first appears.
-struct FirstPlaces {
-    private var places: [String: String] = [:]
-
-    /// Notes a name that appears once more. An empty name is noted as a mistake already.
-    mutating func enter(_ name: String, at place: String, in table: inout TableReader) {
-        guard !name.isEmpty else { return }
-        if let first = places[name] {
-            table.note(.at(place, "is the same as \(first)"))
-        } else {
-            places[name] = place
-        }
     }
 }

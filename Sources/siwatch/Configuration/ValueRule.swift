@@ -131,9 +131,12 @@ extension ValueRule<String> {
         text.utf8.count <= 63 && !text.hasPrefix("pg_") && text.wholeMatch(of: /[a-z_][a-z0-9_]*/) != nil
     }
 
-    static var fileName: ValueRule {
+    /// The path of a file.
+    ///
+    /// - Parameter resolve: makes it of the name in the file.
+    static func file(_ resolve: @escaping (String) -> String) -> ValueRule {
         .string("must name a file; a key itself never stands here") {
-            $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : $0
+            $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : resolve($0)
         }
     }
 }
@@ -146,10 +149,10 @@ extension ValueRule {
 
 extension ValueRule<String?> {
     /// The path of a Unix socket.
-    static var socket: ValueRule {
+    static func socket(_ resolve: @escaping (String) -> String) -> ValueRule {
         // sun_path holds 108 bytes with a NUL.
         .string("must be a path of at most 107 bytes, or \"\" for none") { text in
-            text.isEmpty ? .some(nil) : text.utf8.count <= 107 && !text.hasControlCharacters ? .some(text) : nil
+            text.isEmpty ? .some(nil) : text.utf8.count <= 107 && !text.hasControlCharacters ? .some(resolve(text)) : nil
         }
     }
 

@@ -14,14 +14,14 @@ import UnixSignals
 extension Daemon {
     /// Runs until a signal asks for a stop, then drains.
     func run() async throws {
-        let health = HealthReports(of: self)
+        let health = Health(of: self)
         let desk = StatusDesk(of: self, health)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
         // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
         await keeper?.renew()
         let group = serviceGroup(services(health, desk, keeper, hangups).map { .init($0) })
-        let (logger, readiness) = (context.logger, health.readiness)
+        let logger = context.logger
         for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
             let overview = try await context.store.overview(of: context.configuration, at: context.clock.now, knowing: Overview.Backlog())
@@ -29,27 +29,26 @@ extension Daemon {
             say(overview.otherTeams)
             logger.log(.starting, ["version": "\(Version.current)", "count": "\(apps.count)"])
             try await group.run()
-        } catch is CancellationError where readiness.stoppingSince != nil {
+        } catch is CancellationError where health.stoppingSince != nil {
             // The stop was cut short in the middle of work.
         } catch {
             // A failed start has no work under way. Other replicas need not take this one for living.
-            if !readiness.isStarted, readiness.stoppingSince == nil { try? await context.store.fleet?.release() }
+            if !health.isStarted, health.stoppingSince == nil { try? await context.store.fleet?.release() }
             throw error
         }
-        let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
+        let took = health.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
 
     var lanes: Set<Lane> { Set(queues.lanes + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
 
     /// Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
-    private func services(_ health: HealthReports, _ desk: StatusDesk, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence)
+    private func services(_ health: Health, _ desk: StatusDesk, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence)
         -> [any Service]
     {
         var services: [any Service] = [
             SystemdReports(
-                notifier: health.notifier,
-                readiness: health.readiness,
+                health: health,
                 status: { try await desk.report() },
                 watchdogInterval: SystemdNotifier.watchdogInterval()
             )
@@ -57,10 +56,9 @@ extension Daemon {
         services += servers(health, desk)
         if let orphans = FirstProcess.orphans { services.append(orphans) }
         if let intakeWatch { services.append(intakeWatch.service) }
-        let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
         services += [
-            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch, databaseWatch,
-            health.backendWatch.service,
+            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch,
+            health.databaseWatch.service, health.backendWatch.service,
             desk.examination, desk.programWatch, heartbeat(health.progress),
         ]
         // Gives the lanes back after the writer and the loops have stopped.
@@ -70,7 +68,7 @@ extension Daemon {
         services.append(deliveries)
         // Takes nothing more once a stop begins.
         if let door { services += [Recurring(every: .seconds(10), onFailure: { _ in }) { door.refusals.look() }, door] }
-        services += [reload(on: hangups, health, desk), health.readiness]
+        services += [Reload(self, on: hangups, health, desk), health]
         return services
     }
 
@@ -137,5 +135,22 @@ extension ServiceGroupConfiguration.ServiceConfiguration {
     /// By default the group prints all that a service holds, the `sub` of each canary included, into its log.
     init(_ service: some Service, atSuccess: TerminationBehavior = .cancelGroup) {
         self.init(service: service, successTerminationBehavior: atSuccess, serviceName: "\(type(of: service))")
+    }
+}
+
+/// Services that hear of a stop at the same moment. A service group tells one after the other, each after the one before has ended. With a
+/// slow Apple, the last would hear of it too late.
+struct ParallelServices: Service {
+    private let services: [any Service]
+
+    init(_ services: [any Service]) {
+        self.services = services
+    }
+
+    /// Ends when all services have ended, or throws the first error.
+    func run() async throws {
+        try await withThrowingDiscardingTaskGroup { group in
+            for service in services { group.addTask { try await service.run() } }
+        }
     }
 }

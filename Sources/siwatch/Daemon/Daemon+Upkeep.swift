@@ -62,7 +62,7 @@ extension Daemon {
     }
 
     /// What is served of this daemon, over TCP and over the socket of `siwatch status`.
-    func servers(_ health: HealthReports, _ desk: StatusDesk) -> [any Service] {
+    func servers(_ health: Health, _ desk: StatusDesk) -> [any Service] {
         let (operations, pages) = (context.configuration.operations, pages(health, desk))
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
@@ -81,13 +81,13 @@ extension Daemon {
         return servers
     }
 
-    private func pages(_ health: HealthReports, _ desk: StatusDesk) -> ServedPages {
+    private func pages(_ health: Health, _ desk: StatusDesk) -> ServedPages {
         let telemetry = context.telemetry
         return ServedPages(
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.writer.takeDropped())
-                telemetry.gauge(.ready, health.readiness.obstacle() == nil ? 1 : 0)
+                telemetry.gauge(.ready, health.obstacle() == nil ? 1 : 0)
                 telemetry.observe(lanes: context.membership.ownership)
                 await desk.observeTables()
                 return context.registry.exposition(format)
@@ -96,7 +96,7 @@ extension Daemon {
                 let hung = health.progress.hung
                 return hung.isEmpty ? nil : "no sign of life: \(hung.joined(separator: ", "))"
             },
-            readiness: { health.readiness.obstacle(for: $0) },
+            readiness: { health.obstacle(for: $0) },
             status: { try await desk.report() }
         )
     }

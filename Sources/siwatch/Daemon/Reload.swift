@@ -5,39 +5,46 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 import Logging
+import NIOConcurrencyHelpers
 import ServiceLifecycle
 import UnixSignals
 
 /// Reads the configuration again on SIGHUP, and applies every part that can change while siwatch runs. On any mistake it applies nothing.
 struct Reload: Service {
-    let source: String
-    let store: any CredentialStore
-    let signals: UnixSignalsSequence
-    let notifier: SystemdNotifier
-    let logger: Logger
-    let telemetry: Telemetry
-    let clock: WallClock
-    let isStarted: @Sendable () -> Bool
-    /// Keeps how the last reload went.
-    let keep: @Sendable (_ mistakes: [String]) -> Void
+    private let signals: UnixSignalsSequence
+    private let context: DaemonContext
+    private let apps: [WatchedApp]
+    private let writer: SettlementWriter
+    private let door: HTTPDoor?
+    private let deliveries: Deliveries
+    private let health: Health
+    private let desk: StatusDesk
+    private let atWork: NIOLockedValueBox<Configuration>
     /// Reports on a configuration that was applied.
-    let comment: @Sendable (Configuration) async -> Void
-    let takeOver: @Sendable (Configuration, Keys) -> Void
+    private let comment: @Sendable (Configuration) async -> Void
+
+    init(_ daemon: Daemon, on signals: UnixSignalsSequence, _ health: Health, _ desk: StatusDesk) {
+        (self.signals, self.health, self.desk) = (signals, health, desk)
+        (context, apps, writer) = (daemon.context, daemon.apps, daemon.writer)
+        (door, deliveries) = (daemon.door, daemon.deliveries)
+        comment = daemon.sayOtherTeams
+        atWork = NIOLockedValueBox(daemon.context.configuration)
+    }
 
     /// Handles signals one after the other, however many come.
     func run() async throws {
         for await _ in signals.cancelOnGracefulShutdown() {
-            try? await notifier.notify(.reloading, within: .seconds(1))
+            try? await health.notifier.notify(.reloading, within: .seconds(1))
             await reload()
             // As ready as before, whatever the reload's result and the state of the lanes. Not before the start is over.
-            if isStarted() { try? await notifier.notify(.ready, within: .seconds(10)) }
+            if health.isStarted { try? await health.notifier.notify(.ready, within: .seconds(10)) }
         }
     }
 
     private func reload() async {
         do {
             // It waits for files and for the parser.
-            let (configuration, keys) = try await onOwnThread { [source, store] in
+            let (configuration, keys) = try await onOwnThread { [source = context.configuration.source, store = context.store] in
                 let configuration = try Configuration(contentsOf: source, isTriedFirst: true)
                 let keys = try Keys(configuration)
                 do {
@@ -48,14 +55,36 @@ struct Reload: Service {
                 return (configuration, keys)
             }
             takeOver(configuration, keys)
-            telemetry.configurationLoaded(at: clock.now)
+            context.telemetry.configurationLoaded(at: context.clock.now)
             await comment(configuration)
         } catch {
-            telemetry.gauge(.configLastReloadSuccessful, 0)
-            let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
-            keep(mistakes ?? ["\(error)"])
-            logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
+            context.telemetry.gauge(.configLastReloadSuccessful, 0)
+            let mistakes =
+                (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages ?? ["\(error)"]
+            desk.noteReload(mistakes: mistakes)
+            context.logger.log(.reloadFailed, ["error": "\(mistakes.joined(separator: "; "))"])
         }
+    }
+
+    private func takeOver(_ new: Configuration, _ keys: Keys) {
+        let taken = atWork.withLockedValue { configuration in
+            configuration = configuration.reloading(new)
+            return configuration
+        }
+        context.output.level = taken.log.level
+        for app in apps {
+            app.use(taken.refresh.limits)
+            if app.use(keys, of: new) {
+                writer.breakers.forgetProofs(of: app.atWork.clientIDs)
+                context.telemetry.appUnpaused(app.atWork.name)
+            }
+        }
+        door?.use(keys.http, taken.http)
+        deliveries.use(keys)
+        context.logger.log(.reloaded)
+        let waiting = taken.differences(from: new)
+        desk.noteReload(needsRestart: waiting)
+        if !waiting.isEmpty { context.logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
     }
 
     /// Ignores SIGHUP until the service runs, because by default SIGHUP ends the process.
@@ -86,33 +115,11 @@ extension Configuration {
         return result
     }
 
-    /// The keys whose values differ, as the TOML file names them. `app` if there are more or fewer apps; so for deliveries.
+    /// The keys whose values differ, as the TOML file names them. `app` if there are more or fewer apps; so for other lists.
     func differences(from other: Configuration) -> [String] {
-        let (tables, others) = (tables, other.tables)
-        let lists = [("app", apps.count, other.apps.count), ("delivery", deliveries.count, other.deliveries.count)]
-        return lists.filter { $0.1 != $0.2 }.map(\.0)
-            + tables.filter { others[$0.key] != nil }.sorted { $0.key < $1.key }.flatMap { table, values in
-                zip(Mirror(reflecting: values).children, Mirror(reflecting: others[table]!).children)
-                    .filter { "\($0.value)" != "\($1.value)" }
-                    .map { key, _ in "\(table).\((key.label ?? "").inSnakeCase)" }
-            }
-    }
-
-    /// The values of each table, by its name.
-    private var tables: [String: Any] {
-        var tables: [String: Any] = [:]
-        for child in Mirror(reflecting: self).children where Mirror(reflecting: child.value).displayStyle == .struct {
-            tables[(child.label ?? "").inSnakeCase] = child.value
-        }
-        for (index, app) in apps.enumerated() { tables["app[\(index)]"] = app }
-        for (index, delivery) in deliveries.enumerated() { tables["delivery[\(index)]"] = delivery }
-        return tables
-    }
-}
-
-extension String {
-    /// `maxPerHour` as `max_per_hour`, and `clientIDs` as `client_ids`.
-    fileprivate var inSnakeCase: String {
-        replacing(/([a-z])([A-Z])/) { "\($0.1)_\($0.2)" }.lowercased()
+        let (values, others) = (values, other.values)
+        let places = Set(values.keys).union(others.keys).filter { values[$0] != others[$0] }
+        let keys = places.map { values[$0] != nil && others[$0] != nil ? $0 : String($0.prefix { $0 != "[" }) }
+        return Set(keys).sorted()
     }
 }

@@ -15,7 +15,7 @@ actor StatusDesk {
     private let keyTrials: KeyTrials
     private let refusals: DoorRefusals?
     private let intake: IntakeWatch?
-    private let health: HealthReports
+    private let health: Health
     private let rounds: CheckRounds
     /// As the last reload left it.
     private let refresh: @Sendable () -> Configuration.Refresh
@@ -29,7 +29,8 @@ actor StatusDesk {
     private var unread: String?
     /// Whether the last read has failed.
     private var isRefused = false
-    private var isReading = false
+    /// Those who wait for the end of the read that is under way. Empty if none is.
+    private var waiting: [AsyncStream<Void>.Continuation] = []
     private var course: [DaemonReport.Sample] = []
 
     /// How long figures from the tables stand, so that many readers cost no more than one.
@@ -40,7 +41,7 @@ actor StatusDesk {
     private static let courseInterval = Duration.minutes(30)
     private static let mostSamples = 49
 
-    init(of daemon: Daemon, _ health: HealthReports) {
+    init(of daemon: Daemon, _ health: Health) {
         context = daemon.context
         keyTrials = daemon.keyTrials
         refusals = daemon.door?.refusals
@@ -97,7 +98,7 @@ actor StatusDesk {
             startedAt: startedAt,
             isReplaced: Self.isReplaced,
             replacementObstacle: replacement.withLockedValue(\.self),
-            troubles: health.readiness.troubles,
+            troubles: health.troubles,
             insertsTriedAt: health.backendWatch.lookedAt,
             tablesReadAt: known?.tables.at,
             tablesUnread: isOutdated ? unread : nil,
@@ -138,17 +139,23 @@ actor StatusDesk {
     /// Reads the tables, unless somebody does so already or has just done so. A database that does not answer is waited for a moment only.
     private func readTables(within patience: Duration, validFor validity: Duration = StatusDesk.validity) async {
         if let readAt, ContinuousClock.now - readAt.tables <= validity { return }
-        let start = ContinuousClock.now
-        if !isReading {
-            isReading = true
+        let (end, waiter) = AsyncStream<Void>.makeStream()
+        waiting.append(waiter)
+        if waiting.count == 1 {
             // Not a child of the asker, who does not wait for it to the end. It ends with the read.
             Task {
                 await read()
-                isReading = false
+                for waiter in waiting { waiter.finish() }
+                waiting = []
             }
         }
-        while isReading, !Task.isCancelled, ContinuousClock.now - start < patience { try? await Task.sleep(for: .milliseconds(5)) }
-        if isReading { unread = "no answer within \(patience.text)" }
+        await withTaskGroup { group in
+            group.addTask { for await _ in end {} }
+            group.addTask { try? await Task.sleep(for: patience) }
+            _ = await group.next()
+            group.cancelAll()
+        }
+        if !waiting.isEmpty { unread = "no answer within \(patience.text)" }
     }
 
     private func read() async {

@@ -57,18 +57,15 @@ extension Configuration {
     }
 
     private func readPassword() throws(CommandFailure) -> Secret? {
-        guard let path = database.passwordFile else { return nil }
-        let password: String
-        do {
-            password = try TextFile.read(path, limit: 4096, isSecret: true)
+        do throws(InvalidConfiguration) {
+            return try read(.password, limit: 4096) { password, _ in
+                if password.isEmpty { throw TextFileError.useless("is empty") }
+                if password.contains(where: \.isNewline) { throw TextFileError.useless("has several lines, and a password is one") }
+                return Secret(password)
+            }.values.first?.first
         } catch {
-            throw .unusable(["database.password_file: \(path) \(error)"])
+            throw .unusable(error.mistakes.map { "\($0)" })
         }
-        guard !password.isEmpty else { throw .unusable(["database.password_file: \(path) is empty"]) }
-        guard !password.contains(where: \.isNewline) else {
-            throw .unusable(["database.password_file: \(path) has several lines, and a password is one"])
-        }
-        return Secret(password)
     }
 }
 

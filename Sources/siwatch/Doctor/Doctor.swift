@@ -69,7 +69,7 @@ struct Doctor: AsyncParsableCommand {
         let examination = await Examination(configuration)
         if let failure = examination.failure { throw failure }
         guard examination.mistakes.isEmpty else { throw CommandFailure.unusable(examination.mistakes) }
-        let atApple = online ? await OnlineCheck(configuration, examination.keys) : nil
+        let atApple = online ? await OnlineCheck(configuration, examination.keys?.clientSecretKeys) : nil
         try tell(examination.findings + (atApple?.findings ?? []))
         if let failure = atApple?.failure { throw failure }
     }
@@ -92,7 +92,7 @@ struct Doctor: AsyncParsableCommand {
         // A daemon's good word may be older than what is wrong, and a bad one names the cause again.
         let said = await ofDaemon().filter { mistakes.isEmpty || $0.severity > .note }
         findings.removeAll { finding in said.contains { $0.sentence.hasSuffix(finding.sentence) } }
-        if online { findings += await OnlineCheck(configuration, examination.keys).findings }
+        if online { findings += await OnlineCheck(configuration, examination.keys?.clientSecretKeys).findings }
         if let backend { findings += ofBackend(backend, configuration) }
         findings += said
         if let user { findings += await ofUser(user, configuration) }

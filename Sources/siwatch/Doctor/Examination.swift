@@ -25,7 +25,8 @@ struct Examination {
             findings.append(Finding(.degraded, "\(configuration.source): http.listen: \(problem)"))
         }
         // The daemon can read them, and does at each reload.
-        let hidden = FileNames.areCredentialsHidden ? configuration.keyFiles.filter { !FileManager.default.fileExists(atPath: $0) } : []
+        let hidden =
+            FileNames.areCredentialsHidden ? configuration.files.map(\.path).filter { !FileManager.default.fileExists(atPath: $0) } : []
         findings += hidden.map { Finding(.degraded, "systemd hides the key \($0) from this command, so it was not looked at") }
         do {
             keys = try Keys(configuration)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialSealing
 import Foundation
 
 /// What is wrong with a line of a file.
@@ -36,18 +37,15 @@ final class BadLines {
         count += 1
         if first.count < Self.mostShown { first.append(line) }
         guard let path else { return }
-        if file == nil { file = try make(path) }
         do {
+            if file == nil {
+                try KeyFile.create("", at: path)
+                file = FileHandle(forWritingAtPath: path)
+            }
             try file?.write(contentsOf: Data("\(line.text)\n".utf8))
         } catch {
             throw .failed("the file of --errors cannot be written: \(error)")
         }
-    }
-
-    private func make(_ path: String) throws(CommandFailure) -> FileHandle {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("\(path.printable) cannot be made: \(systemError())") }
-        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
     /// For people: how many there are, and the first of them. Empty if there are none.

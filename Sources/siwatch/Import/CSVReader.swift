@@ -18,33 +18,13 @@ struct CSVRecord: Sendable, Equatable {
     var isBlank: Bool { fields == [[]] }
 }
 
-/// Why the rest of a file is not told.
-enum FileFailure: Error, Equatable {
-    /// A quote opens on this line and does not close within `CSVReader.longestRecord`.
-    case openQuote(line: Int)
-    case longRecord(line: Int)
-    /// The system's reason.
-    case unreadable(String)
-    /// The file is another one than a moment ago.
-    case changed
-
-    /// - Parameter name: of the file.
-    func text(_ name: String) -> String {
-        switch self {
-        case .openQuote(let line): "\(name), line \(line): a quote opens and does not close; nothing from this line on can be read"
-        case .longRecord(let line): "\(name), line \(line): the line is longer than 1 MiB; nothing from this line on can be read"
-        case .unreadable(let reason): "\(name) cannot be read: \(reason)"
-        case .changed: "\(name) has changed while siwatch import read it, so its rest was not told; repeat the command once it is complete"
-        }
-    }
-}
-
 /// Reads a CSV file record by record, by RFC 4180: quoted fields, doubled quotes, line breaks in quotes, LF or CRLF, a byte order mark.
 ///
 /// It exists because SwiftCSV takes the whole text as one `String`, and an export may have 10 GB. It holds a quarter of a mebibyte, and one
 /// record. A comma separates the fields; a semicolon or a tab does so in a file whose first line has no comma.
 struct CSVReader {
     private let descriptor: Int32
+    private let name: String
     private var buffer: [UInt8] = []
     private var position = 0
     private var separator = UInt8(ascii: ",")
@@ -69,19 +49,15 @@ struct CSVReader {
     /// - Throws: if the file cannot be read or is no text.
     init(descriptor: Int32, name: String) throws(CommandFailure) {
         var first: [UInt8] = []
-        do throws(FileFailure) {
-            while first.count < Self.beginningLength {
-                let more = try Self.read(descriptor, upTo: Self.beginningLength - first.count)
-                if more.isEmpty { break }
-                first += more
-            }
-        } catch {
-            throw .failed(error.text(name))
+        while first.count < Self.beginningLength {
+            let more = try Self.read(descriptor, upTo: Self.beginningLength - first.count, name)
+            if more.isEmpty { break }
+            first += more
         }
         guard !first.starts(with: [0xff, 0xfe]), !first.starts(with: [0xfe, 0xff]) else {
             throw .wrongUsage("\(name) is UTF-16: save it as UTF-8")
         }
-        self.descriptor = descriptor
+        (self.descriptor, self.name) = (descriptor, name)
         buffer = first
         digest.update(data: first)
         offset = first.count
@@ -91,14 +67,14 @@ struct CSVReader {
     }
 
     /// The next record that is not blank; nil at the end of the file.
-    mutating func next() throws(FileFailure) -> CSVRecord? {
+    mutating func next() throws(CommandFailure) -> CSVRecord? {
         while let record = try anyRecord() {
             if !record.isBlank { return record }
         }
         return nil
     }
 
-    private mutating func anyRecord() throws(FileFailure) -> CSVRecord? {
+    private mutating func anyRecord() throws(CommandFailure) -> CSVRecord? {
         let start = line
         var fields: [[UInt8]] = []
         var field: [UInt8] = []
@@ -108,7 +84,9 @@ struct CSVReader {
         while let byte = try nextByte() {
             isEmpty = false
             size += 1
-            guard size <= Self.longestRecord else { throw place == .quoted ? FileFailure.openQuote(line: start) : .longRecord(line: start) }
+            guard size <= Self.longestRecord else {
+                throw unreadable(from: start, place == .quoted ? "a quote opens and does not close" : "the line is longer than 1 MiB")
+            }
             if byte == UInt8(ascii: "\n") { line += 1 }
             if place == .quoted {
                 if byte == UInt8(ascii: "\"") { place = .afterQuote } else { field.append(byte) }
@@ -132,13 +110,17 @@ struct CSVReader {
             }
             endsInReturn = byte == UInt8(ascii: "\r")
         }
-        guard place != .quoted else { throw .openQuote(line: start) }
+        guard place != .quoted else { throw unreadable(from: start, "a quote opens and does not close") }
         return isEmpty ? nil : CSVRecord(line: start, fields: fields + [field])
     }
 
-    private mutating func nextByte() throws(FileFailure) -> UInt8? {
+    private func unreadable(from line: Int, _ reason: String) -> CommandFailure {
+        .failed("\(name), line \(line): \(reason); nothing from this line on can be read")
+    }
+
+    private mutating func nextByte() throws(CommandFailure) -> UInt8? {
         if position == buffer.count {
-            buffer = try Self.read(descriptor, upTo: 262_144)
+            buffer = try Self.read(descriptor, upTo: 262_144, name)
             position = 0
             offset += buffer.count
             digest.update(data: buffer)
@@ -149,12 +131,12 @@ struct CSVReader {
     }
 
     /// Empty at the end of the file.
-    private static func read(_ descriptor: Int32, upTo length: Int) throws(FileFailure) -> [UInt8] {
+    private static func read(_ descriptor: Int32, upTo length: Int, _ name: String) throws(CommandFailure) -> [UInt8] {
         var chunk = [UInt8](repeating: 0, count: length)
         while true {
             let count = Foundation.read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .unreadable(systemError()) }
+            guard count >= 0 else { throw .failed("\(name) cannot be read: \(systemError())") }
             chunk.removeLast(chunk.count - count)
             return chunk
         }

@@ -25,7 +25,7 @@ struct ImportFile {
     /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
     /// What has ended the survey of a pipe early.
-    private var failure: FileFailure?
+    private var failure: CommandFailure?
     /// Of the first bytes.
     private let beginning: SHA256
 
@@ -47,13 +47,7 @@ struct ImportFile {
         start = size == nil ? 0 : lseek(handle.fileDescriptor, 0, SEEK_CUR)
         reader = try CSVReader(descriptor: handle.fileDescriptor, name: name)
         beginning = reader.digest
-        let first: CSVRecord?
-        do throws(FileFailure) {
-            first = try reader.next()
-        } catch {
-            throw .failed(error.text(name))
-        }
-        guard let header = first else { throw .wrongUsage("\(name) is empty") }
+        guard let header = try reader.next() else { throw .wrongUsage("\(name) is empty") }
         columns = try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: now)
     }
 
@@ -62,7 +56,7 @@ struct ImportFile {
         var survey = ImportSurvey(columns: columns)
         progress.begin("reading", of: size, "bytes")
         defer { progress.end() }
-        do throws(FileFailure) {
+        do throws(CommandFailure) {
             while size != nil || head.count < Self.headLength.records && reader.offset < Self.headLength.bytes,
                 let record = try reader.next()
             {
@@ -71,7 +65,7 @@ struct ImportFile {
                 if survey.count % 1000 == 0 { progress.set(reader.offset) }
             }
         } catch {
-            survey.end = error.text(name)
+            survey.end = error.description
             // The import meets the failure of a regular file again.
             if size == nil { failure = error }
         }
@@ -85,39 +79,31 @@ struct ImportFile {
     }
 
     /// The next record to tell; nil at the end.
-    mutating func next() throws(FileFailure) -> CSVRecord? {
+    mutating func next() throws(CommandFailure) -> CSVRecord? {
         if let record = head.popFirst() { return record }
         if let failure { throw failure }
-        let record: CSVRecord?
-        do throws(FileFailure) {
-            record = try reader.next()
-        } catch {
-            // A changed file may look like a broken one.
-            try checkUnchanged()
-            throw error
-        }
-        // After the read, so that no record of a changed file is told.
-        try checkUnchanged()
-        return record
+        // Thrown after the look: a changed file may look like a broken one, and no record of it is told.
+        let record = Result { () throws(CommandFailure) in try reader.next() }
+        try requireUnchanged()
+        return try record.get()
     }
 
-    /// - Throws: if a regular file is another one than the survey has begun to read.
-    func checkUnchanged() throws(FileFailure) {
-        guard size != nil else { return }
+    /// Whether a regular file is another one than the survey has begun to read.
+    var hasChanged: Bool {
         var status = stat()
-        guard fstat(handle.fileDescriptor, &status) == 0 else { throw .unreadable(systemError()) }
-        guard Self.version(status) == version else { throw .changed }
+        return size != nil && (fstat(handle.fileDescriptor, &status) != 0 || Self.version(status) != version)
+    }
+
+    func requireUnchanged() throws(CommandFailure) {
+        guard hasChanged else { return }
+        throw .failed("\(name) has changed while siwatch import read it, so its rest was not told; repeat the command once it is complete")
     }
 
     private mutating func rewind() throws(CommandFailure) {
         let descriptor = handle.fileDescriptor
         guard lseek(descriptor, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
         reader = try CSVReader(descriptor: descriptor, name: name)
-        do throws(FileFailure) {
-            _ = try reader.next()
-        } catch {
-            throw .failed(error.text(name))
-        }
+        _ = try reader.next()
     }
 
     /// Tells whether a program has written to the file.

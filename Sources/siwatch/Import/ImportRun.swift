@@ -45,11 +45,7 @@ struct ImportRun {
         }
         try present()
         if !(command.noTrial && command.noWait) { try await requireSiwatch() }
-        do throws(FileFailure) {
-            try file.checkUnchanged()
-        } catch {
-            throw CommandFailure.failed(error.text(file.name))
-        }
+        try file.requireUnchanged()
         let samples = command.noTrial ? [] : survey.samples
         var failure: CommandFailure?
         if !samples.isEmpty {
@@ -59,7 +55,7 @@ struct ImportRun {
         }
         if failure == nil {
             do {
-                failure = try await tell(without: Set(samples.map { $0.line })).map { .failed($0.text(file.name)) }
+                failure = try await tell(without: Set(samples.map { $0.line }))
                 if failure == nil { try await writer.finish() }
                 if failure == nil, !command.noWait { report.retold = try? await retold() }
             } catch let thrown as CommandFailure {
@@ -169,28 +165,33 @@ struct ImportRun {
     }
 
     /// - Returns: why it has not told the rest of the file; nil if it has come to the end.
-    private mutating func tell(without sampled: Set<Int>) async throws -> FileFailure? {
+    private mutating func tell(without sampled: Set<Int>) async throws -> CommandFailure? {
         line.begin("importing", of: survey.isWhole ? survey.count : nil, "lines")
         defer { line.end() }
-        do {
-            while let record = try file.next() {
-                line.add()
-                if sampled.contains(record.line) { continue }
-                let signIn: ToldSignIn
-                do throws(BadLine) {
-                    signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
-                } catch {
-                    try bad.append(error)
-                    continue
-                }
-                try await writer.add(signIn)
+        var failure: CommandFailure?
+        while true {
+            let next: CSVRecord?
+            do throws(CommandFailure) {
+                next = try file.next()
+            } catch {
+                // The lines before a failure are good, but those of a changed file may be anything.
+                if file.hasChanged { return error }
+                failure = error
+                break
             }
-        } catch let failure as FileFailure {
-            // The lines before a failure are good, but those of a changed file may be anything.
-            if failure != .changed { _ = try await writer.flush() }
-            return failure
+            guard let record = next else { break }
+            line.add()
+            if sampled.contains(record.line) { continue }
+            let signIn: ToldSignIn
+            do throws(BadLine) {
+                signIn = try file.columns.signIn(of: record, in: survey.unit).signIn
+            } catch {
+                try bad.append(error)
+                continue
+            }
+            try await writer.add(signIn)
         }
         _ = try await writer.flush()
-        return nil
+        return failure
     }
 }

@@ -25,9 +25,6 @@ struct ImportSurvey {
     /// Why the lines from some line on cannot be read; nil if all can.
     var end: String?
     private var units: [ImportedTime.Unit: Int] = [:]
-    private var seen = 0
-    /// Begins alike each time, so that a repeated command takes the same samples of the same file.
-    private var generator = SplitMix(state: 0)
 
     static let sampleCount = 40
     private static let previewLength = 10
@@ -55,12 +52,12 @@ struct ImportSurvey {
         }
     }
 
-    /// Keeps each line with the same probability (reservoir sampling, algorithm R).
+    /// Keeps lines from all over the file: those whose scattered numbers are the least, and so the same ones in a repeated command.
     private mutating func draw(_ line: (line: Int, signIn: ToldSignIn, unit: ImportedTime.Unit?)) {
-        seen += 1
-        if drawn.count < Self.sampleCount { return drawn.append(line) }
-        let place = Int.random(in: 0..<seen, using: &generator)
-        if place < Self.sampleCount { drawn[place] = line }
+        drawn.append(line)
+        guard drawn.count > Self.sampleCount else { return }
+        let last = drawn.indices.max { drawn[$0].line.scattered < drawn[$1].line.scattered }
+        if let last { drawn.remove(at: last) }
     }
 
     /// The unit of most lines. A line in another unit is a bad one, because its column probably is another.
@@ -133,15 +130,7 @@ extension String {
     fileprivate var cutShort: String { "\(prefix(Swift.min(3, count / 4)))…" }
 }
 
-/// SplitMix64, which is the same on every machine.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
-    }
+extension Int {
+    /// By the golden ratio, which spreads numbers that follow each other evenly (Fibonacci hashing).
+    fileprivate var scattered: UInt64 { UInt64(truncatingIfNeeded: self) &* 0x9e37_79b9_7f4a_7c15 }
 }

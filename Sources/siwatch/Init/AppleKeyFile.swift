@@ -11,23 +11,6 @@ struct AppleKeyFile {
     /// Empty if neither the name of the file nor somebody has told it.
     var id: String
 
-    /// The text of the file, found to be a private key on P-256.
-    func read() throws(CommandFailure) -> String {
-        let text: String
-        do {
-            text = try TextFile.read(path, limit: Configuration.longestKeyFile, mayBeDER: true)
-        } catch {
-            throw .wrongUsage("\(path.printable) \(error)")
-        }
-        if text.contains("BEGIN CERTIFICATE") { throw .wrongUsage("\(path.printable) is a certificate, and no key") }
-        do {
-            _ = try ClientSecretKey(id: id, text: Secret(text))
-        } catch {
-            throw .wrongUsage("\(path.printable): \(error)")
-        }
-        return text
-    }
-
     /// The only key file of a folder; nil if it has none, or several.
     static func onlyOne(in folder: String) -> String? {
         let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).filter { id(inName: $0) != nil }
@@ -39,6 +22,14 @@ struct AppleKeyFile {
     }
 }
 
+extension AppleKeyFile: Equatable {
+    /// Whether both files hold the same key. One of them may not know its id yet.
+    static func == (left: AppleKeyFile, right: AppleKeyFile) -> Bool {
+        ([left.id, right.id].contains("") || left.id == right.id)
+            && FileManager.default.contents(atPath: left.path) == FileManager.default.contents(atPath: right.path)
+    }
+}
+
 extension AppleKeyFile {
     /// - Parameter id: nil to take that of the file's name.
     /// - Throws: why the file holds no key that Apple's servers take.
@@ -46,5 +37,17 @@ extension AppleKeyFile {
         let path = pasted.asPastedPath
         self.init(path: path, id: try id.map(InitAnswers.appleID) ?? Self.id(inName: path) ?? "")
         _ = try read()
+    }
+
+    /// The text of the file, and the key in it.
+    func read() throws(CommandFailure) -> (text: String, key: ClientSecretKey) {
+        do {
+            let text = try TextFile.read(path, limit: Configuration.longestKeyFile, mayBeDER: true)
+            return (text, try ClientSecretKey(id: id, text: Secret(text)))
+        } catch let error as TextFileError {
+            throw .wrongUsage("\(path.printable) \(error)")
+        } catch {
+            throw .wrongUsage("\(path.printable): \(error)")
+        }
     }
 }

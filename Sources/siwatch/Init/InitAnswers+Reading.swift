@@ -5,131 +5,173 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 
-/// Where answers come from: options, a person, or proposals.
+/// What `siwatch init` asks, and the option that answers it.
+struct Question {
+    let option: String
+    let words: String
+    /// What is taken where nobody says otherwise; nil if there is nothing to propose.
+    var proposal: String?
+
+    init(_ option: String, _ words: String, proposal: String? = nil) {
+        (self.option, self.words, self.proposal) = (option, words, proposal)
+    }
+
+    static let key = Question("--key", "Apple's key, the .p8 file")
+    static let keyID = Question("--key-id", "The key's id, ten characters, which Apple shows beside the key")
+    static let teamID = Question("--team-id", "Your Team ID, ten characters")
+    static let clientIDs = Question("--client-id", "Client ids, all on one line: the primary App ID, then its Services IDs")
+    static let app = Question("--app", "A short name for this app group", proposal: "app")
+    static let database = Question("--database", "The database: a file, or postgresql://…", proposal: Configuration.Database().path)
+    static let passwordFile = Question("--password-file", "A file with the password of that URL, if it needs one", proposal: "")
+    static let http = Question(
+        "--http",
+        "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
+        proposal: "127.0.0.1:9465"
+    )
+    static let notificationsURL = Question(
+        "--notifications-url",
+        "The URL at which Apple is to post notifications, if your web server leads it here: siwatch tests it, and Enter leaves it out",
+        proposal: ""
+    )
+    static let webhook = Question(
+        "--webhook",
+        "The URL to which siwatch posts each change, so that a session ends; it need not be there yet, and Enter leaves it out",
+        proposal: ""
+    )
+    static let backendUser = Question(
+        "--backend-user",
+        "The user of this host that your backend runs as, if it opens the database file",
+        proposal: ""
+    )
+}
+
+/// Where answers come from: the configuration that is there, options, a person, or proposals.
 struct Questions {
     /// Whether a person can be asked.
     let asks: Bool
     /// The options without which there is no answer.
     private(set) var missing: [String] = []
+    /// The options that say something else than the configuration that is there.
+    private(set) var differing: [String] = []
 
     /// - Parameters:
     ///   - given: the value of the option; nil if it was left out.
-    ///   - proposal: what is taken where nobody says otherwise; nil if there is nothing to propose.
+    ///   - known: the answer of the configuration; nil if none is there.
     ///   - read: throws why a text is no answer.
     /// - Returns: nil if the option is missing.
-    mutating func answer<Answer>(
-        _ option: String,
+    mutating func answer<Answer: Equatable>(
+        _ question: Question,
         _ given: String?,
-        _ question: String,
-        proposal: String? = nil,
-        read: (String) throws(CommandFailure) -> Answer
+        _ known: Answer?,
+        _ read: (String) throws(CommandFailure) -> Answer
     ) throws(CommandFailure) -> Answer? {
         if let given {
-            do { return try read(given) } catch { throw .wrongUsage("\(option): \(error)") }
+            let answer: Answer
+            do { answer = try read(given) } catch { throw .wrongUsage("\(question.option): \(error)") }
+            if let known, answer != known { differing.append(question.option) }
+            return answer
         }
-        if asks { return try Terminal.ask(question, proposal: proposal, read) }
-        if let proposal { return try read(proposal) }
-        missing.append(option)
+        if let known { return known }
+        if asks { return try Terminal.ask(question.words, proposal: question.proposal, read) }
+        if let proposal = question.proposal { return try read(proposal) }
+        missing.append(question.option)
         return nil
     }
 
     /// Apple's key, with its id.
-    mutating func key(_ options: InitOptions) throws(CommandFailure) -> AppleKeyFile? {
-        let proposal = asks ? AppleKeyFile.onlyOne(in: FileManager.default.currentDirectoryPath) : nil
-        var key = try answer("--key", options.key, "Apple's key, the .p8 file", proposal: proposal) { path throws(CommandFailure) in
-            try AppleKeyFile(path, id: options.keyID)
-        }
-        if key?.id == "" {
-            let question = "The key's id, ten characters, which Apple shows beside the key"
-            key?.id = try answer("--key-id", nil, question, read: InitAnswers.appleID) ?? ""
-        }
+    mutating func key(_ options: InitOptions, known: AppleKeyFile?) throws(CommandFailure) -> AppleKeyFile? {
+        var question = Question.key
+        if asks { question.proposal = AppleKeyFile.onlyOne(in: FileManager.default.currentDirectoryPath) }
+        var key = try answer(question, options.key, known) { path throws(CommandFailure) in try AppleKeyFile(path, id: options.keyID) }
+        if key?.id == "" { key?.id = try answer(.keyID, nil, known?.id, InitAnswers.appleID) ?? "" }
+        if let id = options.keyID, let known, try InitAnswers.appleID(id) != known.id { differing.append("--key-id") }
         return key
     }
 
-    /// Names the missing options.
-    var failure: CommandFailure {
+    var areAnswered: Bool { missing.isEmpty && differing.isEmpty }
+
+    /// Names the options that are missing, or that differ.
+    ///
+    /// - Parameter path: of the configuration.
+    func failure(_ path: String) -> CommandFailure {
+        guard differing.isEmpty else {
+            let names = differing.joined(separator: ", ")
+            return .failed(
+                "\(names): \(path.printable) says something else; siwatch init changes no configuration, so edit it, or leave them out"
+            )
+        }
         let place = missing.contains("--key-id") ? "; Apple shows the key's id beside the key, and named the file AuthKey_ID.p8" : ""
         let verb = missing.count == 1 ? "is" : "are"
         return .wrongUsage("\(missing.joined(separator: ", ")) \(verb) missing\(place); nothing was changed")
     }
 }
 
-/// Single answers.
+/// Single answers, by the rules of the configuration.
 extension InitAnswers {
+    private static func read<Value>(_ text: String, _ rule: ValueRule<Value>) throws(CommandFailure) -> Value {
+        var mistakes: [ConfigurationMistake] = []
+        if let value = rule.read(.string(text), "", &mistakes) { return value }
+        throw .wrongUsage(mistakes.map(\.problem).joined(separator: "; "))
+    }
+
     /// - Parameter pasted: with spaces, or in small letters.
     static func appleID(_ pasted: String) throws(CommandFailure) -> String {
-        let text = pasted.filter { !$0.isWhitespace }.uppercased()
-        let isOne = text.utf8.count == 10 && text.utf8.allSatisfy { $0.isDigit || $0.isCapital }
-        guard isOne else { throw .wrongUsage("must be the 10 capital letters and digits that Apple shows") }
-        return text
+        try read(pasted.filter { !$0.isWhitespace }.uppercased(), .appleID)
     }
 
     /// - Parameter text: separated by spaces or commas.
-    static func clientIDs(_ text: String, teamID: String?) throws(CommandFailure) -> [String] {
+    static func clientIDs(_ text: String) throws(CommandFailure) -> [String] {
         let clientIDs = text.split { $0 == " " || $0 == "," }.map(String.init)
-        for clientID in clientIDs {
-            if let teamID, clientID.hasPrefix("\(teamID).") {
-                throw .wrongUsage("\(clientID.printable): leave out the team, as in \(clientID.dropFirst(11))")
-            }
-            guard clientID.looksLikeClientID, clientID.contains(".") else {
-                throw .wrongUsage("\(clientID.printable) is no App ID or Services ID such as com.example.app")
-            }
+        for clientID in clientIDs where !clientID.contains(".") {
+            throw .wrongUsage("\(clientID.printable) is no App ID or Services ID such as com.example.app")
         }
         guard !clientIDs.isEmpty, Set(clientIDs).count == clientIDs.count else {
             throw .wrongUsage("one client id at least, and none twice")
         }
+        for clientID in clientIDs { _ = try read(clientID, .clientID) }
         return clientIDs
     }
 
     /// - Parameter mayLookLikeClient: whether somebody has named the option, and so means it.
     static func appName(_ text: String, mayLookLikeClient: Bool) throws(CommandFailure) -> String {
-        guard ValueRule<String>.isName(text) else { throw .wrongUsage("a name has 1 to 64 characters") }
         guard !FleetLane.isTaken(text) else { throw .wrongUsage("\(text.printable) has another meaning in the metrics") }
         guard mayLookLikeClient || !(text.looksLikeClientID && text.contains(".")) else {
             throw .wrongUsage("\(text.printable) looks like a client id: all of these stand on one line before; begin again")
         }
-        return text
+        return try read(text, .name)
     }
 
     static func database(_ text: String) throws(CommandFailure) -> String {
         guard DatabaseLocation.isAddress(text) else { return text.asPastedPath }
-        if let problem = Configuration.Database.problem(ofURL: text) { throw .wrongUsage(problem) }
-        return text
+        return try read(text, .databaseURL) ?? text
     }
 
     /// Empty for none.
     static func address(_ text: String) throws(CommandFailure) -> String {
-        if text == "none" || text.isEmpty { return "" }
-        guard text.hasPrefix("/") || ListenAddress(text) != nil else {
-            throw .wrongUsage("must be host:port, such as 127.0.0.1:9465, the path of a Unix socket, or none")
-        }
-        return text
+        try read(text == "none" ? "" : text, .httpListen()).map { "\($0)" } ?? ""
     }
 
     /// Empty for none.
     static func url(_ text: String) throws(CommandFailure) -> String {
         if text == "none" || text.isEmpty { return "" }
-        var mistakes: [ConfigurationMistake] = []
-        let rule: ValueRule<URL> = .endpoint(mayHaveQuery: true)
-        let danger = rule.read(.string(text), "url", &mistakes).flatMap { Configuration.Delivery(url: $0).danger }
-        if let problem = mistakes.first?.problem ?? danger { throw .wrongUsage(problem) }
+        if let danger = Configuration.Delivery(url: try read(text, .endpoint(mayHaveQuery: true))).danger { throw .wrongUsage(danger) }
         return text
     }
 
-    static func passwordFile(_ text: String) throws(CommandFailure) -> String? {
-        if text.isEmpty { return nil }
-        let path = text.asPastedPath
-        do {
-            _ = try TextFile.read(path, limit: 4096)
-        } catch {
-            throw .wrongUsage("\(path.printable) \(error)")
-        }
-        return path
+    /// Empty for none.
+    static func passwordFile(_ text: String) throws(CommandFailure) -> String {
+        if text.isEmpty { return "" }
+        _ = try password(in: text.asPastedPath)
+        return text.asPastedPath
     }
 
-    static func user(_ name: String) throws(CommandFailure) -> String? {
-        if name.isEmpty { return nil }
-        guard Account.User(name) != nil else { throw .wrongUsage("this host knows no user \(name.printable)") }
+    static func password(in path: String) throws(CommandFailure) -> String {
+        do { return try TextFile.read(path, limit: 4096) } catch { throw .wrongUsage("\(path.printable) \(error)") }
+    }
+
+    /// Empty for none.
+    static func user(_ name: String) throws(CommandFailure) -> String {
+        guard name.isEmpty || Account.User(name) != nil else { throw .wrongUsage("this host knows no user \(name.printable)") }
         return name
     }
 }

@@ -67,31 +67,13 @@ struct InitOptions: ParsableArguments {
         throw .wrongUsage("\(Account.user) cannot write \(folder.path.printable): run sudo siwatch init, or name another place by --config")
     }
 
-    /// Where an option says something else than the configuration, one sentence each.
-    func differences(from existing: InitAnswers) -> [String] {
-        func differs(_ option: String, _ given: String?, _ found: String) -> String? {
-            guard let given, given != found else { return nil }
-            // The query of a URL may hold a token.
-            func shown(_ text: String) -> String { text.isEmpty ? "none" : text.withoutQuery.printable }
-            return "\(option): \(configurationPath) has \(shown(found)), and not \(shown(given))"
+    /// The configuration that is there; nil if none is.
+    func existingConfiguration() throws(CommandFailure) -> Configuration? {
+        guard FileManager.default.fileExists(atPath: configurationPath) else { return nil }
+        do {
+            return try Configuration(contentsOf: configurationPath)
+        } catch {
+            throw CommandFailure(error)
         }
-        // As the answers are taken.
-        func path(_ text: String?) -> String? { text.map { DatabaseLocation.isAddress($0) ? $0 : $0.asPastedPath } }
-        func id(_ text: String?) -> String? { text.map { (try? InitAnswers.appleID($0)) ?? $0 } }
-        func orNone(_ text: String?) -> String? { text.map { $0 == "none" ? "" : $0 } }
-        let clients = clientIDs.flatMap { $0.split { $0 == " " || $0 == "," } }.joined(separator: " ")
-        let otherKey = key.flatMap { given in
-            FileManager.default.contents(atPath: given.asPastedPath) == FileManager.default.contents(atPath: existing.key.path)
-                ? nil : "--key: \(existing.key.path.printable), which \(configurationPath) names, is another key"
-        }
-        return [
-            differs("--team-id", id(teamID), existing.teamID), differs("--key-id", id(keyID), existing.key.id),
-            differs("--app", app, existing.app),
-            differs("--client-id", clientIDs.isEmpty ? nil : clients, existing.clientIDs.joined(separator: " ")),
-            differs("--database", path(database), existing.database), otherKey,
-            passwordFile == nil || existing.passwordFile != nil ? nil : "--password-file: \(configurationPath) names none",
-            differs("--http", orNone(http), existing.http), differs("--webhook", orNone(webhook), existing.webhook),
-            differs("--notifications-url", orNone(notificationsURL), existing.notificationsURL),
-        ].compactMap(\.self)
     }
 }

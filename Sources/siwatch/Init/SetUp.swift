@@ -1,151 +1,245 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleIdentity
+import ArgumentParser
+import CredentialCore
+import CredentialSealing
 import Foundation
+import Logging
 
-/// What `siwatch init` does with the answers, step by step.
+/// What `siwatch init` does with the answers.
 struct SetUp {
-    let answers: InitAnswers
-    let options: InitOptions
-    let owner: FileOwner
-    let folder: String
-    /// What this run writes, the configuration last.
-    let files: [(path: String, text: String)]
-    /// Folders that this run makes.
-    let folders: [String]
-    let asks: Bool
+    private let answers: InitAnswers
+    private let options: InitOptions
+    private let asks: Bool
+    /// As the answers make it, or as it is there.
+    private let configuration: Configuration
+    /// The user that siwatch runs as.
+    private let owner: Account.User
+    /// Of the configuration.
+    private let folder: String
 
-    /// - Throws: `CommandFailure` if the host is not ready for it, or a file stands in the way. Nothing is changed then.
+    /// - Throws: `CommandFailure` if the host is not ready for it, or the answers together make no configuration.
     init(_ answers: InitAnswers, _ options: InitOptions, asks: Bool) throws(CommandFailure) {
         (self.answers, self.options, self.asks) = (answers, options, asks)
         let user = options.serviceUser ?? (geteuid() == 0 ? "siwatch" : Account.user)
-        guard let owner = FileOwner(user) else {
+        guard let owner = Account.User(user) else {
             throw .unusable([
                 "this host knows no user \(user.printable); the package makes it, and so does sudo systemd-sysusers siwatch.conf"
             ])
         }
         self.owner = owner
-        let folder = URL(filePath: options.configurationPath).deletingLastPathComponent().path
-        self.folder = folder
-        let ofDatabase =
-            DatabaseLocation.isAddress(answers.database)
-            ? [] : [URL(filePath: answers.database).deletingLastPathComponent().path]
-        guard geteuid() != 0 || !ofDatabase.contains(folder) else {
-            throw .wrongUsage("backends may write the folder of the database, so the configuration needs another one")
-        }
-        folders = ([folder] + ofDatabase.filter { $0 != folder }).filter { !FileManager.default.fileExists(atPath: $0) }
-        guard !answers.areConfigured else {
-            files = []
-            return
-        }
-        // By its name alone, so that a systemd credential of that name can take its place.
-        let keyFile = "AuthKey_\(answers.key.id).p8"
-        var files = [(path: "\(folder)/\(keyFile)", text: try answers.key.read())]
-        let configuration = answers.configuration(keyFile: keyFile)
-        if !answers.http.isEmpty { files.append(("\(folder)/\(InitAnswers.tokenFile)", NewSecret.token.make() + "\n")) }
-        if !answers.webhook.isEmpty { files.append(("\(folder)/\(InitAnswers.webhookSecretFile)", NewSecret.webhook.make() + "\n")) }
-        if let path = answers.passwordFile {
-            do {
-                files.append(("\(folder)/\(InitAnswers.passwordCopy)", try TextFile.read(path, limit: 4096)))
-            } catch {
-                throw .failed("\(path.printable) \(error)")
-            }
-        }
-        files.append((options.configurationPath, configuration))
-        let inTheWay = files.filter { file in
-            // A secret that an earlier run has left is as good as a new one.
-            FileManager.default.fileExists(atPath: file.path) && file.path != answers.key.path
-                && ![InitAnswers.tokenFile, InitAnswers.webhookSecretFile].contains(URL(filePath: file.path).lastPathComponent)
-                && FileManager.default.contents(atPath: file.path) != Data(file.text.utf8)
-        }
-        guard inTheWay.isEmpty else {
-            let names = inTheWay.map(\.path.printable).joined(separator: ", ")
-            throw .failed("\(names): there already, with something else in it; siwatch init overwrites nothing")
-        }
-        self.files = files.filter { !FileManager.default.fileExists(atPath: $0.path) }
-        // The answers were checked one by one. This asks whether the whole is a configuration.
+        folder = URL(filePath: options.configurationPath).deletingLastPathComponent().path
         do {
-            let table = try ConfigurationTable(parsing: configuration)
-            _ = try Configuration(table, from: options.configurationPath)
+            configuration =
+                try answers.configuration ?? Configuration(ConfigurationTable(parsing: answers.text), from: options.configurationPath)
         } catch let error as InvalidConfiguration {
             throw CommandFailure(error)
         } catch {
             throw .failed("\(error)")
         }
-    }
-
-    /// What would be done.
-    var plan: Plan {
-        Plan(
-            configuration: options.configurationPath,
-            text: files.last?.text ?? "# \(options.configurationPath) is there, and stays as it is.",
-            steps: steps.map(\.name)
-        )
-    }
-
-    struct Plan: Encodable {
-        var configuration: String
-        /// Of the configuration.
-        var text: String
-        var steps: [String]
-
-        var description: String { ([text] + steps.map { "- \($0)" }).joined(separator: "\n") }
-    }
-
-    /// What was done.
-    struct Report: Encodable {
-        var configuration: String
-        var steps: [Done] = []
-        /// What is left to a person.
-        var next: [String] = []
-
-        struct Done: Encodable {
-            var name: String
-            /// What a program has said. Empty if there is nothing to say.
-            var detail: String
-
-            var text: String { detail.isEmpty ? name : "\(name)\n    \(detail.replacing("\n", with: "\n    "))" }
+        guard geteuid() != 0 || answers.isServer || folder != databaseFolder else {
+            throw .wrongUsage("backends may write the folder of the database, so the configuration needs another one")
         }
     }
 
-    private struct Step {
-        var name: String
-        /// - Returns: what to say of it.
-        var carryOut: () throws(CommandFailure) -> String
+    private var databaseFolder: String { URL(filePath: answers.database).deletingLastPathComponent().path }
+
+    /// Says what it has done, step by step. A run that was cut short or has failed leaves what it has done, and the next one goes on.
+    ///
+    /// - Throws: `CommandFailure`, before anything is written if Apple refuses the answers.
+    func carryOut() async throws {
+        if asks, answers.configuration == nil, answers.isServer { try askForRoles() }
+        if !options.offline { try await prove() }
+        try writeFiles()
+        try makeTables()
+        if !answers.backendUser.isEmpty { try admit(answers.backendUser) }
+        let isInstalled = isInstalled
+        if isInstalled { try start() }
+        try printOutput(next(isInstalled: isInstalled).joined(separator: "\n"))
     }
 
-    /// - Parameter tell: is told of each step that has succeeded.
-    /// - Throws: `CommandFailure` of the first step that fails. Files of this run are gone if Apple has refused the answers.
-    func carryOut(telling tell: (Report.Done) -> Void) throws(CommandFailure) -> Report {
-        var report = Report(configuration: options.configurationPath)
-        for step in steps {
-            let done = Report.Done(name: step.name, detail: try step.carryOut())
-            tell(done)
-            report.steps.append(done)
-        }
-        report.next = next
-        return report
+    @inline(never)
+    private func askForRoles() throws(CommandFailure) {
+        try printOutput("Let an administrator run this in that database:\n\n\(ServerRoles.script)\n")
+        try Terminal.ask("Press Enter when that is done", proposal: "") { _ throws(CommandFailure) in }
     }
 
-    private var steps: [Step] {
-        var steps: [Step] = []
-        if !files.isEmpty || !folders.isEmpty {
-            let names = (folders + files.map(\.path)).joined(separator: ", ")
-            steps.append(Step(name: "Write \(names)", carryOut: writeFiles))
+    /// Asks Apple about each client, with the key that is not in its place yet.
+    private func prove() async throws {
+        let known = try answers.configuration.map { try Keys($0).clientSecretKeys }
+        let keys = try known ?? [answers.app: [answers.key.read().key]]
+        let atApple = await OnlineCheck(configuration, keys)
+        try printOutput((atApple.findings.map(\.judged) + OnlineCheck.leftToSignIns).joined(separator: "\n"))
+        guard var failure = atApple.failure else { return }
+        // Apple may be away. The daemon asks again, and says so.
+        if failure.isTransient { return printError("not proved yet: \(failure)", at: .warning) }
+        // It may take days until Apple knows a new Services ID.
+        if asks, Terminal.confirms("Keep these answers all the same?") == true { return }
+        failure.messages.append("if the answers are right, as for a Services ID of today, run it again with --offline")
+        throw failure
+    }
+
+    /// The folders and files that `carryOut` makes, and the text of the configuration.
+    func plan() throws(CommandFailure) -> String {
+        let path = options.configurationPath
+        let text = answers.configuration == nil ? answers.text : "# \(path.printable) is there, and stays as it is."
+        return try ([text] + (newFolders + missingFiles().map(\.path)).map { "- Write \($0.printable)" }).joined(separator: "\n")
+    }
+
+    private var newFolders: [String] {
+        ([folder] + (answers.isServer || databaseFolder == folder ? [] : [databaseFolder])).filter {
+            !FileManager.default.fileExists(atPath: $0)
         }
-        let proof = options.offline ? "Check the configuration" : "Ask Apple whether key, team and clients belong together"
-        steps.append(Step(name: proof, carryOut: check))
-        if DatabaseLocation.isAddress(answers.database) {
-            steps.append(Step(name: "Make the tables on the server, and the sealing key", carryOut: migrate))
-        } else {
-            steps.append(Step(name: "Make the database \(answers.database), and the sealing key", carryOut: migrate))
-            if let user = answers.backendUser {
-                steps.append(Step(name: "Let \(user) insert", carryOut: { () throws(CommandFailure) in try admit(user) }))
+    }
+
+    private func missingFiles() throws(CommandFailure) -> [(path: String, text: String)] {
+        var missing: [(path: String, text: String)] = []
+        for file in try answers.configuration == nil ? answers.files(options.configurationPath) : [] {
+            guard let found = FileManager.default.contents(atPath: file.path) else {
+                missing.append((file.path, file.text))
+                continue
+            }
+            // A secret that an earlier run has left is as good as a new one.
+            guard file.isSecret || found == Data(file.text.utf8) else {
+                throw .failed("\(file.path.printable) is there already, with something else in it; siwatch init overwrites nothing")
             }
         }
-        if isInstalled {
-            steps.append(Step(name: "Start siwatch, now and at each boot", carryOut: start))
-        }
-        return steps
+        return missing
     }
+
+    private func writeFiles() throws(CommandFailure) {
+        let missing = try missingFiles()
+        for new in newFolders {
+            // Backends make files beside the database.
+            let isShared = new != folder
+            try owner.makeFolder(new, mode: isShared ? 0o2770 : 0o750, group: isShared ? Account.Group.ofBackends?.id : nil)
+            try printOutput("\(new.printable) is new.")
+        }
+        for (path, text) in missing {
+            do {
+                try KeyFile.create(text, at: path, owner: (owner.id, owner.groupID))
+            } catch {
+                throw .failed("\(error)".printable)
+            }
+            try printOutput("\(path.printable) is written.")
+        }
+    }
+
+    /// This program on the new configuration, as the user that siwatch runs as.
+    private func siwatch(_ words: String...) -> HostCommand {
+        HostCommand.siwatch(words + ["--config", options.configurationPath], as: owner.name)
+    }
+
+    private func makeTables() throws(CommandFailure) {
+        let made = try siwatch("migrate").run()
+        let checked = try siwatch("doctor", "--before-start").run()
+        // A siwatch at work holds the database, and has brought it up to date when it started.
+        guard [0, 69].contains(made.status), checked.status == 0 else {
+            let output = checked.status == 0 ? made.output : checked.output
+            throw CommandFailure(code: checked.status == 78 ? ExitCode(78) : .failure, messages: [output])
+        }
+        try printOutput([made.status == 0 ? made.output : "a siwatch is at work on the database", checked.output].joined(separator: "\n"))
+    }
+
+    /// Lets a backend's user into the group of the database, and tries what its backend will do.
+    private func admit(_ user: String) throws(CommandFailure) {
+        // Members of the group choose what stands in that file.
+        guard user != "root" || owner.name == "root" else { throw .wrongUsage("root is no user of a backend's") }
+        if geteuid() == 0, user != owner.name, let group = groupOfBackends, BackendAccess(user: user)?.isMember(of: group) == false {
+            let name = Account.name(ofGroup: group)
+            _ = try HostCommand(words: ["usermod", "-aG", name, user]).succeed()
+            try printOutput("\(user) is now in the group \(name). Restart its backend, because a process keeps the groups of its start.")
+        }
+        _ = try HostCommand.siwatch(["doctor", "--try-insert", answers.database], as: user).succeed()
+        try printOutput("\(user) can insert.")
+    }
+
+    /// The group whose members may write the database: that of backends, or of the file itself. Nil if a link, another user's file or the
+    /// group of root stands there.
+    private var groupOfBackends: gid_t? {
+        if let group = Account.Group.ofBackends { return group.id }
+        guard let status = stat(notFollowing: answers.database), status.isRegularFile, status.st_uid == owner.id else { return nil }
+        return status.st_gid == 0 ? nil : status.st_gid
+    }
+
+    /// Whether systemd runs here and knows a unit for this configuration.
+    private var isInstalled: Bool {
+        guard geteuid() == 0, options.configurationPath == InitOptions.standardPath,
+            FileManager.default.fileExists(atPath: "/run/systemd/system")
+        else { return false }
+        return (try? HostCommand(words: ["systemctl", "cat", "siwatch.service"]).run().status) == 0
+    }
+
+    /// Now and at each boot. A siwatch that has begun before the configuration was written begins anew.
+    private func start() throws(CommandFailure) {
+        do {
+            for words in [["enable"], [answers.configuration == nil ? "restart" : "start"]] {
+                _ = try HostCommand(words: ["systemctl"] + words + ["siwatch.service"]).succeed()
+            }
+        } catch {
+            // systemd names no reason. siwatch's last words do, such as a port that another program has.
+            let words = ["journalctl", "--unit=siwatch.service", "--since=-1min", "--output=cat", "--grep=^siwatch: ", "--lines=1"]
+            guard let said = try? HostCommand(words: words).run(), said.status == 0, !said.output.isEmpty else { throw error }
+            throw .failed("siwatch.service does not start: \(said.output)")
+        }
+        try printOutput("siwatch.service is started, now and at each boot.")
+    }
+
+    /// That siwatch works, or what is wrong once it has had the time for Apple's first answers.
+    private var verdict: String {
+        var said = try? siwatch("status", "--line").run()
+        for _ in 1...10 where said?.status != 0 {
+            sleep(1)
+            said = try? siwatch("status", "--line").run()
+        }
+        return said?.status == 0 ? "siwatch works:" : "siwatch runs, but is \(said?.output ?? "silent");"
+    }
+
+    /// What is left to a person.
+    private func next(isInstalled: Bool) -> [String] {
+        let start = "siwatch run --config \(options.configurationPath.shellQuoted) starts it; then"
+        let secrets = [(answers.http, InitAnswers.tokenFile, "token"), (answers.webhook, InitAnswers.webhookSecretFile, "webhook secret")]
+            .filter { !$0.0.isEmpty }.map { "\(folder)/\($0.1) is the backend's \($0.2)." }
+        let key = "\(folder)/\(Configuration.Encryption().keyFile)"
+        let copies = [
+            "Copy \(key) to a safe place now: it opens the tokens, and nobody can make it again.",
+            "Keep a copy of \(answers.key.path) too: Apple hands it out only once.",
+        ]
+        let access = "Only siwatch reads these: sudo install -o USER -m 400 FILE COPY makes a copy for your backend, which runs as USER."
+        return (answers.configuration == nil ? copies : []) + [
+            "\(isInstalled ? verdict : start) http://127.0.0.1:9464/ says how, and so does siwatch status.",
+            (secrets + (secrets.isEmpty ? [] : [access]) + ["Connect it: \(Finding.page("quickstart.md"))."]).joined(separator: " "),
+        ]
+    }
+}
+
+extension Account.User {
+    /// Makes a new folder of this user's. No link that somebody puts in its place is followed.
+    ///
+    /// - Parameter group: that of the user if nil.
+    fileprivate func makeFolder(_ path: String, mode: mode_t, group: gid_t?) throws(CommandFailure) {
+        guard mkdir(path, 0o700) == 0 else { throw .failed("the folder \(path.printable) cannot be made: \(systemError())") }
+        let made = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        defer { if made >= 0 { close(made) } }
+        var status = stat()
+        guard made >= 0, fstat(made, &status) == 0, status.st_uid == geteuid(), fchown(made, id, group ?? groupID) == 0,
+            fchmod(made, mode) == 0
+        else { throw .failed("the folder \(path.printable) cannot be given to \(name): \(systemError())") }
+    }
+}
+
+/// The roles of a PostgreSQL server, as an administrator makes them.
+enum ServerRoles {
+    static let script = """
+        CREATE ROLE siwatch LOGIN PASSWORD 'change me';
+        CREATE ROLE siwatch_backend NOLOGIN;        -- all that the next four do
+        CREATE ROLE siwatch_reader NOLOGIN;         -- reads the states
+        CREATE ROLE siwatch_notifications NOLOGIN;  -- inserts what Apple posts
+        CREATE ROLE siwatch_grants NOLOGIN;         -- inserts sign-ins
+        CREATE ROLE siwatch_revocations NOLOGIN;    -- inserts requests to revoke
+        GRANT pg_read_all_stats TO siwatch;  -- it warns of snapshots that are held for long
+        DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO siwatch', current_database()); END $$;
+        """
 }

@@ -61,13 +61,17 @@ enum ParserGuard {
 
     // MARK: In another process
 
-    private static let trial = ["siwatch", "parse-toml"]
+    private static let trial = "parse-toml"
 
     /// Parses standard input and ends the process, if it was started for that; returns otherwise.
     ///
     /// It is no command of ArgumentParser, which needs longer to begin than a configuration to be parsed.
     static func runIfAsked() {
-        guard CommandLine.arguments == trial else { return }
+        guard CommandLine.arguments.dropFirst() == [trial] else { return }
+        // The thread that has started this process may have blocked them.
+        var all = sigset_t()
+        sigfillset(&all)
+        sigprocmask(SIG_UNBLOCK, &all, nil)
         let text = String(decoding: (try? FileHandle.standardInput.readToEnd()) ?? Data(), as: UTF8.self)
         // What is wrong with it is said by the process that asks.
         _ = try? parse(text, at: "")
@@ -80,38 +84,19 @@ enum ParserGuard {
     ///
     /// - Throws: why this process must not parse it.
     static func tryElsewhere(_ path: String) throws(ConfigurationMistake) {
-        var (actions, attributes) = (posix_spawn_file_actions_t(), posix_spawnattr_t())
-        posix_spawn_file_actions_init(&actions)
-        posix_spawnattr_init(&attributes)
-        defer {
-            posix_spawn_file_actions_destroy(&actions)
-            posix_spawnattr_destroy(&attributes)
-        }
         // Its word tells, because in a container somebody else may take its exit code.
-        let word = Pipe()
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, path, O_RDONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, word.fileHandleForWriting.fileDescriptor, STDOUT_FILENO)
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        // Some descriptors do not close themselves, for instance SwiftNIO's.
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
-            if let descriptor = Int32(name), descriptor > STDERR_FILENO { posix_spawn_file_actions_addclose(&actions, descriptor) }
+        let (process, word) = (Process(), Pipe())
+        process.executableURL = URL(filePath: "/proc/self/exe")
+        process.arguments = [trial]
+        process.standardInput = FileHandle(forReadingAtPath: path) ?? .nullDevice
+        (process.standardOutput, process.standardError) = (word, FileHandle.nullDevice)
+        do {
+            try process.run()
+        } catch {
+            throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(error)")
         }
-        var (none, all) = (sigset_t(), sigset_t())
-        sigemptyset(&none)
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
-        var arguments = trial.map { strdup($0) } + [nil]
-        defer { for argument in arguments { free(argument) } }
-        var process = pid_t()
-        let result = posix_spawn(&process, "/proc/self/exe", &actions, &attributes, &arguments, environ)
-        guard result == 0 else {
-            throw ConfigurationMistake(place: .file, problem: "cannot be tried in another process: \(systemError(result))")
-        }
-        try? word.fileHandleForWriting.close()
         let said = try? word.fileHandleForReading.readToEnd()
-        while waitpid(process, nil, 0) < 0, errno == EINTR {}
+        process.waitUntilExit()
         guard said == Data(".".utf8) else {
             throw ConfigurationMistake(place: .file, problem: "cannot be read as TOML: its parser died of it in another process")
         }

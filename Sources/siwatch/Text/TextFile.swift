@@ -42,6 +42,8 @@ enum TextFileError: Error, Equatable, CustomStringConvertible {
     case notUTF8
     /// With what corrects it, as the end of a sentence.
     case exposed(mode: String, closing: String)
+    /// It holds something else; the end of a sentence.
+    case useless(String)
 
     var description: String {
         switch self {
@@ -50,6 +52,12 @@ enum TextFileError: Error, Equatable, CustomStringConvertible {
         case .tooLong(let limit): "is longer than \(limit) bytes"
         case .notUTF8: "is not UTF-8: save it as plain text"
         case .exposed(let mode, let closing): "has the mode \(mode), which lets others read it or change it; \(closing)"
+        case .useless(let problem): problem
         }
     }
+}
+
+/// The system's text for an error code, by default for the error of the last call.
+func systemError(_ code: Int32 = errno) -> String {
+    String(cString: strerror(code))
 }

@@ -267,18 +267,18 @@ struct ConfigurationMistakeTests {
                 /etc/siwatch.toml: database.path: must be a string, not an integer
                 /etc/siwatch.toml: app[0].team_id: \(Self.appleID)
                 /etc/siwatch.toml: app[0].client_ids[1]: \(Self.clientID)
+                /etc/siwatch.toml: app[0].client_ids[2]: is the same as app[0].client_ids[0]
                 /etc/siwatch.toml: app[0].key[0].file: is missing
+                /etc/siwatch.toml: app[0].key[1].id: is the same as app[0].key[0].id
                 /etc/siwatch.toml: app[0].key[1].file: must be a string, not an integer
+                /etc/siwatch.toml: app[1].name: is the same as app[0].name
                 /etc/siwatch.toml: app[1].team_id: is missing
+                /etc/siwatch.toml: app[1].client_ids[0]: is the same as app[0].client_ids[0]
                 /etc/siwatch.toml: app[1].key: is missing: at least one [[app.key]] is needed
                 /etc/siwatch.toml: refresh.interval: \(Self.duration)
                 /etc/siwatch.toml: refresh.max_requests_per_second: must be between 1 and 1000000000
                 /etc/siwatch.toml: refresh.retries: is not a key that siwatch knows
                 /etc/siwatch.toml: log.level: must be one of trace, debug, info, notice, warning, error, critical
-                /etc/siwatch.toml: app[0].client_ids[2]: is the same as app[0].client_ids[0]
-                /etc/siwatch.toml: app[0].key[1].id: is the same as app[0].key[0].id
-                /etc/siwatch.toml: app[1].name: is the same as app[0].name
-                /etc/siwatch.toml: app[1].client_ids[0]: is the same as app[0].client_ids[0]
                 /etc/siwatch.toml: colour: is not a key that siwatch knows
                 """
         )

@@ -67,9 +67,10 @@ struct ConfigurationTests {
         #expect(try Configuration(parsing: Self.app, from: "/etc/siwatch.toml") == Self.least)
     }
 
-    /// The example must name every key and show every default, so that it cannot go stale.
-    @Test func theExampleShowsEveryKeyWithItsDefault() throws {
-        let example = Checkout.root.appending(path: "etc/siwatch.toml")
+    /// The page must name every key and show every default, so that it cannot go stale. The sample has some of its lines.
+    @Test(arguments: ["docs/configuration.toml", "etc/siwatch.toml"])
+    func thePageShowsEveryKeyWithItsDefault(_ name: String) throws {
+        let example = Checkout.root.appending(path: name)
         var configuration = try Configuration(contentsOf: example.path, credentials: nil)
         #expect(configuration.source == example.path)
         let folder = example.deletingLastPathComponent().path
@@ -79,9 +80,17 @@ struct ConfigurationTests {
         configuration.apps[0].keys[0].file = Self.least.apps[0].keys[0].file
         #expect(configuration == Self.least)
 
+        // Those of tables that need not be there are comments.
+        configuration.http.clients = [Configuration.HTTP.Client()]
+        configuration.deliveries = [Configuration.Delivery()]
         let text = try String(contentsOf: example, encoding: .utf8)
-        let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 40 && shown.contains("rejected_token"), "\(shown.sorted())")
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/configuration.toml"), encoding: .utf8)
+        let lines = Set(page.split(separator: "\n"))
+        #expect(text.split(separator: "\n").allSatisfy { lines.contains($0) || $0.hasPrefix("# siwatch: ") })
+        guard name.hasPrefix("docs") else { return }
+        let shown = Set(text.matches(of: #/(?m)^(?:# )?([a-z_]+) = /#).map { String($0.1) })
+        let known = Set(configuration.values.keys.map { String($0.split(separator: ".").last ?? "") })
+        #expect(shown == known, "\(shown.symmetricDifference(known).sorted())")
     }
 
     @Test func everyKeyIsRead() throws {
@@ -210,5 +219,24 @@ struct ConfigurationTests {
         #expect(configuration.warnings.map(\.place) == [.key("refresh.interval")])
         configuration.apple.tokenEndpoint = try #require(URL(string: "http://127.0.0.1:1/auth/token"))
         #expect(configuration.warnings.map(\.place) == [.key("apple.token_endpoint")], "it is not Apple who is asked")
+    }
+
+    /// As the file names them, where a reload needs a restart.
+    @Test func keysThatDifferAreNamedByTheReader() throws {
+        var other = Self.least
+        #expect(Self.least.differences(from: other).isEmpty)
+        other.refresh.maxRequestsPerSecond = 5
+        other.apps[0].clientIDs.append("com.example.other")
+        other.apps[0].keys[0].id = "KEY0000002"
+        other.http.notificationsURL = URL(string: "https://example.com/")
+        #expect(
+            Self.least.differences(from: other) == [
+                "app[0].client_ids", "app[0].key[0].id", "http.notifications_url", "refresh.max_requests_per_second",
+            ]
+        )
+        other = Self.least
+        other.apps.append(other.apps[0])
+        other.deliveries = [Configuration.Delivery()]
+        #expect(Self.least.differences(from: other) == ["app", "delivery"])
     }
 }

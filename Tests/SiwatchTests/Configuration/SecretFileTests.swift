@@ -52,9 +52,9 @@ struct SecretFileTests {
 
         let token = String(repeating: "t", count: 40)
         try write("\(mark)\(token) \(end)\(end)", in: folder)
-        var http = Configuration.HTTP()
-        http.clients = [Configuration.HTTP.Client(name: "backend", tokenFiles: [folder.path("secret")])]
-        #expect(try HTTPKeys(http).tokens == ["backend": [Secret(token)]])
+        var configuration = ConfigurationTests.least
+        configuration.http.clients = [Configuration.HTTP.Client(name: "backend", tokenFiles: [folder.path("secret")])]
+        #expect(try configuration.readTokens() == ["backend": [Secret(token)]])
 
         let database = ConfigurationTests.app + "[database]\nurl = \"postgresql://siwatch@localhost/app\"\npassword_file = \"secret\"\n"
         try write("\(mark)pass word\(end)\(end)", in: folder)

@@ -15,7 +15,9 @@ import Testing
         let desk = RefusingDesk()
         let queue = AppendQueue(desk, clock: TestClock(now: .earliest).wallClock) { _ in }
         let refused = try await withThrowingTaskGroup(of: UInt8?.self) { group in
-            for body in UInt8(0)...64 {
+            // Or a failure here would wait for the callers for ever.
+            defer { desk.open() }
+            func ask(_ body: UInt8) {
                 group.addTask {
                     do throws(Problem) {
                         let row = try await queue.append(.notification([body]))
@@ -27,7 +29,10 @@ import Testing
                     }
                 }
             }
+            ask(0)
+            try await eventually { desk.appends == 1 }
             // One is being written, and the others gather.
+            for body in UInt8(1)...64 { ask(body) }
             try await eventually { await queue.waiting.count == 64 }
             desk.open()
             return try await group.reduce(into: [UInt8]()) { refused, body in if let body { refused.append(body) } }

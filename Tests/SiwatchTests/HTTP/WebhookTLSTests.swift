@@ -126,7 +126,7 @@ import Testing
             }
             try await check(0, "  delivery hook: https://127.0.0.1:9/hook; certified by an authority in \(path)")
             try folder.edit("https://127.0.0.1:9/", "http://127.0.0.1:9/")
-            try await check(78, "belongs to an https:// URL, and delivery[0].url is none")
+            try await check(78, "belongs to an https:// URL, and this url is none")
             try folder.edit("http://127.0.0.1:9/", "https://127.0.0.1:9/")
             try #require(chmod(path, 0o666) == 0)
             try await check(78, "delivery[0].ca_file: \(path) can be changed by everybody on this host")

@@ -57,12 +57,14 @@ struct CSVReaderTests {
 
     @Test func aQuoteThatDoesNotCloseIsNamedWithItsLine() throws {
         for text in ["a\nb\n\"c\nd", "a\nb\n\"c" + String(repeating: "\nd", count: CSVReader.longestRecord)] {
-            #expect(throws: FileFailure.openQuote(line: 3)) { try read(text) }
+            let failure = #expect(throws: CommandFailure.self) { try read(text) }
+            #expect(failure?.description.hasPrefix("a.csv, line 3: a quote opens and does not close; ") == true)
         }
     }
 
     @Test func aLineThatDoesNotEndIsNamed() throws {
-        #expect(throws: FileFailure.longRecord(line: 2)) { try read("a\n" + String(repeating: "b", count: CSVReader.longestRecord + 1)) }
+        let failure = #expect(throws: CommandFailure.self) { try read("a\n" + String(repeating: "b", count: CSVReader.longestRecord + 1)) }
+        #expect(failure?.description.hasPrefix("a.csv, line 2: the line is longer than 1 MiB; ") == true)
         #expect(try read("a\n" + String(repeating: "b", count: CSVReader.longestRecord)).count == 2)
     }
 
@@ -120,7 +122,8 @@ struct ImportFileTests {
         try writer.seekToEnd()
         try writer.write(contentsOf: Data("late,r.late,1700000000\n".utf8))
         try writer.close()
-        #expect(throws: FileFailure.changed) { try file.next() }
+        let failure = #expect(throws: CommandFailure.self) { try file.next() }
+        #expect(failure?.description.contains("has changed while siwatch import read it") == true)
     }
 
     @Test func theSurveyOfAPipeStopsAfterFourMebibytes() throws {
@@ -160,7 +163,8 @@ struct ImportFileTests {
             let record = try file.next()
             #expect(record?.line == line)
         }
-        #expect(throws: FileFailure.openQuote(line: 5)) { try file.next() }
+        let failure = #expect(throws: CommandFailure.self) { try file.next() }
+        #expect(failure?.description == end)
     }
 }
 

@@ -82,9 +82,12 @@ struct InitTests {
         let same = try await newcomer.run(newcomer.answers + ["--http", "127.0.0.1:9465", "--webhook", "none"])
         #expect(same.status == 0, "\(same.output)")
         let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
-        #expect(other.status == 1 && other.output.contains { $0.contains("has A1B2C3D4E5, and not ZZZZZZZZZZ") }, "\(other.output)")
+        #expect(
+            other.status == 1 && other.output.contains { $0.contains("--team-id: ") && $0.contains("says something else") },
+            "\(other.output)"
+        )
         let webhook = try await newcomer.run(["--yes", "--offline", "--webhook", "https://example.com/siwatch?token=abc"])
-        #expect(webhook.status == 1 && webhook.output.joined().contains("a [[delivery]] table"), "\(webhook.output)")
+        #expect(webhook.status == 1 && webhook.output.joined().contains("--webhook: "), "\(webhook.output)")
         #expect(!webhook.output.joined().contains("abc"), "the query may hold a token: \(webhook.output)")
         #expect(try Data(contentsOf: newcomer.configuration) == before)
     }
@@ -127,13 +130,13 @@ struct InitTests {
 
     @Test(arguments: [
         ("--team-id", "a1b2c3", "must be the 10 capital letters and digits"),
-        ("--client-id", "A1B2C3D4E5.com.example.app", "leave out the team"),
+        ("--client-id", "A1B2C3D4E5.com.example.app", "without the team"),
         ("--client-id", "example", "is no App ID or Services ID"),
         ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
         ("--webhook", "https://example.com:70000/", "with a port up to 65535"),
         ("--webhook", "https://169.254.169.254/", "where clouds hand out credentials"),
         ("--backend-user", "nobody-has-this-name", "this host knows no user"),
-        ("--key", "certificate.p8", "is a certificate, and no key"),
+        ("--key", "certificate.p8", "is not a private key"),
         ("--key", "rsa.p8", "is not a private key"),
         ("--key", "nothing.p8", "cannot be read: No such file or directory"),
     ])
@@ -176,7 +179,7 @@ struct InitTests {
         try other.write(to: folder.appending(path: "AuthKey_ABC123DEFG.p8"), atomically: true, encoding: .utf8)
         let before = try newcomer.files
         let (status, output) = try await newcomer.run(newcomer.answers)
-        #expect(status == 1 && output.joined().contains("there already, with something else in it"), "\(output)")
+        #expect(status == 1 && output.joined().contains("is there already, with something else in it"), "\(output)")
         #expect(try newcomer.files == before)
         #expect(try String(contentsOf: folder.appending(path: "AuthKey_ABC123DEFG.p8"), encoding: .utf8) == other)
     }

@@ -258,7 +258,9 @@ struct DaemonWordsTests {
         try await site.daemon { daemon in
             let pages = try await OperationsPages(of: daemon)
             try FileManager.default.moveItem(atPath: site.folder.databasePath, toPath: site.folder.databasePath + ".away")
-            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("is gone, and siwatch") }
+            let said = try await pages.get("status.json", within: .seconds(60)) {
+                $0.contains("siwatch is not ready: ") && $0.contains("is gone, and siwatch")
+            }
             let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
             #expect(document.health == "down")
             #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })

@@ -29,7 +29,7 @@ extension StoreUnderTest {
             _ = try await ask(request)
         }
         for request: OperatorRequest in [.confirmRevocations(app: "example", count: 9), .dropRevocations(app: "example")] {
-            try await run("UPDATE app SET revocations_braked_at = 1")
+            try await run("UPDATE app SET revocations_held_at = 1")
             _ = try await ask(request)
         }
         try await signIn("gone", token: "g", email: EmailAddress("g@example.com"))

@@ -89,7 +89,7 @@ import Testing
             """,
             [.at(Self.asked)]
         )
-        try await store.run("UPDATE app SET revocations_braked_at = 1, revocations_held = 1100 WHERE name = 'example'")
+        try await store.run("UPDATE app SET revocations_held_at = 1, revocations_held = 1100 WHERE name = 'example'")
         let id = try await store.ports.submit(.dropRevocations(app: "example"), at: Self.now)
         var left: [Int] = []
         while try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: Self.now) != nil {
@@ -98,7 +98,7 @@ import Testing
         #expect(left == [1_100, 600, 100, 0])
         #expect(try await store.ports.answer(to: id) == .revocationsReleased(count: 1_100, left: 0))
         #expect(try await store.count("revocation_log WHERE reason = 'dropped'") == 1_100)
-        #expect(try await store.count("app WHERE revocations_braked_at IS NOT NULL") == 0)
+        #expect(try await store.count("app WHERE revocations_held_at IS NOT NULL") == 0)
     }
 
     @Test func aDropRejectsEverythingThatWaitsWithAReceipt() async throws {

@@ -46,7 +46,7 @@ CREATE TABLE frozen_schema.app (
     missed bigint DEFAULT 0 NOT NULL,
     revocation_hour_at bigint,
     revocations_opened bigint DEFAULT 0 NOT NULL,
-    revocations_braked_at bigint,
+    revocations_held_at bigint,
     revocations_held bigint DEFAULT 0 NOT NULL,
     ended bigint DEFAULT 0 NOT NULL,
     unproven bigint DEFAULT 0 NOT NULL
@@ -868,17 +868,17 @@ SELECT pg_catalog.setval('frozen_schema.client_id_seq', 3, true);
 SELECT pg_catalog.setval('frozen_schema.credential_change_id_seq', 74, true);
 SELECT pg_catalog.setval('frozen_schema.grant_log_id_seq', 29, true);
 SELECT pg_catalog.setval('frozen_schema.grant_queue_id_seq', 32, true);
-SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1796007714030, true);
+SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1796013110525, true);
 SELECT pg_catalog.setval('frozen_schema.import_id_seq', 1, true);
 SELECT pg_catalog.setval('frozen_schema.notification_log_id_seq', 16, true);
 SELECT pg_catalog.setval('frozen_schema.notification_quarantine_id_seq', 11, true);
 SELECT pg_catalog.setval('frozen_schema.notification_queue_id_seq', 31, true);
-SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1796007714028, true);
+SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1796013110521, true);
 SELECT pg_catalog.setval('frozen_schema.operator_request_id_seq', 2, true);
-SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1796007714044, true);
+SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1796013110552, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_log_id_seq', 2, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_queue_id_seq', 3, true);
-SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1796007714031, true);
+SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1796013110529, true);
 ALTER TABLE ONLY frozen_schema.admitted_rejection
     ADD CONSTRAINT admitted_rejection_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.app

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import CredentialMonitor
 import Logging
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
 /// Tells when the daemon is ready and when it no longer is. It is the last service in the group, so it hears of a stop first.
-final class Readiness: Service {
-    private let progress: LoopProgress
-    private let notifier: SystemdNotifier
-    private let logger: Logger
-    private let trouble: @Sendable () -> String?
-    private let doorTrouble: @Sendable () -> String?
-    private let backendTrouble: @Sendable () -> String?
+final class Health: Service {
+    let progress: LoopProgress
+    let databaseWatch: DatabaseWatch
+    let backendWatch: BackendWatch
+    let notifier = SystemdNotifier()
+    private let doorWatch: DoorWatch?
+    private let context: DaemonContext
     private let state = NIOLockedValueBox(State())
 
     private struct State {
@@ -22,47 +23,46 @@ final class Readiness: Service {
         var stoppingSince: ContinuousClock.Instant?
     }
 
-    /// - Parameters:
-    ///   - trouble: another reason why nobody should rely on this process.
-    ///   - doorTrouble: why backends cannot rely on the HTTP door.
-    ///   - backendTrouble: why backends cannot rely on the database.
-    init(
-        progress: LoopProgress,
-        notifier: SystemdNotifier,
-        logger: Logger,
-        trouble: @escaping @Sendable () -> String? = { nil },
-        doorTrouble: @escaping @Sendable () -> String? = { nil },
-        backendTrouble: @escaping @Sendable () -> String? = { nil }
-    ) {
-        self.progress = progress
-        self.notifier = notifier
-        self.logger = logger
-        self.trouble = trouble
-        self.doorTrouble = doorTrouble
-        self.backendTrouble = backendTrouble
+    init(of daemon: Daemon) {
+        context = daemon.context
+        doorWatch = daemon.door?.watch
+        progress = LoopProgress(
+            lanes: daemon.lanes,
+            pollInterval: context.configuration.queues.pollInterval,
+            longestSilence: context.store.longestSilence,
+            writer: daemon.writer
+        )
+        databaseWatch = DatabaseWatch(context)
+        backendWatch = BackendWatch(context)
+    }
+
+    /// Why nobody should rely on this process; nil if there is no reason.
+    private var trouble: String? {
+        databaseWatch.trouble ?? context.membership.trouble(clockSkew: context.configuration.queues.clockSkew)
     }
 
     /// Why this process is not ready, for people; nil while every loop turns, from the first turn of every loop until a stop begins.
     ///
     /// - Parameter member: whose other troubles count; nil for both.
     func obstacle(for member: ServedPages.Member? = nil) -> String? {
-        let troubles = troubles(besides: (member == .tables ? nil : doorTrouble()) ?? (member == .door ? nil : backendTrouble()))
+        let ofBackends = backendWatch.trouble.map { "backends cannot insert: \($0)" }
+        let troubles = troubles(besides: (member == .tables ? nil : doorWatch?.trouble) ?? (member == .door ? nil : ofBackends))
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
     /// Why this process does not work, one sentence each.
-    var troubles: [String] { troubles(besides: doorTrouble()) }
+    var troubles: [String] { troubles(besides: doorWatch?.trouble) }
 
     private func troubles(besides other: String?) -> [String] {
         if let reason = unready { return [reason] }
-        let known = trouble() ?? other
+        let known = trouble ?? other
         return [known, progress.trouble(besides: known)].compactMap(\.self)
     }
 
     /// That siwatch starts or stops, and what holds up a start.
     private var unready: String? {
         guard let phase = state.withLockedValue(\.phase) else { return nil }
-        guard stoppingSince == nil, let cause = trouble() ?? doorTrouble() ?? progress.refusal else { return phase }
+        guard stoppingSince == nil, let cause = trouble ?? doorWatch?.trouble ?? progress.refusal else { return phase }
         return "\(phase): \(cause)"
     }
 
@@ -80,21 +80,21 @@ final class Readiness: Service {
             await tell(.ready, within: .seconds(10))
             // The figures follow within seconds. Until then `systemctl status` would go on saying that siwatch starts.
             await tell(.status("ready"), within: .seconds(1))
-            logger.log(.ready)
+            context.logger.log(.ready)
             try? await gracefulShutdown()
         }
         // Ended without a stop, because something else has failed.
         guard Task.isShuttingDownGracefully else { return }
         state.withLockedValue { $0 = State(phase: "stopping", stoppingSince: .now) }
         await tell(.stopping, within: .seconds(1))
-        logger.log(.stopping)
+        context.logger.log(.stopping)
     }
 
     private func tell(_ message: SystemdNotifier.Message, within timeout: Duration) async {
         do {
             try await notifier.notify(message, within: timeout)
         } catch {
-            logger.log(.systemdNotTold, ["error": "\(error)"])
+            context.logger.log(.systemdNotTold, ["error": "\(error)"])
         }
     }
 }
