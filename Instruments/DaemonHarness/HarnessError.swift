@@ -23,6 +23,10 @@ package func eventually(_ isMet: () async throws -> Bool) async throws {
 package enum Length {
     /// Whether `make test-full` runs the tests.
     package static let isFull = ProcessInfo.processInfo.environment["SIWATCH_TEST_FULL"] != nil
+    /// Whether tests that a person at work does not wait for run too: in CI, and in their own targets, which set a variable.
+    package static func isLong(_ variable: String = "CI") -> Bool {
+        ["CI", "SIWATCH_TEST_FULL", variable].contains { ProcessInfo.processInfo.environment[$0] != nil }
+    }
 
     /// - Returns: `short`, or `full` if `make test-full` runs the tests.
     package static func of<Value>(_ short: Value, full: Value) -> Value { isFull ? full : short }

@@ -42,8 +42,7 @@ package struct SimulatedApple: Sendable {
         let keyFile = folder.appending(path: Self.keyFile).path
         switch place {
         case .here:
-            // It goes on until the process ends, because NIO traps where a server stops as a connection comes in: an asynchronous channel
-            // is let go without its writer's `finish()`.
+            // It goes on until the process ends: see `AppleSimulator.start`.
             return try await body(SimulatedApple(keyFile: keyFile, answerReuse: answerReuse))
         case .process:
             let apple = try await SimulatedApple(programWithKeyFile: keyFile, answerReuse: answerReuse)

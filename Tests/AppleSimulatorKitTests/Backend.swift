@@ -17,9 +17,6 @@ struct Backend {
     var teamID = "A1B2C3D4E5"
     var clientID = "com.example.app"
 
-    /// Keeps the simulator at work; nil for a second backend of it.
-    var running: RunningSimulator?
-
     // MARK: Apple's endpoints
 
     func refresh(_ token: String?, clientID: String? = nil, secret: String? = nil) async throws -> Answer {
@@ -126,23 +123,15 @@ struct Answer {
 // A debug build takes a while to make an RSA key.
 private let signingKey = Result { try SigningKey() }
 
-/// Starts a simulator with the usual app group. It runs for as long as the backend lives.
+/// Starts a simulator with the usual app group. It runs until the process ends.
 func startBackend(_ adjust: (inout SimulatorConfiguration) -> Void = { _ in }) async throws -> (Backend, AppleSimulator) {
     let key = ClientKey.generate()
     var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
     configuration.signingKey = try signingKey.get()
     configuration.signingKeyCount = 1
     adjust(&configuration)
-    let (simulator, baseURL, task) = try await AppleSimulator.start(configuration)
-    return (Backend(baseURL: baseURL, key: key, running: RunningSimulator(task)), simulator)
-}
-
-/// Stops a simulator when nobody holds this object any more.
-final class RunningSimulator: Sendable {
-    private let task: Task<Void, any Error>
-
-    fileprivate init(_ task: Task<Void, any Error>) { self.task = task }
-    deinit { task.cancel() }
+    let (simulator, baseURL, _) = try await AppleSimulator.start(configuration)
+    return (Backend(baseURL: baseURL, key: key), simulator)
 }
 
 /// Common messages without HTTP.

@@ -142,12 +142,12 @@ struct DeliveryTests {
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { announcement.yield($0.localAddress?.port ?? 0) }
         )
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await server.run() }
-            let port = await ports.first { _ in true } ?? 0
-            try await body("http://127.0.0.1:\(port)/notifications", posts)
-            group.cancelAll()
+        // It goes on until the process ends: see `AppleSimulator.start`.
+        Task {
+            defer { announcement.finish() }
+            try await server.run()
         }
+        try await body("http://127.0.0.1:\(try #require(await ports.first { _ in true }))/notifications", posts)
     }
 
     @Test func eachNotificationIsPostedAsItIsUnlessAppleLostIt() async throws {

@@ -15,7 +15,7 @@ import siwatch_simulate
     /// find every situation, and a person waits for fewer.
     private static let seeds: ClosedRange<UInt64> = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
-        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (isCI || Length.isFull ? 2_000 : 100))
+        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? (Length.isLong() ? 2_000 : 100))
     }()
 
     /// Situations that need two accidents at once.
@@ -57,14 +57,14 @@ import siwatch_simulate
     /// CI skips the test, because it would block unrelated changes there.
     @Test(.timeLimit(.minutes(60)), .enabled(if: !isCI)) func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
-        let result = await SimulationCampaign.run(first...first + 299)
+        let result = await SimulationCampaign.run(first...first + 99)
         print("Fresh seeds from \(first): \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }
 
     /// Fewer than in memory, because a statement takes a hundred times as long on a server.
     @Test(.timeLimit(.minutes(60))) func everySeedKeepsEveryPromiseOnPostgreSQLToo() async {
-        let result = await SimulationCampaign.run(1...40, on: .postgres)
+        let result = await SimulationCampaign.run(1...(Length.isLong() ? 40 : 12), on: .postgres)
         print("PostgreSQL: \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }

@@ -119,37 +119,36 @@ import Testing
             try key.pem.write(toFile: file, atomically: true, encoding: .utf8)
             try #require(chmod(file, 0o600) == 0)
         }
-        try await withAppleSimulator(apple) { _, url in
-            func app(_ name: String, _ teamID: String, _ clientIDs: [String], _ keyID: String) -> String {
-                """
-                [[app]]
-                name = "\(name)"
-                team_id = "\(teamID)"
-                client_ids = [\(clientIDs.map { "\"\($0)\"" }.joined(separator: ", "))]
-                [[app.key]]
-                id = "\(keyID)"
-                file = "\(keyID).p8"
+        let (_, url, _) = try await AppleSimulator.start(apple)
+        func app(_ name: String, _ teamID: String, _ clientIDs: [String], _ keyID: String) -> String {
+            """
+            [[app]]
+            name = "\(name)"
+            team_id = "\(teamID)"
+            client_ids = [\(clientIDs.map { "\"\($0)\"" }.joined(separator: ", "))]
+            [[app.key]]
+            id = "\(keyID)"
+            file = "\(keyID).p8"
 
-                """
-            }
-            let text =
-                app("one", "A1B2C3D4E5", clientsOfOne, keys[0]) + app("two", "Z1B2C3D4E5", ["com.other.app"], keys[1])
-                    + """
-                    [database]
-                    path = "siwatch.sqlite"
-                    [operations]
-                    listen = ""
-                    socket = ""
-                    [apple]
-                    token_endpoint = "\(url)/auth/token"
-                    revocation_endpoint = "\(url)/auth/revoke"
-                    keys_endpoint = "\(url)/auth/keys"
-
-                    """
-            try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-            let (status, output) = try await folder.siwatch("doctor", "--before-start", "--online")
-            try body(status, output)
+            """
         }
+        let text =
+            app("one", "A1B2C3D4E5", clientsOfOne, keys[0]) + app("two", "Z1B2C3D4E5", ["com.other.app"], keys[1])
+                + """
+                [database]
+                path = "siwatch.sqlite"
+                [operations]
+                listen = ""
+                socket = ""
+                [apple]
+                token_endpoint = "\(url)/auth/token"
+                revocation_endpoint = "\(url)/auth/revoke"
+                keys_endpoint = "\(url)/auth/keys"
+
+                """
+        try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
+        let (status, output) = try await folder.siwatch("doctor", "--before-start", "--online")
+        try body(status, output)
     }
 }
 

@@ -395,7 +395,9 @@ struct ConfigurationFileTests {
             one
             [x]
             '''
-            client_ids = ["a", #]]
+            client_ids = [
+              "a", # ]
+            ]
             [[app.key]]
             id = "ABC123DEFG"
             [[app.key]]

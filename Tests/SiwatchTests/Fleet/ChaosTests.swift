@@ -18,7 +18,8 @@ struct ChaosTests {
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
     private static let minutes = faults > FleetFault.Kind.allCases.count || rows > 200 ? 180 : 20
 
-    @Test(.timeLimit(.minutes(minutes))) func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
+    @Test(.enabled(if: Length.isLong("SIWATCH_TEST_FAULTS"), "CI and make test-chaos run it"), .timeLimit(.minutes(minutes)))
+    func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
         var generator = SeededGenerator(seed: Self.seed)
         let isLong = Self.faults > FleetFault.Kind.allCases.count * 2
         do {
@@ -113,7 +114,10 @@ struct FleetKillTests {
     private static let wave = 20
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
 
-    @Test(.timeLimit(.minutes(minutes > 0 ? minutes + 170 : 20))) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
+    @Test(
+        .enabled(if: Length.isLong("SIWATCH_TEST_MINUTES"), "CI and make test-fleet-kills run it"),
+        .timeLimit(.minutes(minutes > 0 ? minutes + 170 : 20))
+    ) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
         try await FleetRun.with(seed: Self.seed, isLong: Self.minutes > 0, patience: .zero) { run in
             let start = ContinuousClock.now
             var number = 0

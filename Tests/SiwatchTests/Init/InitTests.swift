@@ -101,15 +101,14 @@ struct InitTests {
             groups: [AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app", "com.example.web"], keys: [stranger])]
         )
         simulated.signingKeyCount = 1
-        try await withAppleSimulator(simulated) { _, url in
-            let apple = "\n[apple]\ntoken_endpoint = \"\(url)/auth/token\"\nkeys_endpoint = \"\(url)/auth/keys\"\n"
-            let edited = try Data(contentsOf: newcomer.configuration) + Data(apple.utf8)
-            try edited.write(to: newcomer.configuration)
-            let (status, output) = try await newcomer.run(["--yes"])
-            #expect(status == 78 && output.contains { $0.contains("Apple refuses 2 clients of this configuration") }, "\(output)")
-            #expect(!output.contains { $0.contains("starts it") || $0.contains("siwatch works") }, "\(output)")
-            #expect(try Data(contentsOf: newcomer.configuration) == edited, "it is a person's")
-        }
+        let (_, url, _) = try await AppleSimulator.start(simulated)
+        let apple = "\n[apple]\ntoken_endpoint = \"\(url)/auth/token\"\nkeys_endpoint = \"\(url)/auth/keys\"\n"
+        let edited = try Data(contentsOf: newcomer.configuration) + Data(apple.utf8)
+        try edited.write(to: newcomer.configuration)
+        let (status, output) = try await newcomer.run(["--yes"])
+        #expect(status == 78 && output.contains { $0.contains("Apple refuses 2 clients of this configuration") }, "\(output)")
+        #expect(!output.contains { $0.contains("starts it") || $0.contains("siwatch works") }, "\(output)")
+        #expect(try Data(contentsOf: newcomer.configuration) == edited, "it is a person's")
     }
 
     @Test func everyMissingAnswerIsNamedAndNothingIsWritten() async throws {
