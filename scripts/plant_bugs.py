@@ -60,7 +60,7 @@ BUGS = [
     (
         "a settled notification stays in its queue",
         "SQLiteStore/Settling/SQLiteConnection+Settling.swift",
-        "        for ids in notifications.map(\\.work.id).ranges { try remove.run(ids.lowerBound, ids.upperBound) }\n",
+        "        for ids in notifications.map(\\.work.id).ranges { try remove.run(bound(ids.lowerBound, ids.upperBound)) }\n",
         "",
     ),
     (
@@ -363,7 +363,7 @@ BUGS = [
     ),
     (
         "an undo leaves its credentials in the counts by state",
-        "ForgottenUserRow.swift",
+        "UserRows.swift",
         "SET count = count - \\(gone.count)\n",
         "SET count = count - 0 * \\(gone.count)\n",
     ),

@@ -37,20 +37,11 @@ extension TableStore {
             )
             guard let first = rows.first else { return nil }
             let receipts = rows.filter { !$0.isNull(at: 4) }.map {
-                DeletionOutcome.Receipt(
-                    clientID: $0.text(at: 2) ?? "",
-                    outcome: $0.text(at: 1) ?? "",
-                    reason: $0.text(at: 3),
-                    settledAt: $0.time(at: 4)
-                )
+                DeletionOutcome.Receipt(clientID: $0[2], outcome: $0[1], reason: $0[3], settledAt: $0[4])
             }
-            return DeletionOutcome(
-                row: RowReference(id: id, time: first.time(at: 0) ?? .earliest),
-                userID: first.text(at: 5) ?? "",
-                isWaiting: receipts.count < rows.count,
-                isHeld: rows.contains { $0.text(at: 1) == "held" },
-                receipts: receipts
-            )
+            let reference = RowReference(id: id, time: first.time(at: 0) ?? .earliest)
+            let (isWaiting, isHeld) = (receipts.count < rows.count, rows.contains { $0.text(at: 1) == "held" })
+            return DeletionOutcome(row: reference, userID: first[5], isWaiting: isWaiting, isHeld: isHeld, receipts: receipts)
         }
     }
 
@@ -62,25 +53,17 @@ extension TableStore {
         try await query { connection in
             func newest(_ condition: SQL) throws -> RowReference? {
                 try connection.fetchOne("SELECT id, recorded_at FROM credential_change \(condition) ORDER BY id DESC LIMIT 1").map {
-                    RowReference(id: $0.integer(at: 0), time: $0.time(at: 1) ?? .earliest)
+                    RowReference(id: $0[0], time: $0[1])
                 }
             }
             let (newest, last) = (try newest(""), try newest("WHERE id <= \(id)"))
             let oldest = newest == nil ? 1 : try connection.fetchInt("SELECT MIN(id) FROM credential_change")
             let isOfApp: SQL = app.map { "AND app = \($0)" } ?? ""
-            let changes: [PublishedChange] =
-                id >= newest?.id ?? 0
-                ? []
-                : try connection.fetchValues(
-                    "SELECT \(sql: PublishedChange.columns) FROM credential_change c WHERE id > \(id) \(isOfApp) ORDER BY id LIMIT \(limit)"
-                )
+            let isNext: SQL = "c WHERE id > \(id) \(isOfApp) ORDER BY id LIMIT \(limit)"
+            let next: SQL = "SELECT \(sql: PublishedChange.columns) FROM credential_change \(isNext)"
+            let changes: [PublishedChange] = try id >= newest?.id ?? 0 ? [] : connection.fetchValues(next)
             return ChangePage(changes: changes, oldest: Int64(oldest), newest: newest ?? .beforeAll, last: last)
         }
-    }
-
-    /// Forgets the keys of requests that nobody repeats any more.
-    func forgetRequestKeys(before cutoff: Timestamp) async throws {
-        try await transaction { connection in try connection.execute("DELETE FROM request_key WHERE told_at < \(cutoff)") }
     }
 }
 
@@ -89,9 +72,7 @@ private struct KeyTaken: Error {}
 
 extension ToldSignIn {
     /// Nil with a code, because the backend knows the user from Apple's answer only.
-    fileprivate var toldUser: String? {
-        if case .code = proof { nil } else { userID }
-    }
+    fileprivate var toldUser: String? { if case .code = proof { nil } else { userID } }
 }
 
 extension TableConnection {
@@ -116,9 +97,7 @@ extension TableConnection {
         }
     }
 
-    /// - Parameters:
-    ///   - userID: as in the reference that `insert` returns.
-    ///   - view: SQL: the row's time and the view that has it, in its queue and later in its log.
+    /// - Parameter view: SQL: the row's time and the view that has it, in its queue and later in its log.
     private func append(
         under key: RequestKey?,
         at now: Timestamp,
@@ -146,8 +125,7 @@ extension TableConnection {
 
     private func insert(_ signIn: ToldSignIn, at time: Timestamp) throws -> Int64 {
         var values: [(column: String, value: ColumnValue)] = [
-            ("client_id", signIn.clientID.columnValue), ("user_id", signIn.userID.columnValue),
-            ("granted_at", time.columnValue),
+            ("client_id", signIn.clientID.columnValue), ("user_id", signIn.userID.columnValue), ("granted_at", time.columnValue),
         ]
         switch signIn.proof {
         case .code(let code, let redirectURI, let nonce):
@@ -164,11 +142,6 @@ extension TableConnection {
         return try insert("grant_queue (\(sql: columns)) VALUES (\(values: values.map(\.value)))")
     }
 
-    /// - Returns: the id of the new row.
-    private func insert(_ row: SQL) throws -> Int64 {
-        try fetchOne("INSERT INTO \(row) RETURNING id")?.integer(at: 0) ?? 0
-    }
-
     fileprivate func signInOutcome(_ id: Int64) throws -> SignInOutcome? {
         guard
             let row = try fetchOne(
@@ -183,20 +156,18 @@ extension TableConnection {
         let userID = row.text(at: 1)
         var user: UserState?
         if let userID, let app = row.text(at: 7) { user = try userState(of: userID, in: app) }
-        var detail: String?
-        if row.text(at: 2) == GrantLogOutcome.rejected.rawValue {
-            detail = try fetchOne("SELECT detail FROM grant_log WHERE grant_id = \(id)")?.text(at: 0)
-        }
+        let isRejected = row.text(at: 2) == GrantLogOutcome.rejected.rawValue
+        let refused = try isRejected ? fetchOne("SELECT detail FROM grant_log WHERE grant_id = \(id)") : nil
         return SignInOutcome(
             row: RowReference(id: id, time: row.time(at: 8) ?? .earliest),
-            clientID: row.text(at: 0) ?? "",
+            clientID: row[0],
             userID: userID,
-            outcome: row.text(at: 2) ?? "",
-            reason: row.text(at: 3),
-            detail: detail,
-            signedInAt: row.time(at: 4),
-            settledAt: row.time(at: 5),
-            realUserStatus: row.isNull(at: 6) ? nil : row.int(at: 6),
+            outcome: row[2],
+            reason: row[3],
+            detail: refused?.text(at: 0),
+            signedInAt: row[4],
+            settledAt: row[5],
+            realUserStatus: row[6],
             user: user
         )
     }

@@ -4,9 +4,7 @@
 package import CredentialCore
 
 extension TableStore {
-    package func delivery(_ name: String) async throws -> DeliveryPosition? {
-        try await query { try $0.position(of: name) }
-    }
+    package func delivery(_ name: String) async throws -> DeliveryPosition? { try await query { try $0.position(of: name) } }
 
     package func beginDelivery(_ name: String) async throws {
         try await transaction { connection in
@@ -46,9 +44,7 @@ extension TableStore {
         }
     }
 
-    package func forgetDelivery(_ name: String) async throws {
-        try await transaction { try $0.forgetDelivery(name) }
-    }
+    package func forgetDelivery(_ name: String) async throws { try await transaction { try $0.forgetDelivery(name) } }
 
     package func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws {
         try await transaction { connection in
@@ -68,10 +64,7 @@ extension TableStore {
                       FROM delivery_retry r JOIN credential_change c ON c.id = r.change_id
                      WHERE r.delivery = \(name) AND r.due_at \(sql: condition) \(time) ORDER BY r.due_at, r.change_id LIMIT \(limit)
                     """
-                ).map {
-                    let change = try PublishedChange(from: RowDecoder(row: $0))
-                    return StuckChange(change: change, failures: $0.count(at: 0), failedAt: $0.time(at: 1) ?? now)
-                }
+                ).map { try StuckChange(change: PublishedChange(from: RowDecoder(row: $0)), failures: $0.count(at: 0), failedAt: $0[1]) }
             }
             let due = try changes("<=", now, upTo: limit)
             return try due + changes(">", StuckChange.furthest(at: now), upTo: limit - due.count)
@@ -81,7 +74,7 @@ extension TableStore {
     package func settle(_ name: String, delivered: [Int64], failed: [FailedChange], at now: Timestamp) async throws {
         guard !delivered.isEmpty || !failed.isEmpty else { return }
         try await transaction { connection in
-            try connection.execute(.forgetStuck, delivered.map { [name.columnValue, $0.columnValue] })
+            try connection.execute(.forgetStuck, delivered.map { bound(name, $0) })
             // Not if it went meanwhile.
             try connection.execute(.moveStuck, failed.map { $0.row(of: name, at: now) })
         }
@@ -112,7 +105,6 @@ extension TableStore {
 }
 
 extension PublishedChange {
-    /// SQL: its columns of `credential_change c`, and the id of the notification.
     static let columns = StoredTable.credentialChange.columnNames.map { "c.\($0)" }.joined(separator: ", ")
 }
 
@@ -122,8 +114,7 @@ extension TableConnection {
         try execute("DELETE FROM delivery WHERE name = \(name)")
     }
 
-    /// Forgets that changes are to be sent, because they are erased.
-    ///
+    /// Forgets that erased changes are to be sent.
     /// - Returns: how many of them were still to be sent at most, by delivery. Which of them it wants, the configuration says.
     func forgetWebhooks(of changes: some Collection<Int64>) throws -> [String: Int] {
         let isErased = try dialect.isOne("change_id", of: changes.sorted())
@@ -152,9 +143,8 @@ extension TableConnection {
 }
 
 extension FailedChange {
-    /// The values of a row of `delivery_retry`.
     fileprivate func row(of delivery: String, at now: Timestamp) -> [ColumnValue] {
-        [delivery.columnValue, id.columnValue, failures.columnValue, dueAt.columnValue, now.columnValue, reason.columnValue]
+        bound(delivery, id, failures, dueAt, now, reason)
     }
 }
 

@@ -9,7 +9,13 @@ extension TableStore {
         let rows = try JSONText.encode(batch.signIns.map(ImportedRow.init))
         do {
             return try await transaction { connection in
-                let id = try connection.lockImport(batch.importID, at: now)
+                // Until the transaction ends, other batches of the import and its undo wait.
+                let id = try connection.insert(
+                    """
+                    import (name, told, told_from, told_to) VALUES (\(batch.importID), 0, \(now), \(now))
+                        ON CONFLICT (name) DO UPDATE SET name = excluded.name
+                    """
+                )
                 if let known = try connection.fetchOne("SELECT digest FROM request_key WHERE client = \(owner) AND key = \(batch.key)") {
                     return ToldBatch(rows: JSONText.decode(String(decoding: known.bytes(at: 0), as: UTF8.self)) ?? [], isKnown: true)
                 }
@@ -53,11 +59,8 @@ extension TableStore {
                      WHERE c.user_id = \(credential.userID) AND client.client_id = \(credential.clientID) AND c.sealed_token IS NOT NULL
                     """
                 ).map { row in
-                    ImportedToken(
-                        grantedAt: row.time(at: 0),
-                        answer: row.text(at: 1).flatMap(TokenAnswer.init(rawValue:)),
-                        hasFailed: row.int(at: 2) > 0
-                    )
+                    let answer = row.text(at: 1).flatMap(TokenAnswer.init(rawValue:))
+                    return ImportedToken(grantedAt: row[0], answer: answer, hasFailed: row.int(at: 2) > 0)
                 }
             }
         }
@@ -86,29 +89,13 @@ extension TableStore {
 /// An undo has forgotten the keys of the import.
 private struct KeyForgotten: Error {}
 
-extension TableConnection {
-    /// Locks the row of an import, and makes it first if it is missing. Until the transaction ends, other batches of the import and its undo
-    /// wait.
-    ///
-    /// - Returns: the id of the import.
-    fileprivate func lockImport(_ name: String, at now: Timestamp) throws -> Int64 {
-        try fetchOne(
-            """
-            INSERT INTO import (name, told, told_from, told_to) VALUES (\(name), 0, \(now), \(now))
-                ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id
-            """
-        )?.integer(at: 0) ?? 0
-    }
-}
-
 /// A sign-in as an element of the JSON array that one statement inserts.
 struct ImportedRow: Encodable {
-    private var client: String
-    private var user: String?
+    private let client: String
+    private let user, email: String?
     private var token: String?
-    private var at: Int64?
-    private var email: String?
-    private var isPrivate: Int?
+    private let at: Int64?
+    private let isPrivate: Int?
 
     init(_ signIn: ToldSignIn) {
         client = signIn.clientID

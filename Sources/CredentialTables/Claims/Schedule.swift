@@ -12,9 +12,7 @@ struct Schedule<Connection: TableConnection> {
     let now: Timestamp
 
     /// The checks of tokens that Apple has accepted before, longest due first. Apple's answers about these close a breaker. Passes over
-    /// other checks, so it is no search.
-    ///
-    /// - Parameter quotas: by client, the most checks to return.
+    /// other checks, so it is no search. Of each client at most its quota, here and below.
     func accepted(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
@@ -44,8 +42,6 @@ struct Schedule<Connection: TableConnection> {
     }
 
     /// All due checks except first checks, longest due first.
-    ///
-    /// - Parameter quotas: by client, the most checks to return.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas, isFirst: false, on: connection) { client, limit, floor in
             try connection.ask(
@@ -59,10 +55,6 @@ struct Schedule<Connection: TableConnection> {
     }
 
     /// The earliest due checks of all clients, in the order of their due times.
-    ///
-    /// - Parameters:
-    ///   - isFirst: whether it searches first checks, and not all others.
-    ///   - ask: asks for the due checks of a client, up to a limit and from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
@@ -134,6 +126,40 @@ struct Schedule<Connection: TableConnection> {
 /// A search for due checks of a client, which a server begins where the last one ended.
 package struct CheckSearch: Sendable, Hashable {
     package let client: Int64
-    /// Whether it searches first checks of new sign-ins, and not all others.
     package let isFirst: Bool
+}
+
+extension Schedule {
+    /// The checks to claim next. First checks go before others, up to a share, because many new tokens may be invalid. They also take the
+    /// places that other checks leave free. With a share of 0, tokens that Apple has accepted before go before all others.
+    func next(upTo limit: Int, firstChecks share: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        func left(by taken: [ClaimableCredential]) -> [Int64: Int] { taken.reduce(into: quotas) { $0[$1.client]? -= 1 } }
+        if share == 0 {
+            let accepted = try accepted(upTo: limit, quotas: quotas, on: connection)
+            if !accepted.isEmpty { return accepted }
+        }
+        var first = try firstChecks(upTo: min(share, limit), quotas: quotas, on: connection)
+        let others = try due(of: clients, upTo: limit - first.count, quotas: left(by: first), on: connection)
+        if first.count == min(share, limit), first.count + others.count < limit {
+            let known = Set(first.map(\.id))
+            let more = try firstChecks(upTo: limit - others.count, quotas: left(by: others), on: connection)
+            first += more.filter { !known.contains($0.id) }
+        }
+        return Array(first.prefix(limit - others.count)) + others
+    }
+}
+
+/// A row of `credential` that may be claimed. The client has its number in the tables.
+struct ClaimableCredential: Sendable {
+    var userID: String
+    var client: Int64
+    var attempts: Int
+    var dueAt: Timestamp
+
+    var id: ID { ID(userID: userID, client: client) }
+
+    struct ID: Hashable {
+        var userID: String
+        var client: Int64
+    }
 }

@@ -31,14 +31,9 @@ extension TableStore {
             let ids = Claim.claimable(chosen, suspects: suspects)
             return ids.isEmpty ? nil : ids
         } taking: { [owner] connection, ids in
-            let answer = try connection.ask(
-                .takeCodes,
-                ids.map { [$0.columnValue] },
-                [
-                    now.columnValue, WaitingCode.furthest(at: now).columnValue, now.advanced(by: lease).columnValue, owner.columnValue,
-                ]
-            )
-            let codes = try connection.read(answer) { ClaimedCode($0, from: 1, id: $0.integer(at: 0), owner: owner, apps: apps) }
+            let shared = bound(now, WaitingCode.furthest(at: now), now.advanced(by: lease), owner)
+            let answer = try connection.ask(.takeCodes, ids.map { bound($0) }, shared)
+            let codes = try connection.read(answer) { ClaimedCode($0, owner: owner, apps: apps) }
             let places = Dictionary(uniqueKeysWithValues: ids.enumerated().map { ($1, $0) })
             return codes.sorted { places[$0.id]! < places[$1.id]! }
         }
@@ -63,11 +58,7 @@ extension TableConnection {
     }
 
     /// Asks for the due codes of a client, nearest deadline first, in each order of the queue: new codes, repeated codes, and codes dated
-    /// by a clock that has since been set back.
-    ///
-    /// - Parameters:
-    ///   - name: of the client, as backends wrote it. A file may hold any bytes.
-    ///   - onlyLate: whether to ask only for codes whose time is over.
+    /// by a clock that has since been set back. With `onlyLate` it asks for codes whose time is over.
     fileprivate func askDueCodes(of name: [UInt8], onlyLate: Bool, upTo limit: Int, at now: Timestamp) throws -> Answer {
         let client: SQL = String(validating: name, as: UTF8.self).map { "\($0)" } ?? "\(name)"
         let latest = onlyLate ? WaitingCode.latest(at: now) : Int64.max

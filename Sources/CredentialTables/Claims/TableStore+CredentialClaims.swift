@@ -4,7 +4,6 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Claims of credentials to check, and of rejections to believe.
 extension TableStore {
     package func claimDueCredentials(
         of app: String,
@@ -67,9 +66,7 @@ extension TableStore {
             let admitted = try connection.pendingRejections(of: appID, admittedBy: admissions, directory, upTo: limit, at: now)
             return admitted.isEmpty ? nil : admitted
         } taking: { [owner] connection, admitted in
-            try connection.take(admitted, .takePending, directory, owner: owner, at: now, policy: policy) { rejection in
-                rejection.map { .admission($0) }
-            }
+            try connection.take(admitted, .takePending, directory, owner: owner, at: now, policy: policy) { $0.map { .admission($0) } }
         }
     }
 
@@ -78,22 +75,23 @@ extension TableStore {
     {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
-        let users = userIDs.sorted().map { [$0.columnValue] }
-        let times = [now.advanced(by: .zero - BreakerRules.canaryInterval).columnValue, now.columnValue]
+        let users = userIDs.sorted().map { bound($0) }
+        let shared = bound(appID, now.advanced(by: .zero - BreakerRules.canaryInterval), now)
         @Sendable func due(_ connection: Connection) throws -> [DueCredential] {
             guard try !connection.isPaused(appID) else { return [] }
-            return try connection.read(connection.ask(.canaries, users, [appID.columnValue] + times)) { row -> DueCredential? in
-                guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return nil }
-                guard !excluded.contains(client.clientID) else { return nil }
-                let claim = Claim(owner: "", attempts: 0)
-                return DueCredential(row, from: 2, of: row.text(at: 1) ?? "", at: client, for: .canary, claim)
+            return try connection.read(connection.ask(.canaries, users, shared)) { row -> DueCredential? in
+                guard let client = directory.clientsByID[row[0]], directory.isWatched(client), !excluded.contains(client.clientID)
+                else { return nil }
+                return DueCredential(row, from: 2, of: row[1], at: client, for: .canary, Claim(owner: "", attempts: 0))
             }.compactMap(\.self)
         }
         return try await claim { connection -> Bool? in
             try connection.dialect == .postgres || !due(connection).isEmpty ? true : nil
         } taking: { connection, _ in
             let taken = Array(try due(connection).prefix(limit))
-            for canary in taken { try connection.note(canary, directory, at: now) }
+            // Remembers when siwatch asked about a canary out of turn.
+            let notes = taken.map { bound($0.id.userID, directory.clients[$0.id.clientID]?.id, now) }
+            try connection.execute(.noteCanaries, notes)
             return taken
         }
     }
@@ -110,19 +108,16 @@ extension TableConnection {
         policy: RefreshPolicy,
         for purpose: (PendingRejection?) -> DueCredential.Purpose?
     ) throws -> [DueCredential] {
-        let rows = credentials.map { credential in
-            let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
-            return [
-                credential.userID.columnValue, credential.client.columnValue, credential.dueAt.columnValue, leaseEnd.columnValue,
-            ]
+        let rows = credentials.map {
+            bound($0.userID, $0.client, $0.dueAt, now.advanced(by: policy.lease(attempts: $0.attempts)))
         }
         var taken: [DueCredential] = []
-        try forEachRow(of: ask(statement, rows, [owner.columnValue])) { place, row in
+        try forEachRow(of: ask(statement, rows, bound(owner))) { place, row in
             let credential = credentials[place]
             guard let client = directory.clientsByID[credential.client], let purpose = purpose(PendingRejection(row, from: 1)) else {
                 return
             }
-            let claim = Claim(owner: owner, attempts: row.int(at: 0))
+            let claim = Claim(owner: owner, attempts: row[0])
             taken.append(DueCredential(row, from: 4, of: credential.userID, at: client, for: purpose, claim))
         }
         return taken
@@ -130,26 +125,26 @@ extension TableConnection {
 }
 
 extension RowStatement {
-    private static let key = ["user_id", "client"]
-    private static let columns = "attempts, pending_since, pending_asked_at, pending_key, \(DueCredential.columns)"
     /// Every change of a row moves its due time, so this finds only unchanged rows.
-    fileprivate static let takeDue = take(
-        "credential",
-        key: key,
-        where: (
-            sqlite: "(SELECT paused_at FROM app WHERE id = t.app) IS NULL",
-            postgres: "t.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL))"
-        ),
-        returning: columns
-    )
-    fileprivate static let takePending = take(
-        "credential",
-        key: key,
-        where: (
-            sqlite: "(SELECT paused_at FROM app WHERE id = t.app) IS NULL AND t.pending_since IS NOT NULL",
-            postgres: "t.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL)) AND t.pending_since IS NOT NULL"
-        ),
-        returning: columns
+    fileprivate static let takeDue = take(where: "TRUE")
+    fileprivate static let takePending = take(where: "t.pending_since IS NOT NULL")
+
+    private static func take(where condition: String) -> RowStatement {
+        take(
+            "credential",
+            key: ["user_id", "client"],
+            where: (
+                sqlite: "(SELECT paused_at FROM app WHERE id = t.app) IS NULL AND \(condition)",
+                postgres: "t.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL)) AND \(condition)"
+            ),
+            returning: "attempts, pending_since, pending_asked_at, pending_key, \(DueCredential.columns)"
+        )
+    }
+
+    fileprivate static let noteCanaries = insert(
+        into: "canary",
+        ["user_id", "client", "asked_at"],
+        orElse: "ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at"
     )
 
     private static let canary = """
@@ -166,4 +161,11 @@ extension RowStatement {
         sqlite: "\(canarySource) WHERE c.user_id = @user_id AND \(canary)",
         postgres: "\(canarySource) WHERE c.user_id = ANY($1) AND \(canary) ORDER BY c.user_id, c.client"
     )
+}
+
+extension TableConnection {
+    /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
+    func isPaused(_ app: Int64) throws -> Bool {
+        try exists("SELECT 1 FROM app WHERE id = \(app) AND paused_at IS NOT NULL")
+    }
 }

@@ -4,7 +4,6 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Claims of sign-ins and of requests to revoke.
 extension TableStore {
     package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
         let lane = QueueLane(
@@ -14,48 +13,29 @@ extension TableStore {
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed, import_id"
         )
         return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: true) { [owner] row in
-            ClaimedGrant(
-                id: row.integer(at: 0),
-                claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                importID: row.isNull(at: 10) ? nil : row.integer(at: 10),
-                content: ClaimedGrant.Content(row, from: 4)
-            )
+            let (claim, content) = (Claim(owner: owner, attempts: row[1]), ClaimedGrant.Content(row, from: 4))
+            return ClaimedGrant(id: row[0], claim: claim, grantedAt: row[3], importID: row[10], content: content)
         }
     }
 
-    package func claimRevocationRequests(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration
-    ) async throws -> [ClaimedRevocationRequest] {
+    package func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
-        let lane = QueueLane(
-            queue: .revocation,
-            condition: Tables.unopened,
-            returning: "requested_at, client_id, user_id, confirmed_at, effective_at"
-        )
+        let columns = "requested_at, client_id, user_id, confirmed_at, effective_at"
+        let lane = QueueLane(queue: .revocation, condition: Tables.unopened, returning: columns)
         return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: true) { [owner] row in
-            let claim = Claim(owner: owner, attempts: row.int(at: 1))
-            return ClaimedRevocationRequest(row, from: 3, id: row.integer(at: 0), claim: claim, apps: apps)
+            ClaimedRevocationRequest(row, owner: owner, apps: apps)
         }
     }
 }
 
-/// The rows of a queue that one loop claims.
 package struct QueueLane: Sendable {
     package let queue: Queue
-    /// SQL: which rows of the queue.
     package let condition: String
     /// SQL of a server: how much of `Queue.largestClaim` a row takes.
     package let size: String
-    /// SQL: the columns that the loop reads.
     package let returning: String
 
     package init(queue: Queue, condition: String, size: String = "0", returning: String) {
-        self.queue = queue
-        self.condition = condition
-        self.size = size
-        self.returning = returning
+        (self.queue, self.condition, self.size, self.returning) = (queue, condition, size, returning)
     }
 }

@@ -4,13 +4,12 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Claims of tokens to revoke.
 extension TableStore {
     package func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws
         -> [String: Int]
     {
         let directory = self.directory.withLockedValue { $0 }
-        return try await laneQuery { connection in
+        return try await query(.ofLane) { connection in
             // Apple is not asked about the tokens of a client that left, so no pause holds them.
             let clients = directory.clientsByID.values.filter { directory.isWatched($0) || trusted != nil }
             let counts = try clients.sorted { $0.id < $1.id }.map { client in
@@ -58,7 +57,9 @@ extension TableStore {
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name] else { return [] }
                 let isPaused = try connection.isPaused(app.id)
-                let answers = try directory.clientsToRevoke(of: app.id, isPaused: isPaused, at: trusted).map { client in
+                // Apple is not asked about tokens of a client that left the configuration, so no pause holds them.
+                let clients = directory.clients(of: app.id).filter { directory.isWatched($0) ? !isPaused : trusted != nil }
+                let answers = try clients.map { client in
                     try connection.askDueRevocations(
                         of: client.id,
                         openedBy: DueRevocation.latestOpening(isWatched: directory.isWatched(client), at: trusted),
@@ -66,7 +67,11 @@ extension TableStore {
                         at: now
                     )
                 }
-                let due = try answers.flatMap { try connection.read($0) { DueToken($0) } }.sorted {
+                let due = try answers.flatMap { answer in
+                    try connection.read(answer) {
+                        DueToken(request: $0[0], client: $0[1], attempts: $0[2], dueAt: $0[3], fingerprint: $0[4])
+                    }
+                }.sorted {
                     ($0.dueAt, $0.request, $0.client) < ($1.dueAt, $1.request, $1.client)
                 }
                 return try connection.take(due.prefix(permits), of: app, directory, owner: owner, at: now, policy: policy)
@@ -75,7 +80,6 @@ extension TableStore {
     }
 }
 
-/// A row of `revocation` that may be claimed.
 private struct DueToken {
     var request: Int64
     var client: Int64
@@ -83,26 +87,12 @@ private struct DueToken {
     var dueAt: Int64
     var fingerprint: [UInt8]
 
-    /// - Parameter row: `request, client, attempts, due_at, token_fingerprint`.
-    init(_ row: some TableRow) {
-        request = row.integer(at: 0)
-        client = row.integer(at: 1)
-        attempts = row.int(at: 2)
-        dueAt = row.integer(at: 3)
-        fingerprint = row.bytes(at: 4)
-    }
-
     var isSuspect: Bool { attempts >= Claim.suspectAttempts }
 }
 
 extension TableConnection {
     /// Asks for the due tokens of a client, longest due first. Makes tokens due that were postponed by a clock that has since been set back.
-    fileprivate func askDueRevocations(
-        of client: Int64,
-        openedBy latest: Timestamp,
-        upTo limit: Int,
-        at now: Timestamp
-    ) throws -> Answer? {
+    fileprivate func askDueRevocations(of client: Int64, openedBy latest: Timestamp, upTo limit: Int, at now: Timestamp) throws -> Answer? {
         guard limit > 0 else { return nil }
         try execute(
             """
@@ -122,7 +112,6 @@ extension TableConnection {
         )
     }
 
-    /// - Parameter due: longest due first.
     fileprivate func take(
         _ due: ArraySlice<DueToken>,
         of app: ClientDirectory.App,
@@ -133,23 +122,18 @@ extension TableConnection {
     ) throws -> [DueRevocation] {
         // A token that may have killed the process comes alone, so that a second crash costs no other token.
         let chosen = Array(due.first?.isSuspect ?? false ? due.prefix(1) : due.prefix { !$0.isSuspect })
-        let rows = chosen.map { token in
-            let leaseEnd = now.advanced(by: policy.lease(attempts: token.attempts))
-            return [
-                token.request.columnValue, token.client.columnValue, token.fingerprint.columnValue, token.dueAt.columnValue,
-                leaseEnd.columnValue,
-            ]
+        let rows = chosen.map {
+            bound($0.request, $0.client, $0.fingerprint, $0.dueAt, now.advanced(by: policy.lease(attempts: $0.attempts)))
         }
         var taken: [DueRevocation] = []
-        try forEachRow(of: ask(.takeRevocations, rows, [owner.columnValue])) { place, row in
+        try forEachRow(of: ask(.takeRevocations, rows, bound(owner))) { place, row in
             guard let client = directory.clientsByID[chosen[place].client] else { return }
-            taken.append(DueRevocation(row, from: 0, of: chosen[place].request, at: client, owner: owner))
+            taken.append(DueRevocation(row, of: chosen[place].request, at: client, owner: owner))
         }
-        return try taken.map { work in
-            var work = work
-            work.newerSignIn = try newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)
-            return work
+        for (index, work) in taken.enumerated() {
+            taken[index].newerSignIn = try newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)
         }
+        return taken
     }
 }
 
@@ -161,20 +145,6 @@ private func isOpened(by time: Timestamp) -> SQL {
     """
 }
 
-extension ClientDirectory {
-    /// The clients of an app of whose tokens some may be claimed. Apple is not asked about tokens of a client that left the configuration, so
-    /// no pause holds them.
-    ///
-    /// - Parameter trusted: now, if the clock can be trusted.
-    fileprivate func clientsToRevoke(of app: Int64, isPaused: Bool, at trusted: Timestamp?) -> [Client] {
-        clients(of: app).filter { isWatched($0) ? !isPaused : trusted != nil }
-    }
-}
-
 extension RowStatement {
-    fileprivate static let takeRevocations = take(
-        "revocation",
-        key: DueRevocation.keyColumns,
-        returning: DueRevocation.columns
-    )
+    fileprivate static let takeRevocations = take("revocation", key: DueRevocation.keyColumns, returning: DueRevocation.columns)
 }

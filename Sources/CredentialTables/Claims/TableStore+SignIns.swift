@@ -4,14 +4,12 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Queries about a user's sign-ins that a lane makes before it decides.
 extension TableStore {
     package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return nil }
+        guard let app = directory.withLockedValue({ $0.clients[credential.clientID]?.app.id }) else { return nil }
         let user = credential.userID
         let isOfUser: SQL = "user_id = \(user) AND app = \(app)"
-        return try await laneQuery { connection in
+        return try await query(.ofLane) { connection in
             // A known sign-in or event ends an older request, and leaves a newer one.
             try connection.fetchOne(
                 """
@@ -29,23 +27,20 @@ extension TableStore {
     }
 
     package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return false }
-        return try await laneQuery { connection in
-            try connection.fetchOne(
+        guard let app = directory.withLockedValue({ $0.clients[credential.clientID]?.app.id }) else { return false }
+        return try await query(.ofLane) { connection in
+            try connection.exists(
                 """
-                SELECT EXISTS (SELECT 1 FROM credential
-                                WHERE user_id = \(credential.userID) AND app = \(app)
-                                  AND (state = 'authorized' OR sealed_token IS NOT NULL))
-                    OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = \(credential.userID) AND id <> \(row))
+                SELECT 1 FROM credential
+                 WHERE user_id = \(credential.userID) AND app = \(app) AND (state = 'authorized' OR sealed_token IS NOT NULL)
+                UNION ALL SELECT 1 FROM grant_queue WHERE user_id = \(credential.userID) AND id <> \(row)
                 """
-            )?.bool(at: 0) ?? false
+            )
         }
     }
 }
 
 extension TableConnection {
-    /// Whether a user has signed in at any client of an app since `time`.
     func newerSignIn(of userID: String, in app: Int64, after time: Timestamp, at now: Timestamp) throws -> NewerSignIn {
         let row = try fetchOne(
             """
@@ -69,15 +64,14 @@ extension WaitingGrant {
         """
     }
 
-    /// - Parameter row: `columns`, from the given index on.
     init(_ row: some TableRow, from start: Int) {
         self.init(
-            id: row.integer(at: start),
-            clientID: row.text(at: start + 1) ?? "",
-            grantedAt: Timestamp(milliseconds: row.integer(at: start + 2)),
-            bringsCode: row.bool(at: start + 3),
-            isOnItsWay: row.bool(at: start + 4),
-            isAhead: row.bool(at: start + 5)
+            id: row[start],
+            clientID: row[start + 1],
+            grantedAt: row[start + 2],
+            bringsCode: row[start + 3],
+            isOnItsWay: row[start + 4],
+            isAhead: row[start + 5]
         )
     }
 

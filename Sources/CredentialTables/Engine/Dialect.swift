@@ -13,43 +13,27 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The function that returns the greatest of its arguments.
     var greatest: SQL { words(sqlite: "MAX", postgres: "GREATEST") }
-
-    /// The function that returns the least of its arguments.
     var least: SQL { words(sqlite: "MIN", postgres: "LEAST") }
 
-    /// The clause that locks the rows of a query and skips rows that another transaction has locked. SQLite has one writer.
+    /// SQLite has one writer, so nothing there locks rows.
     var skipLocked: SQL { words(sqlite: "", postgres: "FOR UPDATE SKIP LOCKED") }
 
-    /// The clause that locks the rows of a query. SQLite has one writer.
     var forUpdate: SQL { words(sqlite: "", postgres: "FOR UPDATE") }
 
-    /// The order in which a statement locks many rows, so that no two statements wait for each other. SQLite has one writer.
+    /// The order in which a statement locks many rows, so that no two statements wait for each other.
     func lockOrder(_ columns: String) -> SQL { words(sqlite: "", postgres: "ORDER BY \(sql: columns)") }
 
-    /// The condition that a column has one of some texts.
-    func isOne(_ column: String, of texts: some Collection<String>) throws -> SQL {
-        let array = try JSONText.encode(Array(texts))
-        return words(
-            sqlite: "\(sql: column) IN (SELECT value FROM json_each(\(array)))",
-            postgres: "\(sql: column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)))"
-        )
-    }
-
-    /// The condition that a column has one of some numbers.
-    func isOne(_ column: String, of integers: some Collection<Int64>) throws -> SQL {
-        let array = try JSONText.encode(Array(integers))
-        return words(
-            sqlite: "\(sql: column) IN (SELECT value FROM json_each(\(array)))",
-            postgres: "\(sql: column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)::bigint))"
-        )
+    func isOne<Value: BindableValue & Encodable>(_ column: String, of values: some Collection<Value>) throws -> SQL {
+        switch self {
+        case .sqlite: "\(sql: column) IN (SELECT value FROM json_each(\(try JSONText.encode(Array(values)))))"
+        case .postgres: "\(sql: column) = ANY (\(array: values))"
+        }
     }
 
     /// The bytes of a notification, in the type of their column.
     func payload(_ bytes: [UInt8]) -> SQL { words(sqlite: "CAST(\(bytes) AS TEXT)", postgres: "\(bytes)") }
 
-    /// The length of a notification in bytes.
     func payloadSize(_ column: String) -> SQL {
         words(sqlite: "length(CAST(\(sql: column) AS BLOB))", postgres: "octet_length(\(sql: column))")
     }

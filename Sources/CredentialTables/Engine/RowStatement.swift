@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A statement for many rows, each with values of the same columns.
-///
-/// A server runs it once, over an array of each column. SQLite runs it for each row. In its SQL, `@name` is the value of a column, or a
-/// value that all rows share.
+/// A statement for many rows, each with values of the same columns. A server runs it once, over an array of each column. SQLite runs it for
+/// each row. In its SQL, `@name` is the value of a column, or a value that all rows share.
 package struct RowStatement: Sendable {
     private let sqlite: String
     private let postgres: String
@@ -56,9 +54,7 @@ extension RowStatement {
         )
     }
 
-    /// Updates rows `t`.
-    ///
-    /// - Parameter others: SQL: more assignments.
+    /// Updates rows `t`. `others` is SQL with more assignments.
     static func update(
         _ table: String,
         key: [String],
@@ -76,7 +72,6 @@ extension RowStatement {
         )
     }
 
-    /// Deletes rows `t`.
     static func delete(from table: String, key: [String], where condition: String = "TRUE") -> RowStatement {
         RowStatement(
             key,
@@ -85,11 +80,7 @@ extension RowStatement {
         )
     }
 
-    /// Reads rows `t`.
-    ///
-    /// - Parameters:
-    ///   - others: values of a row that are no part of the key.
-    ///   - order: the columns by whose order a server locks the rows; nil if it does not.
+    /// Reads rows `t`. `others` are values of a row that are no part of the key. A server locks the rows in the given order.
     static func read(
         _ columns: String,
         of table: String,
@@ -110,12 +101,7 @@ extension RowStatement {
         )
     }
 
-    /// Copies rows `q` of a queue into a log. A server deletes them in the same statement.
-    ///
-    /// - Parameters:
-    ///   - columns: of the log, each with its value in SQL.
-    ///   - row: the columns of a row besides the id.
-    ///   - shared: values that all rows share.
+    /// Copies rows `q` of a queue into a log, whose columns come with their values in SQL. A server deletes them in the same statement.
     static func move(
         from queue: String,
         _ taken: String,
@@ -143,8 +129,6 @@ extension RowStatement {
     }
 
     /// Takes rows `t` that are still due when they were, and moves their due time to the end of a lease. Skips rows that others hold.
-    ///
-    /// - Parameter returning: SQL: the columns of the taken rows.
     static func take(
         _ table: String,
         key: [String],

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A statement, or a part of one, with its values: `"SELECT id FROM app WHERE name = \(name)"`.
-///
-/// The values never become text of the statement. A string that is text of it says so: `\(sql: columns)`.
+/// A statement, or a part of one, with its values: `"SELECT id FROM app WHERE name = \(name)"`. The values never become text of the
+/// statement. A string that is text of it says so: `\(sql: columns)`.
 package struct SQL: Sendable, ExpressibleByStringInterpolation {
     /// What stands before, between and after the values.
     private var pieces: [String]
     package private(set) var values: [ColumnValue] = []
 
-    /// - Parameter text: without values.
     package init(stringLiteral text: String) { pieces = [text] }
 
     package init(stringInterpolation statement: StringInterpolation) { self = statement.sql }
@@ -25,7 +23,6 @@ package struct SQL: Sendable, ExpressibleByStringInterpolation {
         package init(literalCapacity: Int, interpolationCount: Int) {}
 
         package mutating func appendLiteral(_ text: String) { sql.pieces[sql.pieces.count - 1] += text }
-
         package mutating func appendInterpolation(sql text: some LosslessStringConvertible) { appendLiteral(String(text)) }
 
         package mutating func appendInterpolation(_ part: SQL) {
@@ -35,7 +32,6 @@ package struct SQL: Sendable, ExpressibleByStringInterpolation {
         }
 
         package mutating func appendInterpolation(_ value: some BindableValue) { appendInterpolation(values: [value.columnValue]) }
-
         package mutating func appendInterpolation(_ value: ColumnValue) { appendInterpolation(values: [value]) }
 
         /// Several values, with commas between them.

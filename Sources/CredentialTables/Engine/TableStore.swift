@@ -7,65 +7,35 @@ package import NIOConcurrencyHelpers
 /// A store with its tables in an SQL database.
 ///
 /// An engine provides connections, claims and settlements. Code for both engines is here: reading, the operators' desk, upkeep and
-/// registration.
+/// registration. What opens a connection throws `StoreError`.
 package protocol TableStore: CredentialStore {
     associatedtype Connection: TableConnection
 
-    /// The apps and clients that the tables hold.
     var directory: NIOLockedValueBox<ClientDirectory> { get }
     var retention: Retention { get }
     /// This process's name on the rows that it claims.
     var owner: String { get }
-    /// How far siwatch has searched each table for old rows.
-    var pruning: NIOLockedValueBox<[String: PruneProgress]> { get }
-    /// The last user that the walk for ended users has seen.
-    var walkedUsers: NIOLockedValueBox<String> { get }
-    /// By table, the greatest id up to which every value that retention erases from rows is erased.
-    var erasedUpTo: NIOLockedValueBox<[String: Int64]> { get }
+    var upkeep: NIOLockedValueBox<UpkeepProgress> { get }
 
-    /// Reads one snapshot.
-    ///
-    /// - Throws: `StoreError`.
-    func query<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
+    /// Reads one snapshot; in a short query of a server, as many as it has statements.
+    func query<Value: Sendable>(_ kind: QueryKind, _ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
 
-    /// A short read that never waits for a long one.
-    ///
-    /// - Throws: `StoreError`.
-    func shortQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
-
-    /// A read that a lane waits for.
-    ///
-    /// - Throws: `StoreError`.
-    func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
-
-    /// Runs one transaction.
-    ///
-    /// - Throws: `StoreError`.
     func transaction<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
 
-    /// Reads one snapshot, and blocks the caller. For opening the store.
-    ///
-    /// - Throws: `StoreError`.
+    /// Blocks the caller, for opening the store.
     func blockingQuery<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
 
-    /// Runs one transaction, and blocks the caller. For opening the store.
-    ///
-    /// - Throws: `StoreError`.
     func blockingTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
 
     /// Runs a claim. SQLite chooses before it takes the write lock, so that no backend waits for the choice.
-    ///
     /// - Parameter choose: nil if there is nothing to take.
-    /// - Throws: `StoreError`.
     func claim<Choice: Sendable, Work: Sendable>(
         choosing choose: @escaping @Sendable (Connection) throws -> Choice?,
         taking take: @escaping @Sendable (Connection, Choice) throws -> [Work]
     ) async throws -> [Work]
 
     /// Claims due rows of a queue, longest due first. Sign-ins that are due again may come first.
-    ///
     /// - Parameter read: reads `id`, `attempts`, the due time and the columns of the lane.
-    /// - Throws: `StoreError`.
     func claimRows<Work: Sendable>(
         of lane: QueueLane,
         upTo limit: Int,
@@ -75,7 +45,6 @@ package protocol TableStore: CredentialStore {
         _ read: @escaping @Sendable (Connection.AnswerRow) -> Work
     ) async throws -> [Work]
 
-    /// How many rows each queue has, and since when.
     func queues(in connection: Connection) throws -> [QueueStatus]
 
     /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.
@@ -90,6 +59,30 @@ package protocol TableStore: CredentialStore {
     /// Tells the engine that postponed notifications are due. For an engine that remembers how far its claims have looked.
     func notificationsWereReleased() async
 
-    /// Deletes old rows of the engine's own tables.
     func forgetOwn(at now: Timestamp) async throws
+}
+
+extension TableStore {
+    package func query<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
+        try await query(.long, body)
+    }
+}
+
+package enum QueryKind: Sendable {
+    case long
+    /// A query that never waits for a long one.
+    case short
+    /// A query that a lane waits for.
+    case ofLane
+}
+
+package struct UpkeepProgress: Sendable {
+    /// How far siwatch has searched each table for old rows.
+    var pruning: [String: PruneProgress] = [:]
+    /// The last user that the walk for ended users has seen.
+    var walkedUsers = ""
+    /// By table, the greatest id up to which every value that retention erases from rows is erased.
+    var erasedUpTo: [String: Int64] = [:]
+
+    package init() {}
 }

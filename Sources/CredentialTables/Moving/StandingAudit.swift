@@ -6,7 +6,7 @@ import CredentialCore
 /// Derives the state of every credential anew from its registers, and finds credentials whose stored state differs.
 package struct StandingAudit: Sendable {
     package private(set) var count = 0
-    /// The number of stored states that differ. `first` is the first of these credentials.
+    /// The first of the credentials whose stored states differ is `first`.
     package private(set) var different = 0
     package private(set) var first: (client: Int64, userID: String)?
 
@@ -22,7 +22,6 @@ package struct StandingAudit: Sendable {
         .integers("u.consent_revoked_at", "u.deleted_at", "u.revoked_at")
     )
 
-    /// - Parameter rows: rows of `table`.
     package mutating func look(at rows: StoredRows) {
         for row in rows {
             func time(_ column: Int) -> Timestamp? { row[column].number.map(Timestamp.init(milliseconds:)) }

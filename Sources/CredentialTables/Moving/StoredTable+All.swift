@@ -67,7 +67,6 @@ extension StoredTable {
 // MARK: The statements that make the tables
 
 extension StoredTable {
-    /// A table as the statements of the schema make it.
     private init(made name: String, _ kind: Kind, where condition: String = "TRUE") {
         guard let body = Self.bodies[.postgres]?[name] else { preconditionFailure("no statement makes the table \(name)") }
         let columns = body.matches(of: /^  (\w+) +([A-Z]+)\b/.anchorsMatchLineEndings()).compactMap { Column(String($0.1), type: $0.2) }
@@ -96,9 +95,7 @@ extension StoredTable {
 }
 
 extension StoredTable.Column {
-    /// Nil for a line that is no column.
-    ///
-    /// - Parameter type: of a server's column.
+    /// Nil for a line that is no column of a server's table.
     fileprivate init?(_ name: String, type: Substring) {
         switch type {
         case "BIGINT": self.init(name: name, form: .integer(8))

@@ -10,7 +10,6 @@ package struct StoredTable: Sendable {
         package var form: Form
     }
 
-    /// The form of a column's values.
     package enum Form: Sendable, Equatable {
         /// An integer of this many bytes, as in PostgreSQL's column; one byte is a BOOLEAN. In SQLite every integer is INTEGER.
         case integer(Int)
@@ -30,7 +29,6 @@ package struct StoredTable: Sendable {
         /// Like `users`, with text as a backend wrote it. The move repairs invalid text and cuts what is too long, because siwatch decides
         /// nothing by it any more.
         case log
-        /// A view has no rows of its own.
         case view
     }
 
@@ -56,24 +54,63 @@ package struct StoredTable: Sendable {
         remembersGreatestID: Bool = false,
         _ columns: [Column]...
     ) {
-        self.name = name
-        self.kind = kind
-        self.key = key
-        self.columns = columns.flatMap { $0 }
-        self.condition = condition
-        self.remembersGreatestID = remembersGreatestID
+        (self.name, self.kind, self.key, self.condition) = (name, kind, key, condition)
+        (self.columns, self.remembersGreatestID) = (columns.flatMap { $0 }, remembersGreatestID)
     }
 
     package var columnNames: [String] { columns.map(\.name) }
-
-    /// SQL, the same for every store: the names of the columns.
     package var columnList: String { columnNames.joined(separator: ", ") }
 
-    /// SQL, the same for every store: all rows, in the order of the key.
+    /// SQL, the same for every store.
     package var selection: String { "SELECT \(columnList) FROM \(name) WHERE \(condition) ORDER BY \(key)" }
 }
 
 extension [StoredTable.Column] {
     static func integers(_ names: String..., bytes: Int = 8) -> Self { names.map { .init(name: $0, form: .integer(bytes)) } }
     static func texts(_ names: String...) -> Self { names.map { .init(name: $0, form: .text) } }
+}
+
+/// Rows of a table on their way from one store to another, each with a value for each column of `StoredTable`.
+package typealias StoredRows = [[ColumnValue]]
+
+extension StoredRows {
+    /// The rows as bytes. Equal rows of any store have equal bytes, so a digest of them is a digest of the contents.
+    package var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        for value in joined() {
+            switch value {
+            case .integer(let number?): Swift.withUnsafeBytes(of: number.bigEndian) { bytes.append(8, $0) }
+            case .boolean(let flag?): bytes += [1, flag ? 1 : 0]
+            case .text(var text?): text.withUTF8 { bytes.append($0.count, UnsafeRawBufferPointer($0)) }
+            case .bytes(let value?): value.withUnsafeBytes { bytes.append($0.count, $0) }
+            case .integer(nil), .boolean(nil), .text(nil), .bytes(nil), .array: bytes.append(0xff)
+            }
+        }
+        return bytes
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(_ count: Int, _ value: UnsafeRawBufferPointer) {
+        Swift.withUnsafeBytes(of: UInt32(count).bigEndian) { append(contentsOf: $0) }
+        append(contentsOf: value)
+    }
+}
+
+extension ColumnValue {
+    /// Nil for NULL, and for a value of another type.
+    var number: Int64? { if case .integer(let number) = self { number } else { nil } }
+    var text: String? { if case .text(let text) = self { text } else { nil } }
+}
+
+extension StoredTable {
+    package var insertion: RowStatement {
+        let values = columnNames.map { "@\($0)" }.joined(separator: ", ")
+        let casts = columns.map { $0.form == .payload ? "CAST(@\($0.name) AS TEXT)" : "@\($0.name)" }.joined(separator: ", ")
+        return RowStatement(
+            columnNames,
+            sqlite: "INSERT INTO \(name) (\(columnList)) VALUES (\(casts))",
+            postgres: "INSERT INTO \(name) (\(columnList)) OVERRIDING SYSTEM VALUE SELECT \(values) FROM @rows"
+        )
+    }
 }

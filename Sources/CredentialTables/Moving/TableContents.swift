@@ -18,43 +18,35 @@ package protocol TableContents: Actor {
     func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value
 
     /// Waits for all other transactions to end, then begins one that keeps others from writing.
-    ///
     /// - Throws: `MoveRefusal` if a siwatch works on the store, or `StoreError`.
     func begin() throws
     /// Begins a transaction once no other move has one.
     func beginAlone() throws
     func commit() throws
-    /// Ends the transaction and undoes its changes.
     func rollBack() throws
+
+    /// Writes rows of a table. A later call may throw the error.
+    func write(_ rows: StoredRows, by insertion: RowStatement) throws
 
     func hasTable(_ name: String) throws -> Bool
     /// Makes every later write of a backend fail with a message.
     func refuseWrites(saying message: String) throws
-    /// Undoes `refuseWrites`.
     func allowWrites() throws
     /// Drops the triggers that would refuse the arriving rows.
     func dropTriggers() throws
 
     /// The greatest id that a table ever gave; 0 if it gave none. For a table that remembers it.
     func greatestID(of table: StoredTable) throws -> Int64
-    /// Begins to read a table from its first row.
     func beginReading(_ table: StoredTable) throws
     /// - Returns: the next portion; nil after the last.
     func read() throws -> StoredRows?
-    /// Adds what this store needs besides the contents.
-    ///
-    /// - Parameter greatestIDs: the greatest id that each table ever gave, for tables that remember it.
+    /// Adds what this store needs besides the contents, such as the greatest ids that tables ever gave.
     func complete(greatestIDs: [String: Int64]) throws
 }
 
 extension TableContents {
     package func count(of table: StoredTable) throws -> Int {
         try onConnection { try $0.fetchInt("SELECT COUNT(*) FROM \(sql: table.name) WHERE \(sql: table.condition)") }
-    }
-
-    /// Writes rows of a table.
-    package func write(_ rows: StoredRows, into table: StoredTable) throws {
-        try onConnection { connection in try connection.forEachRow(of: connection.ask(table.insertion, rows)) { _, _ in } }
     }
 
     /// Records the departure, refuses every later write, and commits. From then on no siwatch starts on this store.
@@ -82,7 +74,6 @@ extension TableContents {
         try commit()
     }
 
-    /// Records that the contents have arrived.
     package func confirmDeparture() throws {
         try beginAlone()
         try onConnection { try $0.execute("UPDATE departure SET is_complete = TRUE") }
@@ -105,9 +96,8 @@ extension TableContents {
         return try onConnection { try $0.exists("SELECT 1 FROM arrival WHERE id = \(id)") }
     }
 
-    /// Deletes the rows of the tables of settings, to make room.
-    ///
-    /// - Throws: `MoveRefusal.notEmpty`, if another table has rows.
+    /// Makes room.
+    /// - Throws: `MoveRefusal.notEmpty`, if a table other than of settings has rows.
     package func clear() throws {
         try onConnection { connection in
             let held = try StoredTable.all.filter { table in
@@ -119,7 +109,6 @@ extension TableContents {
         try dropTriggers()
     }
 
-    /// Records the arrival and commits.
     package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
         try onConnection { connection in
             try connection.execute("\(sql: Tables(connection.dialect).arrival)")

@@ -25,31 +25,19 @@ struct AppRecheck<Connection: TableConnection> {
         let earliest = now.advanced(by: .zero - rules.interval)
         let clients = try connection.clients(of: app, under: rules)
         let isAsked = try connection.dialect.isOne("client", of: clients)
-        let rejected = try connection.count(
-            """
-            SELECT 1 FROM credential
-             WHERE app = \(app) AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
-               AND answered_at > \(earliest) AND answered_at <= \(now) AND \(isAsked)
-            """
-        )
-        let pending = try connection.count(
-            """
-            SELECT 1 FROM credential
-             WHERE app = \(app) AND pending_since IS NOT NULL AND claimed_by IS NULL AND answered_at > \(earliest) AND answered_at <= \(now)
-               AND \(isAsked)
-            """
-        )
+        func count(_ condition: SQL) throws -> Int {
+            try connection.count("SELECT 1 FROM credential WHERE \(condition) AND answered_at > \(earliest) AND answered_at <= \(now)")
+        }
+        let isRejected: SQL = "sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL"
+        let rejected = try count("app = \(app) AND \(isAsked) AND \(isRejected)")
+        let pending = try count("app = \(app) AND \(isAsked) AND pending_since IS NOT NULL AND claimed_by IS NULL")
         // siwatch schedules a check at least one interval after an answer, so other credentials need no look.
-        return try clients.reduce(rejected + pending) { count, client in
-            let scheduled = try connection.count(
+        return try clients.reduce(rejected + pending) { total, client in
+            let scheduled: SQL = """
+                client = \(client) AND due_at IS NOT NULL AND due_at > \(earliest.advanced(by: rules.refreshInterval))
+                AND claimed_by IS NULL AND pending_since IS NULL AND due_at >= answered_at + \(rules.interval)
                 """
-                SELECT 1 FROM credential
-                 WHERE client = \(client) AND due_at IS NOT NULL AND due_at > \(earliest.advanced(by: rules.refreshInterval))
-                   AND claimed_by IS NULL AND pending_since IS NULL
-                   AND answered_at > \(earliest) AND answered_at <= \(now) AND due_at >= answered_at + \(rules.interval)
-                """
-            )
-            return count + scheduled
+            return try total + count(scheduled)
         }
     }
 
@@ -58,20 +46,12 @@ struct AppRecheck<Connection: TableConnection> {
         var position = position
         let rows = try position.isPastRejected ? scheduled(position) : rejected(position)
         let slots = rows.compactMap { row -> RecheckSlot? in
-            let slot = position.slot(
-                dueAt: row.time(at: 5),
-                answeredAt: row.time(at: 3),
-                isPending: row.bool(at: 6),
-                isBeingAsked: row.bool(at: 4),
-                under: rules
-            )
-            guard let slot else { return nil }
-            return RecheckSlot(userID: row.text(at: 1) ?? "", client: row.integer(at: 2), dueAt: slot, formerDueAt: row.time(at: 5))
+            position.slot(dueAt: row[5], answeredAt: row[3], isPending: row[6], isBeingAsked: row[4], under: rules).map {
+                RecheckSlot(userID: row[1], client: row[2], dueAt: $0, formerDueAt: row[5])
+            }
         }
         try connection.bringForward(slots, of: position.app)
-        let last = rows.last.map {
-            RecheckPosition.Last(at: $0.integer(at: 0), userID: $0.text(at: 1) ?? "", client: $0.integer(at: 2))
-        }
+        let last = rows.last.map { RecheckPosition.Last(at: $0[0], userID: $0[1], client: $0[2]) }
         return position.passed(rows.count, last: last) ? position : nil
     }
 
@@ -109,11 +89,51 @@ extension TableConnection {
             .filter { rules.asks(about: $0.text(at: 1) ?? "") }.map { $0.integer(at: 0) }
     }
 
-    /// The earliest due time among the checks of an app; nil if it has none.
     func headOfSchedule(of app: Int64, under rules: RecheckRules) throws -> Timestamp? {
         try clients(of: app, under: rules).compactMap { client in
             try fetchOne("SELECT due_at FROM credential WHERE client = \(client) AND due_at IS NOT NULL ORDER BY due_at LIMIT 1")?
                 .time(at: 0)
         }.min()
     }
+}
+
+struct RecheckSlot {
+    var userID: String
+    var client: Int64
+    var dueAt: Timestamp
+    var formerDueAt: Timestamp?
+}
+
+extension TableConnection {
+    /// Gives credentials an earlier check and drops their pending rejections. Skips what was claimed or moved since it was read.
+    func bringForward(_ slots: [RecheckSlot], of app: Int64) throws {
+        let answer = try ask(.findSlots, slots.map { bound($0.userID, $0.client, $0.formerDueAt) })
+        var moved: [[ColumnValue]] = []
+        var pending = 0
+        try forEachRow(of: answer) { place, row in
+            moved.append(bound(slots[place].userID, slots[place].client, slots[place].dueAt))
+            if row.bool(at: 0) { pending += 1 }
+        }
+        try execute(.moveSlots, moved)
+        guard pending > 0 else { return }
+        try lockSettlements()
+        try execute("UPDATE app SET pending = pending - \(pending) WHERE id = \(app)")
+    }
+}
+
+extension RowStatement {
+    fileprivate static let findSlots = read(
+        "t.pending_since IS NOT NULL",
+        of: "credential",
+        key: ["user_id", "client"],
+        others: ["former_due_at"],
+        where: "t.claimed_by IS NULL AND t.due_at IS NOT DISTINCT FROM @former_due_at",
+        lockedBy: "t.user_id, t.client"
+    )
+    fileprivate static let moveSlots = update(
+        "credential",
+        key: ["user_id", "client"],
+        ["due_at"],
+        others: ", pending_since = NULL, pending_asked_at = NULL, pending_key = NULL"
+    )
 }

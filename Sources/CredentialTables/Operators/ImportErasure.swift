@@ -3,12 +3,10 @@
 
 import CredentialCore
 
-/// Takes back one portion of an import in one transaction: its waiting sign-ins first, then the credentials that only the import has told of.
+/// Takes back one portion of an import in one transaction: its waiting sign-ins, then the credentials that only the import has told of.
 ///
 /// siwatch remembers no pseudonym of them, so a right import may tell the same times. It tells no change of them, because a backend would
-/// end the sessions of users that it knows.
-///
-/// It takes its locks in the order of the settlements: rows of the queue, users, and last the tail.
+/// end the sessions of users that it knows. It takes its locks in the order of the settlements.
 struct ImportErasure<Connection: TableConnection> {
     let connection: Connection
     let importID: String
@@ -20,7 +18,6 @@ struct ImportErasure<Connection: TableConnection> {
     /// Which rows of `grant_queue` a daemon is settling.
     private var isClaimed: SQL { "g.claimed_by IS NOT NULL AND g.due_at > \(now)" }
 
-    /// Which rows of `grant_queue` go.
     private func isWaiting(_ id: Int64) -> SQL { "g.import_id = \(id) AND (g.claimed_by IS NULL OR g.due_at <= \(now))" }
 
     /// Which rows of `credential` go. A request to revoke, or a row that waits and stays, keeps every credential of its user.

@@ -35,6 +35,8 @@ struct OperatorTransaction<Connection: TableConnection> {
         guard now <= requestedAt.advanced(by: OperatorRequest.expiry) else { return (.expired, nil) }
         do {
             return try connection.inSavepoint { try carryOut(request) }
+        } catch is UnknownApp {
+            return (.unknownApp(known: try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0[0] }), nil)
         } catch let error as StoreError {
             guard case .refused = error else { throw error }
             return (.refused("\(error)"), nil)
@@ -44,37 +46,34 @@ struct OperatorTransaction<Connection: TableConnection> {
     private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, RequestPosition?) {
         switch request {
         case .pause(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let app = try app(name)
             let since = app.pausedAt ?? now
             try pause(app.id, since: since)
             return (.paused(since: since), nil)
         case .resume(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let app = try app(name)
             try pause(app.id, since: nil)
             return (.resumed(wasPaused: app.pausedAt != nil), nil)
         case .confirmRejections(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let app = try app(name)
             return (try confirmRejections(of: app.id, isPaused: app.pausedAt != nil), nil)
         case .resetBreaker(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let app = try app(name)
             let wasOpen = try BreakerRow.change(app.id, at: now, on: connection) { breaker in
                 defer { breaker.reset() }
                 return breaker.isOpen
             }
             return (.breakerReset(wasOpen: wasOpen), nil)
         case .confirmRevocations(let name, let count):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
-            return try release(app.id, isConfirmed: true, count: count)
+            return try release(app(name).id, isConfirmed: true, count: count)
         case .dropRevocations(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
-            return try release(app.id, isConfirmed: false, count: nil)
+            return try release(app(name).id, isConfirmed: false, count: nil)
         case .recheckUser(let userID):
             return (try recheck(userID), nil)
         case .recheckApp(let name):
-            guard let app = try app(name) else { return (try unknownApp(), nil) }
-            let credentials = try connection.fetchInt(
-                "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM credential_count WHERE app = \(app.id)"
-            )
+            let app = try app(name)
+            let count: SQL = "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM credential_count WHERE app = \(app.id)"
+            let credentials = try connection.fetchInt(count)
             let recheck = AppRecheck(connection: connection, rules: rules)
             let answer = OperatorAnswer.recheckingApp(
                 credentials: credentials,
@@ -88,7 +87,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .dropQuarantined(let ids):
             return (try empty(ids) { try QuarantineRow.remove($0, on: connection) }, nil)
         case .forget(let request):
-            if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
+            if let name = request.app { _ = try app(name) }
             return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
         case .undoImport(let importID):
             return (.importUndone(try ImportErasure(connection: connection, importID: importID, now: now).carryOut()), nil)
@@ -109,19 +108,14 @@ struct OperatorTransaction<Connection: TableConnection> {
         }
     }
 
-    // MARK: Apps
-
-    private func app(_ name: String) throws -> (id: Int64, pausedAt: Timestamp?)? {
-        try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = \(name)").map { ($0.integer(at: 0), $0.time(at: 1)) }
+    private func app(_ name: String) throws -> (id: Int64, pausedAt: Timestamp?) {
+        guard let row = try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = \(name)") else { throw UnknownApp() }
+        return (row[0], row[1])
     }
 
     private func pause(_ app: Int64, since time: Timestamp?) throws {
         try connection.lockSettlements()
         try connection.execute("UPDATE app SET paused_at = \(time.columnValue) WHERE id = \(app)")
-    }
-
-    private func unknownApp() throws -> OperatorAnswer {
-        .unknownApp(known: try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" })
     }
 
     /// The breaker believes pending rejections, and dropped ones once Apple repeats them. So their checks come forward.
@@ -138,7 +132,7 @@ struct OperatorTransaction<Connection: TableConnection> {
             let slot = rules.wait(afterAnswerAt: row.time(at: 3), at: now) ?? beforeOthers(head)
             // A token that siwatch is asking about comes back by itself.
             guard !row.bool(at: 4), !row.bool(at: 5), isGreater(row.time(at: 2), than: slot) else { return nil }
-            return RecheckSlot(userID: row.text(at: 0) ?? "", client: row.integer(at: 1), dueAt: slot, formerDueAt: row.time(at: 2))
+            return RecheckSlot(userID: row[0], client: row[1], dueAt: slot, formerDueAt: row[2])
         }
         try connection.bringForward(slots, of: app)
         let users = Set(doubted.map { $0.text(at: 0) })
@@ -151,12 +145,8 @@ struct OperatorTransaction<Connection: TableConnection> {
         }
     }
 
-    /// When a check is due that an operator waits for, so that it goes before a backlog of late checks.
-    ///
-    /// - Parameter head: when the first check of the app is due.
+    /// When a check is due that goes before a backlog of late checks, whose first one is due at `head`.
     private func beforeOthers(_ head: Timestamp?) -> Timestamp { min(now, head?.advanced(by: .milliseconds(-1)) ?? now) }
-
-    // MARK: Rechecks
 
     private func recheck(_ userID: String) throws -> OperatorAnswer {
         let directory = try ClientDirectory(connection)
@@ -197,13 +187,10 @@ struct OperatorTransaction<Connection: TableConnection> {
             return false
         }
         recheck.due += 1
-        if try self.app(app)?.pausedAt != nil { recheck.pausedApps.append(app) }
+        if try self.app(app).pausedAt != nil { recheck.pausedApps.append(app) }
         return record.claimedBy == nil
     }
 
-    // MARK: The quarantine
-
-    /// - Parameter take: returns the ids of the rows that it found.
     private func empty(_ ids: [Int64], _ take: ([Int64]) throws -> Set<Int64>) throws -> OperatorAnswer {
         let ids = Array(ids.prefix(OperatorRequest.mostQuarantined))
         let taken = try take(ids)
@@ -222,4 +209,12 @@ struct OperatorTransaction<Connection: TableConnection> {
         )
         return try QuarantineRow.remove(ids, on: connection)
     }
+}
+
+private struct UnknownApp: Error {}
+
+/// How far a long request of an operator has come, for the next transaction or process.
+enum RequestPosition: Codable {
+    case recheck(RecheckPosition)
+    case release(ReleasePosition)
 }

@@ -17,9 +17,7 @@ struct RevocationLimitRelease<Connection: TableConnection> {
         return (.revocationsReleased(count: released, left: max(limit.held - released, 0)), position)
     }
 
-    /// Takes its locks in the order of the settlements: requests, breaker, and last the tail.
-    ///
-    /// - Returns: nil when the release is done.
+    /// Takes its locks in the order of the settlements: requests, breaker, and last the tail. Nil when the release is done.
     func goOn(from position: ReleasePosition, at now: Timestamp) throws -> ReleasePosition? {
         let dialect = connection.dialect
         let ids = try connection.fetchAll(
@@ -58,7 +56,6 @@ struct RevocationLimitRelease<Connection: TableConnection> {
         try connection.add(ids.count, to: Queue.revocation.removedCounter)
     }
 
-    /// Whether the revocation limit of an app holds a request.
     private func isHeld(_ app: Int64) -> SQL { "held_at IS NOT NULL AND client_id IN (SELECT client_id FROM client WHERE app = \(app))" }
 }
 

@@ -13,10 +13,7 @@ extension TableStore {
 
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
         let text = try JSONText.encode(request)
-        return try await transaction { connection in
-            let row = try connection.fetchOne("INSERT INTO operator_request (request, requested_at) VALUES (\(text), \(now)) RETURNING id")
-            return row?.integer(at: 0) ?? 0
-        }
+        return try await transaction { try $0.insert("operator_request (request, requested_at) VALUES (\(text), \(now))") }
     }
 
     package func answer(to id: Int64) async throws -> OperatorAnswer? {
@@ -34,7 +31,7 @@ extension TableStore {
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
         // An idle round begins no transaction.
-        let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(sql: open)") }
+        let isOpen = try await query(.short) { try $0.exists("SELECT 1 FROM operator_request WHERE \(sql: open)") }
         guard isOpen else { return nil }
         let handled = try await transaction { connection -> HandledRequest? in
             // New requests first, because somebody waits for them. A request that another replica carries out stays with that replica.
@@ -57,16 +54,9 @@ extension TableStore {
     }
 
     package func enqueue(notification body: [UInt8]) async throws -> Int64 {
-        try await transaction { connection in
-            let row = try connection.fetchOne(
-                "INSERT INTO notification_queue (payload) VALUES (\(connection.dialect.payload(body))) RETURNING id"
-            )
-            return row?.integer(at: 0) ?? 0
-        }
+        try await transaction { try $0.insert("notification_queue (payload) VALUES (\($0.dialect.payload(body)))") }
     }
 
-    /// Renames an app in every table that holds its name.
-    ///
     /// - Throws: `AppRenameError`. Then nothing has changed.
     package func renameApp(_ old: String, to new: String) async throws {
         try await transaction { connection in

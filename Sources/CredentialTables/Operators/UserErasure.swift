@@ -41,7 +41,6 @@ struct UserErasure<Connection: TableConnection> {
         }
     }
 
-    /// The user in each app that knows the user, by app.
     private func lockUsers(in directory: ClientDirectory) throws -> [UserRecord] {
         let user = request.userID
         let known = try connection.fetchAll(
@@ -65,7 +64,6 @@ struct UserErasure<Connection: TableConnection> {
         }
     }
 
-    /// Erases the user's name from answered requests of operators.
     private func eraseCommands() throws {
         try connection.execute(
             """

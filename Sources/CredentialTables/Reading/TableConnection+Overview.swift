@@ -26,18 +26,14 @@ extension TableConnection {
         let rows = try fetchAll("SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app WHERE state IS NOT NULL")
         return rows.reduce(into: [:]) { breakers, row in
             // The age of an unreadable breaker is unknown: `RejectionBreaker.unread`.
-            breakers[row.text(at: 0) ?? ""] = BreakerRow.read(row.text(at: 1))?.breaker(at: Timestamp(milliseconds: 0))
+            breakers[row[0]] = BreakerRow.read(row.text(at: 1))?.breaker(at: Timestamp(milliseconds: 0))
         }
     }
 
     package func credentialCounts() throws -> [CredentialCount] {
         try fetchAll(
-            """
-            SELECT app.name, credential_count.state, credential_count.count
-              FROM credential_count JOIN app ON app.id = credential_count.app
-             ORDER BY app.name, credential_count.state
-            """
-        ).map { CredentialCount(app: $0.text(at: 0) ?? "", state: $0.text(at: 1) ?? "", count: $0.count(at: 2)) }
+            "SELECT app.name, c.state, c.count FROM credential_count c JOIN app ON app.id = c.app ORDER BY app.name, c.state"
+        ).map { CredentialCount(app: $0[0], state: $0[1], count: $0.count(at: 2)) }
     }
 
     package func checks() throws -> CheckStatus? {
@@ -83,7 +79,7 @@ extension TableConnection {
             """
         }
         let rows = try fetchAll("SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS found GROUP BY team")
-        return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
+        return rows.reduce(into: [:]) { $0[$1[0]] = $1.int(at: 1) }
     }
 
     package func newestNotifications(upTo limit: Int) throws -> [Timestamp] {
@@ -92,7 +88,6 @@ extension TableConnection {
         return try fetchAll("SELECT received_at FROM notification_log WHERE \(newest)").compactMap { $0.time(at: 0) }
     }
 
-    /// The postponed sign-ins and the sign-ins with a waiting code.
     package func count(_ waiting: inout WaitingGrants, at now: Timestamp, upTo limit: Int) throws {
         // A postponed grant has a due time and no claim. A new grant has neither.
         waiting.putOff = try fetchValues(
@@ -121,8 +116,7 @@ extension TableConnection {
         )
     }
 
-    /// Where five or more of a client's newest twenty sign-ins since a time were rejected, and four in five for one reason, or because
-    /// Apple's answer was lost.
+    /// Where five or more of a client's newest twenty sign-ins were rejected, four in five for one reason or because the answer was lost.
     package func rejectedSignIns(since time: Timestamp) throws -> [RejectedSignIns] {
         try fetchValues(
             """
@@ -162,14 +156,13 @@ extension TableConnection {
         )
         return try rows.compactMap { row -> RefusedClient? in
             guard let refusal = ClientRefusal(row, from: 3) else { return nil }
-            let (clientID, id) = (row.text(at: 1) ?? "", row.integer(at: 2))
+            let (clientID, id): (String, Int64) = (row[1], row[2])
+            let isWaiting: SQL = "authorization_code IS NOT NULL AND client_id = \(clientID)"
             return RefusedClient(
-                app: row.text(at: 0) ?? "",
+                app: row[0],
                 clientID: clientID,
                 refusal: refusal,
-                codes: try count(
-                    "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = \(clientID) LIMIT \(limit)"
-                ),
+                codes: try count("SELECT 1 FROM grant_queue WHERE \(isWaiting) LIMIT \(limit)"),
                 checks: try count("SELECT 1 FROM credential WHERE client = \(id) AND due_at <= \(now) LIMIT \(limit)"),
                 revocations: try count("SELECT 1 FROM revocation WHERE client = \(id) LIMIT \(limit)")
             )
@@ -184,14 +177,14 @@ extension TableConnection {
         }
     }
 
-    /// The number of quarantined rows, by reason. It reads the whole quarantine.
+    /// It reads the whole quarantine.
     package func quarantineCounts() throws -> [String: Int] {
         let rows = try fetchAll("SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
-        return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
+        return rows.reduce(into: [:]) { $0[$1[0]] = $1.int(at: 1) }
     }
 }
 
 package enum BackupCounter {
-    /// When the last copy was written, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     package static let writtenAt = "backed_up_at"
 }

@@ -10,11 +10,8 @@ extension TableStore {
         }
     }
 
-    /// The history that `explain` shows.
-    ///
-    /// The logs have no index by user, because every settlement would pay for it. An operator asks rarely and can wait for a scan.
-    ///
-    /// - Parameter limit: of each log and queue, the newest rows.
+    /// The newest rows of each log and queue. The logs have no index by user, because every settlement would pay for it. An operator asks
+    /// rarely and can wait for a scan.
     package func history(of userID: String, upTo limit: Int) async throws -> UserHistory {
         try await query { connection in
             var history = try connection.revocations(of: userID)
@@ -72,7 +69,6 @@ extension TableStore {
         }
     }
 
-    /// The revocations that `explain --receipts` shows.
     package func revocations(of userID: String) async throws -> UserHistory {
         try await query { try $0.revocations(of: userID) }
     }

@@ -18,11 +18,8 @@ extension TableStore {
             overview.apps = try connection.apps()
             overview.breakers = try connection.breakers()
             overview.credentials = try connection.credentialCounts()
-            overview.overdue = try connection.overdueCredentials(
-                before: now.advanced(by: .minutes(-1)),
-                upTo: Overview.mostOverdue,
-                in: directory
-            )
+            let minuteAgo = now.advanced(by: .minutes(-1))
+            overview.overdue = try connection.overdueCredentials(before: minuteAgo, upTo: Overview.mostOverdue, in: directory)
             overview.checks = try connection.checks() ?? overview.checks
             overview.clients = try connection.clients()
             overview.refusedClients = try connection.refusedClients(at: now, upTo: Overview.mostWaiting)
@@ -50,18 +47,13 @@ extension TableStore {
     }
 
     package func apps() async throws -> [AppStatus] {
-        // A fleet asks with each renewal of a lease, so this is a short query.
-        try await shortQuery { try $0.apps() }
+        // A fleet asks for apps and breakers with each renewal of a lease.
+        try await query(.short) { try $0.apps() }
     }
 
-    package func breakers() async throws -> [String: RejectionBreaker] {
-        // As often as the apps.
-        try await shortQuery { try $0.breakers() }
-    }
+    package func breakers() async throws -> [String: RejectionBreaker] { try await query(.short) { try $0.breakers() } }
 
-    package func clients() async throws -> [ClientStatus] {
-        try await query { try $0.clients() }
-    }
+    package func clients() async throws -> [ClientStatus] { try await query { try $0.clients() } }
 
     package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
@@ -81,11 +73,7 @@ extension TableStore {
         }
     }
 
-    package func neverAcceptedTokens(
-        of app: String,
-        after last: CredentialID?,
-        upTo limit: Int
-    ) async throws -> [AnsweredToken] {
+    package func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken] {
         let columns = """
             client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
             c.token_granted_at AS "tokenGrantedAt"

@@ -5,8 +5,6 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension TableStore {
-    /// Registers the configured apps.
-    ///
     /// - Throws: `StoreOpenError` if a client would move to another app.
     package func register(_ apps: [AppClients]) throws {
         let known = directory.withLockedValue { $0 }
@@ -20,19 +18,14 @@ extension TableStore {
     }
 
     /// Throws the error that `register` would throw, and changes nothing.
-    package func check(_ apps: [AppClients]) throws(StoreOpenError) {
-        try directory.withLockedValue { $0 }.check(apps)
-    }
+    package func check(_ apps: [AppClients]) throws(StoreOpenError) { try directory.withLockedValue { $0 }.check(apps) }
 
-    /// Reads the apps and clients that the tables hold.
     package func loadDirectory() throws {
         let stored = try blockingQuery { try ClientDirectory($0) }
         directory.withLockedValue { $0 = stored }
     }
 
-    /// A random key that the database keeps sealed. siwatch makes it once.
-    ///
-    /// - Parameter make: seals a new key if there is none yet.
+    /// A random key that the database keeps sealed. siwatch makes it once, by `make`.
     package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
         try blockingTransaction { connection in
             // When two replicas make a key at the same time, the second takes the key of the first.
@@ -57,13 +50,8 @@ extension TableStore {
 
     package func signingKeys() async throws -> [SigningKeyRecord] {
         try await query { connection in
-            try connection.fetchAll("SELECT kid, jwk, last_seen_at, proof FROM signing_key ORDER BY kid").map { row in
-                SigningKeyRecord(
-                    keyID: row.text(at: 0) ?? "",
-                    jwk: row.text(at: 1) ?? "",
-                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    proof: row.bytes(at: 3)
-                )
+            try connection.fetchAll("SELECT kid, jwk, last_seen_at, proof FROM signing_key ORDER BY kid").map {
+                SigningKeyRecord(keyID: $0[0], jwk: $0[1], lastSeenAt: $0[2], proof: $0[3])
             }
         }
     }
@@ -76,18 +64,17 @@ extension TableStore {
             }
             var hasNew = false
             for (key, isKept) in changes {
-                if !isKept {
+                guard isKept else {
                     try connection.execute("DELETE FROM signing_key WHERE kid = \(key.keyID) AND proof = \(key.proof)")
-                } else if try connection.insert(key) {
-                    hasNew = true
-                } else {
-                    try connection.execute(
-                        """
-                        UPDATE signing_key SET jwk = \(key.jwk), last_seen_at = \(key.lastSeenAt), proof = \(key.proof)
-                         WHERE kid = \(key.keyID)
-                        """
-                    )
+                    continue
                 }
+                if try !connection.exists("SELECT 1 FROM signing_key WHERE kid = \(key.keyID)") { hasNew = true }
+                try connection.execute(
+                    """
+                    INSERT INTO signing_key (kid, jwk, last_seen_at, proof) VALUES (\(key.keyID), \(key.jwk), \(key.lastSeenAt), \(key.proof))
+                        ON CONFLICT (kid) DO UPDATE SET jwk = excluded.jwk, last_seen_at = excluded.last_seen_at, proof = excluded.proof
+                    """
+                )
             }
             // A notification's row does not name the key that it waits for. Another look at all waiting rows costs little.
             if hasNew { try connection.releaseNotifications() }
@@ -98,19 +85,6 @@ extension TableStore {
     }
 }
 
-extension TableConnection {
-    /// - Returns: false if the key's name is taken.
-    fileprivate func insert(_ key: SigningKeyRecord) throws -> Bool {
-        try change(
-            """
-            INSERT INTO signing_key (kid, jwk, last_seen_at, proof) VALUES (\(key.keyID), \(key.jwk), \(key.lastSeenAt), \(key.proof))
-             ON CONFLICT (kid) DO NOTHING
-            """
-        ) > 0
-    }
-}
-
-/// Breakers outside of settlements.
 extension TableStore {
     package func adopt(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
         let directory = self.directory.withLockedValue { $0 }
@@ -128,9 +102,7 @@ extension TableStore {
     }
 
     /// Makes the breakers forget blamed clients and rejected canaries without a token left to check, because no good answer about them can
-    /// come.
-    ///
-    /// - Returns: whether there were any.
+    /// come. Returns whether there were any.
     package func forgetDryCauses(at now: Timestamp) async throws -> Bool {
         let directory = self.directory.withLockedValue { $0 }
         let breakers = try await query { connection in

@@ -16,7 +16,7 @@ extension TableStore {
         guard userEnd != nil || addressEnd != nil else { return }
         let usersUntil = userEnd.map { now.advanced(by: .zero - $0) }
         let addressesUntil = addressEnd.map { now.advanced(by: .zero - $0) }
-        var last = walkedUsers.withLockedValue { $0 }
+        var last = upkeep.withLockedValue(\.walkedUsers)
         for _ in 0..<portions {
             try Task.checkCancellation()
             let (ended, next) = try await query { [usersAtOnce, last] connection in
@@ -33,13 +33,12 @@ extension TableStore {
                 tokenWasErased()
             }
             last = next ?? ""
-            walkedUsers.withLockedValue { [last] in $0 = last }
+            upkeep.withLockedValue { [last] in $0.walkedUsers = last }
             if next == nil { return }
         }
     }
 }
 
-/// A user who is signed in nowhere in the app.
 private struct EndedUser: Sendable {
     var id: AppUserID
     var endedAt: Timestamp
@@ -49,34 +48,26 @@ private struct EndedUser: Sendable {
 extension TableConnection {
     /// - Returns: `next` is the last user that was seen whole; nil after the last user of all.
     fileprivate func endedUsers(after last: String, upTo limit: Int) throws -> (ended: [EndedUser], next: String?) {
+        let endedAt = "COALESCE(c.changed_at, u.email_at, u.forwarding_at)"
         let rows = try fetchAll(
             """
-            SELECT c.user_id, app.name, c.state = 'authorized',
-                   COALESCE(c.changed_at, u.email_at, u.forwarding_at), u.email_at IS NOT NULL,
-                   c.sealed_token IS NOT NULL OR c.former_sealed IS NOT NULL
+            SELECT c.user_id, app.name, MAX(\(sql: endedAt)), MAX(u.email_at) IS NOT NULL, COUNT(*),
+                   SUM(CASE WHEN c.state <> 'authorized' AND c.sealed_token IS NULL AND c.former_sealed IS NULL AND \(sql: endedAt) IS NOT NULL
+                            THEN 0 ELSE 1 END)
               FROM (SELECT * FROM credential WHERE user_id > \(last) ORDER BY user_id, client LIMIT \(sql: limit)) AS c
               JOIN app ON app.id = c.app
               LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
-             ORDER BY c.user_id, c.app
+             GROUP BY c.user_id, app.name ORDER BY c.user_id
             """
         )
-        let isLast = rows.count < limit
+        let isLast = rows.reduce(0) { $0 + $1.int(at: 4) } < limit
         // The next portion has the rest of a user who was cut off.
-        let cut = isLast ? nil : rows.last?.text(at: 0)
-        var users: [AppUserID: EndedUser?] = [:]
-        for row in rows {
-            guard let userID = row.text(at: 0), userID != cut || rows.first?.text(at: 0) == cut else { continue }
-            let id = AppUserID(app: row.text(at: 1) ?? "", userID: userID)
-            guard !row.bool(at: 2), !row.bool(at: 5), let endedAt = row.time(at: 3) else {
-                users[id] = .some(nil)
-                continue
-            }
-            if case .some(nil) = users[id] { continue }
-            let known = users[id]?.map(\.endedAt) ?? endedAt
-            users[id] = EndedUser(id: id, endedAt: max(known, endedAt), hasAddress: row.bool(at: 4))
+        let end = rows.last?.text(at: 0)
+        let whole = isLast || rows.first?.text(at: 0) == end ? rows : rows.filter { $0.text(at: 0) != end }
+        let ended = whole.filter { $0.int(at: 5) == 0 }.map {
+            EndedUser(id: AppUserID(app: $0[1], userID: $0[0]), endedAt: $0[2], hasAddress: $0[3])
         }
-        let seen = rows.last { $0.text(at: 0) != cut || rows.first?.text(at: 0) == cut }
-        return (users.values.compactMap(\.self), isLast ? nil : seen?.text(at: 0))
+        return (ended, isLast ? nil : whole.last?.text(at: 0))
     }
 
     /// Forgets users who have ended. Their logs stay for their own retention.

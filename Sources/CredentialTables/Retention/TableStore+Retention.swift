@@ -14,36 +14,33 @@ extension TableStore {
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
         try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
         // The newest row stays, so that a follower sees that older rows are gone.
-        try await prune(
-            "credential_change",
-            "recorded_at",
-            olderThan: now.advanced(by: .zero - retention.changes),
-            where: "id < (SELECT MAX(id) FROM credential_change)"
-        )
-        try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
+        let isNotNewest = "id < (SELECT MAX(id) FROM credential_change)"
+        let cutoff = now.advanced(by: .zero - retention.changes)
+        try await prune("credential_change", "recorded_at", olderThan: cutoff, where: isNotNewest)
+        let quarantineCutoff = now.advanced(by: .zero - retention.quarantine)
+        try await walk("notification_quarantine", "rejected_at", olderThan: quarantineCutoff) { connection, ids in
+            try QuarantineRow.prune(ids, olderThan: quarantineCutoff, on: connection)
+        }
         if retention.payload < retention.notificationLog {
-            try await erase(
-                "payload",
-                as: "''",
-                from: "notification_log",
-                "settled_at",
-                olderThan: now.advanced(by: .zero - retention.payload)
-            )
+            let cutoff = now.advanced(by: .zero - retention.payload)
+            try await erase("payload", as: "''", from: "notification_log", "settled_at", olderThan: cutoff)
         }
         if let address = retention.address {
             try await erase("email", as: "NULL", from: "credential_change", "recorded_at", olderThan: now.advanced(by: .zero - address))
         }
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
-        try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
-        try await forgetRequestKeys(before: now.advanced(by: .zero - RequestKey.life))
+        try await transaction { connection in
+            let cutoff = now.advanced(by: .hours(-1))
+            try connection.execute("DELETE FROM operator_request WHERE answered_at < \(cutoff) AND position IS NULL")
+            // Nobody repeats older requests over HTTP any more.
+            try connection.execute("DELETE FROM request_key WHERE told_at < \(now.advanced(by: .zero - RequestKey.life))")
+        }
         try await forgetEndedUsers(at: now, naming: pseudonymizer)
         try await forgetOwn(at: now)
     }
 
-    /// Brings checks forward that are due later than the interval allows.
-    ///
-    /// Claimed credentials and credentials that wait after a failure keep their due times. An answer later than now comes from a clock that
-    /// has since been set back. Claims repair that.
+    /// Brings checks forward that are due later than the interval allows. Claimed credentials and credentials that wait after a failure
+    /// keep their due times. Claims repair an answer that a clock, set back since, has dated ahead.
     package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
         let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
         for client in clients {
@@ -77,23 +74,16 @@ extension TableStore {
         }
     }
 
-    private func pruneQuarantine(olderThan cutoff: Timestamp) async throws {
-        try await walk("notification_quarantine", "rejected_at", olderThan: cutoff) { connection, ids in
-            try QuarantineRow.prune(ids, olderThan: cutoff, on: connection)
-        }
-    }
-
-    /// Goes through a table in portions, and deletes in each portion that holds an old row.
-    ///
-    /// siwatch appends rows in the order of time, so the oldest stand first, and the walk needs no index on time. But a wrong clock may
-    /// have dated some rows. So the walk goes on for some portions after the last old row, and the next walk continues there.
+    /// Goes through a table in portions, and deletes in each portion that holds an old row. The oldest rows stand first, so it needs no
+    /// index on time. But a wrong clock may have dated some rows. So it goes on for some portions after the last old row, and the next walk
+    /// continues there.
     private func walk(
         _ table: String,
         _ column: String,
         olderThan cutoff: Timestamp,
         delete: @escaping @Sendable (Connection, ClosedRange<Int64>) throws -> Void
     ) async throws {
-        var progress = pruning.withLockedValue { $0[table] } ?? PruneProgress()
+        var progress = upkeep.withLockedValue { $0.pruning[table] } ?? PruneProgress()
         progress.begin(cutoff)
         while progress.goesOn {
             try Task.checkCancellation()
@@ -112,14 +102,14 @@ extension TableStore {
             if portion.oldest < cutoff { try await transaction { try delete($0, portion.ids) } }
             progress.passed(portion, cutoff: cutoff)
         }
-        pruning.withLockedValue { [progress] in $0[table] = progress }
+        upkeep.withLockedValue { [progress] in $0.pruning[table] = progress }
     }
 
     /// Erases a value from old rows that stay. It begins where all older rows are done, and looks beyond newer rows as `walk` does.
     private func erase(_ column: String, as nothing: String, from table: String, _ time: String, olderThan cutoff: Timestamp) async throws {
         let greatest = try await query { try $0.fetchOne("SELECT MAX(id) FROM \(sql: table)")?.integer(at: 0) ?? 0 }
         // The database may give ids again.
-        var last = erasedUpTo.withLockedValue { $0[table].flatMap { $0 <= greatest ? $0 : nil } } ?? .min
+        var last = upkeep.withLockedValue { $0.erasedUpTo[table].flatMap { $0 <= greatest ? $0 : nil } } ?? .min
         var (isWhole, vain) = (true, 0)
         while vain < 4 {
             try Task.checkCancellation()
@@ -146,7 +136,7 @@ extension TableStore {
             }
             last = end
             isWhole = isWhole && newest < cutoff.milliseconds
-            if isWhole { erasedUpTo.withLockedValue { [last] in $0[table] = last } }
+            if isWhole { upkeep.withLockedValue { [last] in $0.erasedUpTo[table] = last } }
         }
     }
 
@@ -167,22 +157,67 @@ extension TableStore {
         }
     }
 
-    private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {
-        try await transaction { connection in
-            try connection.execute("DELETE FROM operator_request WHERE answered_at < \(cutoff) AND position IS NULL")
-        }
-    }
-
     private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
         while try await transaction(body) == portion { try Task.checkCancellation() }
     }
 }
 
 extension PruneProgress.Portion {
-    /// - Parameter row: the least id, the greatest id and the least time of all rows; then the greatest id and the least time of the rows
-    ///   that stay. The result is nil if there is no row.
+    /// From the least id, the greatest id and the least time of all rows, and the greatest id and the least time of the rows that stay. Nil
+    /// if there is no row.
     fileprivate init?(_ row: some TableRow) {
         guard let oldest = row.time(at: 2) else { return nil }
         self.init(ids: row.integer(at: 0)...row.integer(at: 1), oldest: oldest, left: row.time(at: 4).map { (row.integer(at: 3), $0) })
+    }
+}
+
+extension TableStore {
+    /// Looks at the rejections that siwatch believed an hour ago or earlier. Returns how many of them had no notification, by app. It
+    /// counts each rejection once.
+    package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
+        let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
+        var missed: [String: Int] = [:]
+        while true {
+            let (rows, counts) = try await transaction { [portion] connection in
+                // A waiting row may be the missing notification. After a stop of siwatch, counting now would be too soon.
+                let isOldest = "id = (SELECT MIN(id) FROM notification_queue)"
+                let oldest = try connection.fetchOne("SELECT received_at FROM notification_queue WHERE \(sql: isOldest)")?.time(at: 0)
+                let soonest = oldest?.advanced(by: .zero - SettlementRules.longestWaitForNotification)
+                return try connection.countMissedNotifications(admittedBefore: min(before, soonest ?? before), upTo: portion)
+            }
+            missed.merge(counts) { $0 + $1 }
+            // The counts so far are committed. After a cancellation, the next call counts the rest.
+            if rows < portion || Task.isCancelled { return missed }
+        }
+    }
+}
+
+extension TableConnection {
+    /// An event for this sign-in explains a rejection, whenever the event came. A rejection that Apple took back needs no explanation.
+    fileprivate func countMissedNotifications(admittedBefore time: Timestamp, upTo limit: Int) throws -> (rows: Int, [String: Int]) {
+        // The second of two replicas waits here, and then does not find the rows of the first.
+        try lockSettlements()
+        let rows = try fetchAll(
+            """
+            SELECT a.id, app.id, app.name,
+                   EXISTS (SELECT 1 FROM user_event e
+                            WHERE e.user_id = a.user_id AND e.app = a.app
+                              AND (e.consent_revoked_at >= a.granted_at OR e.deleted_at >= a.granted_at)),
+                   EXISTS (SELECT 1 FROM credential c
+                            WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
+                              AND c.verified_at >= a.rejected_at)
+              FROM admitted_rejection a JOIN app ON app.id = a.app
+             WHERE a.admitted_at <= \(time) ORDER BY a.admitted_at LIMIT \(sql: limit)
+            """
+        )
+        var missed: [String: Int] = [:]
+        for row in rows {
+            let (app, isNotified, isTakenBack) = (row.integer(at: 1), row.bool(at: 3), row.bool(at: 4))
+            try execute("DELETE FROM admitted_rejection WHERE id = \(row.integer(at: 0))")
+            if isTakenBack { continue }
+            try execute("UPDATE app SET admitted = admitted + 1, missed = missed + \(isNotified ? 0 : 1) WHERE id = \(app)")
+            if !isNotified { missed[row.text(at: 2) ?? "", default: 0] += 1 }
+        }
+        return (rows.count, missed)
     }
 }

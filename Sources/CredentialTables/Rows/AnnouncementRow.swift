@@ -3,11 +3,9 @@
 
 package import CredentialCore
 
-/// An entry of the change feed as a row of `credential_change`.
 extension Announcement {
     /// The columns of `values`: all but the id, in the order of the table.
     package static let columnNames = Array(StoredTable.credentialChange.columnNames[1...])
-    /// SQL.
     package static let columns = columnNames.joined(separator: ", ")
 
     func insert(at now: Timestamp) -> SQL { "INSERT INTO credential_change (\(sql: Self.columns)) VALUES (\(values: values(at: now)))" }

@@ -10,7 +10,6 @@ extension CredentialRecord {
     /// The columns that `init(_:from:)` reads: all after the key and the published state.
     static let columnNames = Array(StoredTable.credential.columnNames[6...])
 
-    /// - Parameter row: `columnNames`, from the given index on.
     init(_ row: some TableRow, from start: Int) {
         self.init()
         credential.grantedAt = row.time(at: start)
@@ -33,10 +32,9 @@ extension CredentialRecord {
         credential.formerVerifiedAt = row.time(at: start + 23)
         credential.formerVerifiedTeam = row.text(at: start + 24)
         if !row.isNull(at: start + 25) { credential.olderTokens = OlderTokens(row.bytes(at: start + 25)) }
-        importedBy = row.isNull(at: start + 26) ? nil : row.integer(at: start + 26)
+        importedBy = row[start + 26]
     }
 
-    /// The values of all columns.
     func values(user userID: String, client: ClientDirectory.Client, standing: CredentialStanding) -> [ColumnValue] {
         [
             userID.columnValue,
@@ -77,32 +75,20 @@ extension CredentialRecord {
 }
 
 extension RefreshToken {
-    /// - Parameter row: the grant time, the fingerprint and the sealed bytes, from the given index on.
     init?(_ row: some TableRow, from start: Int) {
         guard let grantedAt = row.time(at: start) else { return nil }
-        self.init(
-            key: Key(grantedAt: grantedAt, fingerprint: row.bytes(at: start + 1)),
-            sealed: row.isNull(at: start + 2) ? nil : SealedToken(bytes: row.bytes(at: start + 2))
-        )
+        let sealed: [UInt8]? = row[start + 2]
+        self.init(key: Key(grantedAt: grantedAt, fingerprint: row[start + 1]), sealed: sealed.map { SealedToken(bytes: $0) })
     }
 }
 
 extension PendingRejection {
-    /// - Parameter row: `pending_since, pending_asked_at, pending_key`, from the given index on.
     init?(_ row: some TableRow, from start: Int) {
         guard let since = row.time(at: start), let requestedAt = row.time(at: start + 1) else { return nil }
-        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row.text(at: start + 2) ?? "")
+        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row[start + 2])
     }
 }
 
 extension ClaimableCredential {
-    /// - Parameter row: `user_id, client, attempts, due_at`.
-    init(_ row: some TableRow) {
-        self.init(
-            userID: row.text(at: 0) ?? "",
-            client: row.integer(at: 1),
-            attempts: row.int(at: 2),
-            dueAt: Timestamp(milliseconds: row.integer(at: 3))
-        )
-    }
+    init(_ row: some TableRow) { self.init(userID: row[0], client: row[1], attempts: row[2], dueAt: row[3]) }
 }

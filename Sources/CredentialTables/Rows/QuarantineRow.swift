@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 
 /// Removes rows from the quarantine, and keeps the counts of its rings.
 enum QuarantineRow {
     /// Moves the rows that lacked one of these keys or clients back into the queue.
     static func release(_ reason: RejectionReason, about names: [String], on connection: some TableConnection) throws {
         let condition: SQL = "reason = '\(sql: reason.rawValue)' AND \(try connection.dialect.isOne("detail", of: names))"
-        guard try connection.fetchOne("SELECT 1 FROM notification_quarantine WHERE \(condition) LIMIT 1") != nil else { return }
+        guard try connection.exists("SELECT 1 FROM notification_quarantine WHERE \(condition)") else { return }
         try connection.lockSettlements()
         try connection.execute(
             """
@@ -24,7 +24,6 @@ enum QuarantineRow {
         try remove(where: connection.dialect.isOne("id", of: ids), on: connection)
     }
 
-    /// Deletes the rows of a range that are older than `cutoff`.
     static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, on connection: some TableConnection) throws {
         _ = try remove(where: "id BETWEEN \(ids.lowerBound) AND \(ids.upperBound) AND rejected_at < \(cutoff)", on: connection)
     }
@@ -46,18 +45,38 @@ enum QuarantineRow {
     }
 }
 
-extension QuarantinedNotification {
-    static let columns = "id, received_at, rejected_at, reason, detail, payload"
-
-    /// - Parameter row: `columns`.
-    init(_ row: some TableRow) {
-        self.init(
-            id: row.integer(at: 0),
-            receivedAt: Timestamp(milliseconds: row.integer(at: 1)),
-            rejectedAt: Timestamp(milliseconds: row.integer(at: 2)),
-            reason: row.text(at: 3) ?? "",
-            detail: row.text(at: 4) ?? "",
-            payload: row.bytes(at: 5)
-        )
+extension TableConnection {
+    fileprivate func quarantined(_ which: SQL) throws -> [QuarantinedNotification] {
+        try fetchAll("SELECT id, received_at, rejected_at, reason, detail, payload FROM notification_quarantine \(which)").map {
+            QuarantinedNotification(id: $0[0], receivedAt: $0[1], rejectedAt: $0[2], reason: $0[3], detail: $0[4], payload: $0[5])
+        }
     }
+}
+
+extension TableStore {
+    /// Up to `limit` rows, newest first. With a `reason`, only rows of it. With an `id`, only rows older than it.
+    package func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification] {
+        try await query { connection in
+            try connection.quarantined(page(reason, before: id, upTo: limit))
+        }
+    }
+
+    package func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64] {
+        try await query { connection in
+            try connection.fetchAll("SELECT id FROM notification_quarantine \(page(reason, before: id, upTo: limit))").map { $0[0] }
+        }
+    }
+
+    package func quarantined(_ id: Int64) async throws -> QuarantinedNotification? {
+        try await query { connection in
+            try connection.quarantined("WHERE id = \(id)").first
+        }
+    }
+
+    package func quarantineCounts() async throws -> [String: Int] { try await query { try $0.quarantineCounts() } }
+}
+
+private func page(_ reason: RejectionReason?, before id: Int64?, upTo limit: Int) -> SQL {
+    let isAsked: SQL = reason.map { "reason = \($0.rawValue)" } ?? "TRUE"
+    return "WHERE id < \(id ?? .max) AND \(isAsked) ORDER BY id DESC LIMIT \(limit)"
 }

@@ -3,19 +3,11 @@
 
 import CredentialCore
 
-/// Writes revocation requests, their tokens and their receipts to `revocation_queue`, `revocation` and `revocation_log`.
-///
-/// These rows are few, so each has statements of its own.
+/// Writes to `revocation_queue`, `revocation` and `revocation_log`. Rows are few, so each has statements of its own.
 struct RevocationRows<Connection: TableConnection> {
-    private let connection: Connection
-    private let directory: ClientDirectory
-    private let now: Timestamp
-
-    init(on connection: Connection, directory: ClientDirectory, at now: Timestamp) {
-        self.connection = connection
-        self.directory = directory
-        self.now = now
-    }
+    let connection: Connection
+    let directory: ClientDirectory
+    let now: Timestamp
 
     /// - Returns: whether a request has left the queue.
     func write(_ change: RevocationChange) throws -> Bool {
@@ -47,17 +39,17 @@ struct RevocationRows<Connection: TableConnection> {
             try connection.execute("DELETE FROM revocation_queue WHERE id = \(work.id)")
             return true
         case .again(let credential, let wantedAt, let token, let due):
-            let request = try connection.fetchOne(
+            let request = try connection.insert(
                 """
-                INSERT INTO revocation_queue (client_id, user_id, requested_at, effective_at, opened_at, due_at)
+                revocation_queue (client_id, user_id, requested_at, effective_at, opened_at, due_at)
                 VALUES (\(credential.clientID), \(credential.userID), \(now), \(wantedAt), \(token.map { _ in now }.columnValue), \(due))
-                RETURNING id
                 """
             )
-            if let token, let request { try insert(token, for: request.integer(at: 0), of: credential.userID, at: wantedAt, due: due) }
+            if let token { try insert(token, for: request, of: credential.userID, at: wantedAt, due: due) }
             return false
         case .proceed(let work, let proof, let due):
-            try save(proof, of: work, due: due)
+            let state = bound(proof.rounds, proof.failures, work.standing.rawValue, work.verifiedTeam, due)
+            try connection.execute(.saveProof, [key(of: work) + proof.answers + state])
             return false
         case .finish(let work, let proof, let outcome, let reason):
             try log(work, proof, outcome, reason)
@@ -74,40 +66,18 @@ struct RevocationRows<Connection: TableConnection> {
         )
     }
 
-    private func insert(
-        _ token: TokenToRevoke,
-        for request: Int64,
-        of userID: String,
-        at wantedAt: Timestamp?,
-        due: Timestamp
-    ) throws {
-        let client = directory.client(token.clientID)
-        let key = [request.columnValue, client.id.columnValue, token.key.fingerprint.columnValue]
-        let values = [
-            client.app.id.columnValue, userID.columnValue, wantedAt.columnValue, token.key.grantedAt.columnValue,
-            token.sealed.bytes.columnValue, token.standing.rawValue.columnValue, token.verifiedTeam.columnValue, due.columnValue,
-        ]
-        try connection.execute(.insertToken, [key + values])
-    }
-
-    private func save(_ proof: RevocationProof, of work: DueRevocation, due: Timestamp) throws {
-        let state = [
-            proof.rounds.columnValue, proof.failures.columnValue, work.standing.rawValue.columnValue, work.verifiedTeam.columnValue,
-            due.columnValue,
-        ]
-        try connection.execute(.saveProof, [key(of: work) + proof.answers + state])
+    private func insert(_ token: TokenToRevoke, for request: Int64, of userID: String, at wantedAt: Timestamp?, due: Timestamp) throws {
+        let (client, key) = (directory.client(token.clientID), token.key)
+        let whose = bound(request, client.id, key.fingerprint, client.app.id, userID, wantedAt, key.grantedAt)
+        let state = bound(token.sealed.bytes, token.standing.rawValue, token.verifiedTeam, due)
+        try connection.execute(.insertToken, [whose + state])
     }
 
     private func key(of work: DueRevocation) -> [ColumnValue] {
-        [work.request.columnValue, directory.client(work.id.clientID).id.columnValue, work.token.fingerprint.columnValue]
+        bound(work.request, directory.client(work.id.clientID).id, work.token.fingerprint)
     }
 
-    private func log(
-        _ work: DueRevocation,
-        _ proof: RevocationProof,
-        _ outcome: RevocationOutcome,
-        _ reason: RevocationRejection?
-    ) throws {
+    private func log(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {
         try connection.execute(
             """
             INSERT INTO revocation_log (\(sql: RevocationProof.answerColumns.joined(separator: ", ")), request, app, client_id, user_id,
@@ -147,7 +117,6 @@ extension RowStatement {
 }
 
 extension KnownRequests {
-    /// SQL: what `read` reads.
     static func selection(of userIDs: [String], _ dialect: Dialect) throws -> SQL {
         """
         SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at,
@@ -162,10 +131,9 @@ extension KnownRequests {
 
     /// - Parameter row: of `selection`. A row of an open request has a fingerprint.
     static func read(_ row: some TableRow, into known: inout [AppUserID: KnownRequests]) {
-        let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
-        let time = Timestamp(milliseconds: row.integer(at: 3))
+        let (id, time): (AppUserID, Timestamp) = (AppUserID(app: row[0], userID: row[1]), row[3])
         guard let grantedAt = row.time(at: 2) else { return known[id, default: KnownRequests()].note(nil, from: time) }
-        let token = RevocationID(request: row.integer(at: 4), clientID: row.text(at: 5) ?? "", fingerprint: row.bytes(at: 6))
+        let token = RevocationID(request: row[4], clientID: row[5], fingerprint: row[6])
         let wantedAt = DueRevocation.wantedAt(time, askedAt: row.time(at: 7), date: row.time(at: 8), tokenGrantedAt: grantedAt)
         known[id, default: KnownRequests()].note(token, from: wantedAt, isOpen: !row.isNull(at: 6))
     }
@@ -180,7 +148,6 @@ extension RevocationProof {
     /// SQL: the columns that `init(_:from:)` reads.
     static let columns = (answerColumns + ["rounds", "failures"]).joined(separator: ", ")
 
-    /// - Parameter row: `columns`, from the given index on.
     init(_ row: some TableRow, from start: Int) {
         self.init()
         func answer(from column: Int) -> Answer? {
@@ -195,15 +162,7 @@ extension RevocationProof {
         failures = row.count(at: start + 11)
     }
 
-    /// The values of `answerColumns`.
     fileprivate var answers: [ColumnValue] {
-        [keyID.columnValue]
-            + [before, revocation, after].flatMap { answer in
-                [
-                    answer?.askedAt.columnValue ?? Timestamp.null,
-                    answer?.date.columnValue ?? Timestamp.null,
-                    answer?.word.rawValue.columnValue ?? String.null,
-                ]
-            }
+        bound(keyID) + [before, revocation, after].flatMap { bound($0?.askedAt, $0?.date, $0?.word.rawValue) }
     }
 }

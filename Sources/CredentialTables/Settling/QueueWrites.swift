@@ -3,12 +3,12 @@
 
 package import CredentialCore
 
-/// Writes the changes of queue rows. Each row that leaves a queue goes to a log or to the quarantine, and a server moves it there itself,
-/// because a backend may have written text that Swift cannot hold.
+/// Writes the changes of queue rows. A server moves each row that leaves a queue itself, because a backend may have written text that Swift
+/// cannot hold.
 struct QueueWrites<Connection: TableConnection> {
-    private let connection: Connection
-    private let now: Timestamp
-    /// The number of rows that have left each queue.
+    let connection: Connection
+    let now: Timestamp
+    /// How many rows have left each queue.
     private(set) var removed: [Queue: Int] = [:]
     /// Whether a secret, or a message about a forgotten user, was erased.
     private(set) var hasErased = false
@@ -20,41 +20,35 @@ struct QueueWrites<Connection: TableConnection> {
     private var postponedGrants: [[ColumnValue]] = []
     private var postponedCodes: [[ColumnValue]] = []
 
-    init(on connection: Connection, at now: Timestamp) {
-        self.connection = connection
-        self.now = now
-    }
+    init(on connection: Connection, at now: Timestamp) { (self.connection, self.now) = (connection, now) }
 
     mutating func add(_ rows: [QueueRowChange], _ revocations: RevocationRows<Connection>) throws {
         for row in rows {
             switch row {
             case .logNotification(let work, let notification, let app, let outcome, let settlement):
-                logged.append(LoggedNotification(work: work, notification, app: app, outcome, settlement: settlement))
+                let entry = LoggedNotification(work: work, notification: notification, app: app, outcome: outcome, settlement: settlement)
+                logged.append(entry)
                 removed[.notification, default: 0] += 1
                 // The message names a forgotten user.
                 if outcome == .duplicate { hasErased = true }
             case .quarantine(let work, let reason, let detail):
-                quarantined.append([work.id.columnValue, reason.rawValue.columnValue, detail.columnValue])
+                quarantined.append(bound(work.id, reason.rawValue, detail))
                 removed[.notification, default: 0] += 1
-                guard let ring = reason.ring else { continue }
-                ringed[ring, default: (0, 0)].rows += 1
-                ringed[ring, default: (0, 0)].bytes += work.payload.count
+                if let ring = reason.ring {
+                    let known = ringed[ring, default: (0, 0)]
+                    ringed[ring] = (known.rows + 1, known.bytes + work.payload.count)
+                }
             case .postponeNotification(let id, let until):
-                postponedNotifications.append([id.columnValue, until.columnValue])
+                postponedNotifications.append(bound(id, until))
             case .logGrant(let entry):
-                loggedGrants.append([
-                    entry.id.columnValue, entry.userID.columnValue, entry.outcome.rawValue.columnValue,
-                    (entry.reason?.rawValue).columnValue, entry.detail.columnValue, entry.signedInAt.columnValue,
-                    entry.realUserStatus.columnValue,
-                ])
+                let verdict = bound(entry.outcome.rawValue, entry.reason?.rawValue, entry.detail)
+                loggedGrants.append(bound(entry.id, entry.userID) + verdict + bound(entry.signedInAt, entry.realUserStatus))
                 removed[.grant, default: 0] += 1
                 if entry.hasSecret { hasErased = true }
             case .postponeGrant(let id, let until, let waitsSince, let isAhead):
-                postponedGrants.append([id.columnValue, until.columnValue, waitsSince.columnValue, (isAhead ? 1 : 0).columnValue])
+                postponedGrants.append(bound(id, until, waitsSince, isAhead ? 1 : 0))
             case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
-                postponedCodes.append([
-                    id.columnValue, until.columnValue, failures.columnValue, (isAnswerLost ? 1 : 0).columnValue, detail.columnValue,
-                ])
+                postponedCodes.append(bound(id, until, failures, isAnswerLost ? 1 : 0, detail))
             case .revocation(let change):
                 if try revocations.write(change) { removed[.revocation, default: 0] += 1 }
                 if case .finish = change { hasErased = true }
@@ -67,10 +61,10 @@ struct QueueWrites<Connection: TableConnection> {
         // If a vacuum found a queue empty, a server expects one row, and a nested loop would go through all pairs of a batch.
         if connection.dialect == .postgres { try connection.execute("SET LOCAL enable_nestloop = off") }
         let duplicates = try connection.log(logged, at: now)
-        try connection.execute(.quarantine, quarantined, [now.columnValue])
+        try connection.execute(.quarantine, quarantined, bound(now))
         try connection.execute(.removeQuarantined, quarantined.map { [$0[0]] })
         try connection.execute(.postponeNotifications, postponedNotifications)
-        try connection.execute(.logGrants, loggedGrants, [now.columnValue])
+        try connection.execute(.logGrants, loggedGrants, bound(now))
         try connection.execute(.removeGrants, loggedGrants.map { [$0[0]] })
         try connection.execute(.postponeGrants, postponedGrants)
         try connection.execute(.postponeCodes, postponedCodes)
@@ -79,7 +73,6 @@ struct QueueWrites<Connection: TableConnection> {
     }
 
     /// Makes room in the rings of the quarantine, which hold the rows that anybody could have sent.
-    ///
     /// - Returns: of each ring, after the commit, the number of evicted rows.
     func makeRoom() throws -> [() throws -> Int] {
         try ringed.map { ring, new in
@@ -90,7 +83,6 @@ struct QueueWrites<Connection: TableConnection> {
     }
 }
 
-/// A notification that goes to its log.
 package struct LoggedNotification {
     package let work: ClaimedNotification
     package let notification: VerifiedNotification
@@ -98,20 +90,6 @@ package struct LoggedNotification {
     package let outcome: NotificationLogOutcome
     /// The index in the batch.
     package let settlement: Int
-
-    init(
-        work: ClaimedNotification,
-        _ notification: VerifiedNotification,
-        app: String,
-        _ outcome: NotificationLogOutcome,
-        settlement: Int
-    ) {
-        self.work = work
-        self.notification = notification
-        self.app = app
-        self.outcome = outcome
-        self.settlement = settlement
-    }
 }
 
 extension RowStatement {

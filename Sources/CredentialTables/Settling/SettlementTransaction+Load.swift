@@ -8,28 +8,25 @@ package import CredentialCore
 extension SettlementTransaction {
     func load(_ scope: SettlementScope) throws -> SettlementBasis {
         let notifications = try connection.askHeld(notifications: scope.notifications)
-        let grants = try connection.ask(.grantHolders, scope.grants.map { [$0.id.columnValue] })
+        let grants = try connection.ask(.grantHolders, scope.grants.map { bound($0.id) })
         // If two settlements finish the last tokens of a request, the second must see that its token is the last.
         let requestIDs = scope.revocationRequests.map(\.id) + Set(scope.revocations.map(\.id.request))
-        let requests = try connection.ask(.requestHolders, requestIDs.map { [$0.columnValue] })
+        let requests = try connection.ask(.requestHolders, requestIDs.map { bound($0) })
         let revoked = scope.revocations.filter { directory.clients[$0.id.clientID] != nil }
-        let revocations = try connection.ask(
-            .revocationHolders,
-            revoked.map { [$0.id.request.columnValue, directory.client($0.id.clientID).id.columnValue, $0.id.fingerprint.columnValue] }
-        )
+        let revokedKeys = revoked.map { bound($0.id.request, directory.client($0.id.clientID).id, $0.id.fingerprint) }
+        let revocations = try connection.ask(.revocationHolders, revokedKeys)
         let users = UserRows(connection: connection, directory: directory)
         let askedUsers = try users.ask(for: scope.users)
         let told = scope.told.compactMap { id in rules.pseudonymizer.map { (id: id, pseudonym: $0.pseudonym(of: id.userID)) } }
         let forgotten = try connection.ask(.forgottenUsers, told.map { [$0.pseudonym.columnValue, app($0.id)] })
         let leaving = Array(scope.leaving)
         let tokens = try connection.ask(.tokensBeingRevoked, leaving.map { [$0.userID.columnValue, app($0)] })
-        let demands =
-            try scope.bringing.isEmpty
-            ? nil : connection.ask(KnownRequests.selection(of: scope.bringing.map(\.userID), connection.dialect))
+        let bringing = scope.bringing.map(\.userID)
+        let demands = try bringing.isEmpty ? nil : connection.ask(KnownRequests.selection(of: bringing, connection.dialect))
         let waiting = try askWaitingGrants(of: scope.signingIn)
-        let breakers = try connection.ask(.breakers, scope.judgedApps.map { [directory.app($0).id.columnValue] })
+        let breakers = try connection.ask(.breakers, scope.judgedApps.map { bound(directory.app($0).id) })
         // Reads under the lock on the breakers, because a client's next state follows from its last one.
-        let clients = try connection.ask(.clientRecords, scope.rejectedClients.union(scope.heardClients).map { [$0.columnValue] })
+        let clients = try connection.ask(.clientRecords, scope.rejectedClients.union(scope.heardClients).map { bound($0) })
         try connection.confirm(directory)
 
         var basis = SettlementBasis()
@@ -47,8 +44,7 @@ extension SettlementTransaction {
             if Claim(row, from: 0) == revoked[place].claim { basis.heldRevocations[revoked[place].id] = revoked[place].claim }
         }
         try connection.forEachRow(of: tokens) { place, row in
-            let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1))
-            let asked = [key: Timestamp(milliseconds: row.integer(at: 2))]
+            let asked: [RefreshToken.Key: Timestamp] = [RefreshToken.Key(grantedAt: row[0], fingerprint: row[1]): row[2]]
             basis.tokensBeingRevoked[leaving[place], default: [:]].merge(asked, uniquingKeysWith: max)
         }
         try connection.forEachRow(of: demands) { _, row in KnownRequests.read(row, into: &basis.requests) }
@@ -64,9 +60,9 @@ extension SettlementTransaction {
 
     private func read(_ clients: Connection.Answer?, _ breakers: Connection.Answer?, into basis: inout SettlementBasis) throws {
         try connection.forEachRow(of: clients) { _, row in
-            let clientID = row.text(at: 0) ?? ""
+            let clientID: String = row[0]
             basis.provedAt[clientID] = row.time(at: 1)
-            basis.clients[clientID] = ClientRecord(row, from: 2)
+            basis.clients[clientID] = ClientRecord(validAt: row[2], refusal: ClientRefusal(row, from: 3))
         }
         let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
         try connection.forEachRow(of: breakers) { _, row in
@@ -85,9 +81,7 @@ extension SettlementTransaction {
 }
 
 extension TableConnection {
-    /// The claims that still hold their row.
-    ///
-    /// - Parameter answer: `id, claimed_by, attempts` of the rows, and what else `note` reads.
+    /// The claims that still hold their row. The answer has `id, claimed_by, attempts`, and what else `note` reads.
     package func held(
         _ claims: [(id: Int64, claim: Claim)],
         by answer: Answer?,
@@ -105,10 +99,7 @@ extension TableConnection {
 }
 
 extension Claim {
-    /// - Parameter row: `claimed_by, attempts`, from the given index on.
-    fileprivate init(_ row: some TableRow, from start: Int) {
-        self.init(owner: row.text(at: start) ?? "", attempts: row.int(at: start + 1))
-    }
+    fileprivate init(_ row: some TableRow, from start: Int) { self.init(owner: row[start], attempts: row[start + 1]) }
 }
 
 extension RowStatement {
@@ -121,17 +112,10 @@ extension RowStatement {
         key: DueRevocation.keyColumns,
         lockedBy: "t.request, t.client, t.token_fingerprint"
     )
-    fileprivate static let forgottenUsers = read(
-        "t.deleted_at",
-        of: "user_event",
-        key: AppUser.keyColumns,
-        where: "t.deleted_at IS NOT NULL"
-    )
-    fileprivate static let tokensBeingRevoked = read(
-        "t.token_granted_at, t.token_fingerprint, t.requested_at",
-        of: "revocation",
-        key: AppUser.keyColumns
-    )
+    private static let isForgotten = "t.deleted_at IS NOT NULL"
+    fileprivate static let forgottenUsers = read("t.deleted_at", of: "user_event", key: AppUser.keyColumns, where: isForgotten)
+    private static let revokedToken = "t.token_granted_at, t.token_fingerprint, t.requested_at"
+    fileprivate static let tokensBeingRevoked = read(revokedToken, of: "revocation", key: AppUser.keyColumns)
     fileprivate static let breakers = read("app, state", of: "breaker", key: ["app"], lockedBy: "app")
     fileprivate static let clientRecords = read(
         "client_id, proved_at, valid_at, refused_since, refused_at, refusal",

@@ -117,7 +117,6 @@ extension Tables {
     /// The times that a backend may tell.
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
 
-    /// The engine's clock.
     package var now: String {
         words(
             sqlite: "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))",
@@ -157,10 +156,8 @@ extension Tables {
         words(sqlite: "CONSTRAINT \"\(column) has no NUL\" CHECK (instr(\(column), char(0)) = 0)", postgres: atMost(65536, column))
     }
 
-    /// Refuses rows that bring an id. siwatch counts the rows by their ids, and the greatest id that SQLite knows would be the last. A
-    /// server refuses them by itself.
-    ///
-    /// If a row brings no id, SQLite documents `NEW.id` as undefined. It is -1, and NULL would pass too.
+    /// Refuses rows that bring an id, as a server does by itself. siwatch counts the rows by their ids, and the greatest id that SQLite
+    /// knows would be the last. If a row brings no id, `NEW.id` is -1, and SQLite documents it as undefined: NULL would pass too.
     private func refusingIDs(of table: String) -> String {
         words(
             sqlite: """

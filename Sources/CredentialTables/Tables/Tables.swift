@@ -3,27 +3,21 @@
 
 package import CredentialCore
 
-/// The tables and views that both engines have, in the SQL of one. Backends write and read some of them: these are the program's public
-/// interface, and docs/schema.md explains them.
+/// The tables and views that both engines have, in the SQL of one. docs/schema.md explains those that backends write and read.
 ///
-/// Step 1 is frozen, and it uses constants that queries use. If a query needs another value, step 1 keeps the old one. SQLite keeps the
-/// text of its tables, and siwatch compares it, so that not even a space may change.
+/// Step 1 is frozen. If a query needs another value of a constant, step 1 keeps the old one. SQLite keeps the text of its tables, and
+/// siwatch compares it, so that not even a space may change.
 package struct Tables: Sendable {
     let dialect: Dialect
 
-    package init(_ dialect: Dialect) {
-        self.dialect = dialect
-    }
+    package init(_ dialect: Dialect) { self.dialect = dialect }
 
-    /// - Parameter first: the statements of step 1, which the engine puts together.
+    /// The statements of step 1 are those that the engine puts together.
     package func steps(_ first: String) -> [SchemaStep] {
         [SchemaStep(version: 1, compatibleFrom: 1, summary: "all tables and views", sql: first)]
     }
 
-    /// The tables of step 1.
     package var definitions: String { queues + logs + registers + bookkeeping + doors }
-
-    // MARK: Conditions
 
     /// Which rows of the quarantine are in a ring.
     package func members(of ring: UnsignedRing) -> String {
@@ -42,8 +36,6 @@ package struct Tables: Sendable {
         }
     }
 
-    // MARK: Words that the engines have not in common
-
     func words(sqlite: String, postgres: String) -> String {
         switch dialect {
         case .sqlite: sqlite
@@ -51,7 +43,6 @@ package struct Tables: Sendable {
         }
     }
 
-    /// The id of a row.
     var id: String { words(sqlite: "INTEGER PRIMARY KEY", postgres: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY") }
     /// The id of a row, which no later row gets.
     var lastingID: String { words(sqlite: "INTEGER PRIMARY KEY AUTOINCREMENT", postgres: id) }
@@ -77,4 +68,40 @@ package struct Tables: Sendable {
     var keyed: String { words(sqlite: " STRICT, WITHOUT ROWID", postgres: "") }
     /// The end of a table whose few rows change all the time.
     var counted: String { words(sqlite: keyed, postgres: " WITH (fillfactor = 10)") }
+}
+
+/// One numbered change of an engine's tables. Both engines have the same numbers. A released step never changes.
+package struct SchemaStep: Sendable {
+    package let version: Int
+    /// The oldest version whose programs can work on the result. On a server they may be at work during the step. A file has one program at a
+    /// time, so there it does not count.
+    package let compatibleFrom: Int
+    package let summary: String
+    /// The statements, each with its semicolon. They run in one transaction.
+    package let sql: String
+
+    package init(version: Int, compatibleFrom: Int, summary: String, sql: String) {
+        (self.version, self.compatibleFrom, self.summary, self.sql) = (version, compatibleFrom, summary, sql)
+    }
+}
+
+package struct MigrationPlan: Sendable {
+    /// The version of the schema that is there; nil if there is no siwatch.
+    package let found: Int?
+    package let needed: Int
+    /// Empty if no statement is missing.
+    package let script: String
+
+    package init(found: Int?, needed: Int, script: String) {
+        (self.found, self.needed, self.script) = (found, needed, script)
+    }
+}
+
+extension [SchemaStep] {
+    package var newest: Int { self[count - 1].version }
+
+    /// The steps that a schema of a version lacks. A database without siwatch has no version, and lacks all.
+    package func after(_ version: Int?) -> [SchemaStep] { filter { $0.version > version ?? 0 } }
+
+    package var script: String { map { "-- Step \($0.version): \($0.summary)\n\($0.sql)\n" }.joined() }
 }

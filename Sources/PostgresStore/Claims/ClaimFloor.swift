@@ -4,11 +4,9 @@
 import CredentialCore
 import CredentialTables
 
-/// The place below which a claim need not look, because claims have taken all rows that were due there.
-///
-/// While somebody in the database holds a snapshot, taken rows stay in the index, and each claim would read past all of them. A row may
-/// still turn up below the floor, from a slow transaction or an undone claim. So now and then a claim looks everywhere. If it finds a row
-/// below the floor, the next claim looks everywhere too, until no row is left below.
+/// The place below which a claim need not look, because claims have taken all rows that were due there. While somebody in the database
+/// holds a snapshot, each claim would read past all taken rows. A row may still turn up below, from a slow transaction or an undone claim.
+/// So now and then a claim looks everywhere, and again until no row is left below.
 struct ClaimFloor<Place: ClaimPlace>: Sendable {
     private var low: Place?
     /// The furthest place that claims have looked through.
@@ -30,7 +28,6 @@ struct ClaimFloor<Place: ClaimPlace>: Sendable {
     }
 
     /// Ends the claim that began last. A failed claim does not call it.
-    ///
     /// - Parameters:
     ///   - first: the lowest place that the claim took; nil if it took nothing.
     ///   - place: up to here the claim took everything that it saw; nil if unknown.
@@ -50,7 +47,6 @@ struct ClaimFloor<Place: ClaimPlace>: Sendable {
     }
 }
 
-/// A place up to which claims have looked.
 protocol ClaimPlace: Sendable {
     /// The place that covers both places.
     func orBeyond(_ other: Self) -> Self
@@ -61,7 +57,6 @@ protocol ClaimPlace: Sendable {
 
 extension Timestamp: ClaimPlace {
     func orBeyond(_ other: Timestamp) -> Timestamp { max(self, other) }
-
     func isBelow(_ other: Timestamp) -> Bool { self < other }
 }
 
@@ -80,17 +75,14 @@ struct QueuePlace: ClaimPlace, Equatable {
     }
 }
 
-/// The places below which a connection knows that nothing waits.
 struct ClaimFloors {
     var queues: [Queue: ClaimFloor<QueuePlace>] = [:]
     /// When a claim last began with sign-ins that are due again, and found none.
     var nothingAgainAt: Timestamp?
     var checks: [CheckSearch: ClaimFloor<Timestamp>] = [:]
 
-    /// Whether a claim of sign-ins begins with those that are due again.
-    ///
-    /// If there are none, only one claim in a second does. It reads past every sign-in that was settled since the floor, as long as a held
-    /// snapshot keeps them in the index.
+    /// Whether a claim of sign-ins begins with those that are due again. If there are none, only one claim in a second does, because it may
+    /// read past every sign-in that was settled since the floor.
     func beginsWithSignInsDueAgain(at now: Timestamp) -> Bool {
         guard let last = nothingAgainAt else { return true }
         return now < last || last.advanced(by: .seconds(1)) <= now

@@ -35,25 +35,13 @@ extension PostgresStore {
         }
     }
 
-    package func claimNotifications(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedNotification] {
-        let lane = QueueLane(
-            queue: .notification,
-            condition: Tables.anyNotification,
-            size: "octet_length(payload)",
-            returning: "payload, received_at"
-        )
+    package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration, suspects: Bool) async throws
+        -> [ClaimedNotification]
+    {
+        let (condition, size, columns) = (Tables.anyNotification, "octet_length(payload)", "payload, received_at")
+        let lane = QueueLane(queue: .notification, condition: condition, size: size, returning: columns)
         return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: suspects) { [owner] row in
-            ClaimedNotification(
-                id: row.integer(at: 0),
-                claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                payload: row.bytes(at: 3),
-                receivedAt: Timestamp(milliseconds: row.integer(at: 4))
-            )
+            ClaimedNotification(id: row[0], claim: Claim(owner: owner, attempts: row[1]), payload: row[3], receivedAt: row[4])
         }
     }
 }
@@ -138,13 +126,8 @@ extension QueueLane {
 
     /// The first place of each order; nil if there is no row.
     private static func begin(of rows: [PostgresRow]) -> QueuePlace? {
-        let again = rows.first { $0.integer(at: 2) != 0 }
-        return rows.isEmpty
-            ? nil
-            : QueuePlace(
-                id: rows.first { $0.integer(at: 2) == 0 }?.integer(at: 0),
-                dueAt: again.map { Timestamp(milliseconds: $0.integer(at: 2)) }
-            )
+        let (fresh, again) = (rows.first { $0.integer(at: 2) == 0 }, rows.first { $0.integer(at: 2) != 0 })
+        return rows.isEmpty ? nil : QueuePlace(id: fresh?.integer(at: 0), dueAt: again?.time(at: 2))
     }
 
     /// The place up to which nothing is left; nil if unknown.

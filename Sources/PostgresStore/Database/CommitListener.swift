@@ -5,13 +5,12 @@ import CredentialCore
 import CredentialTables
 import Foundation
 
-/// A thread that sleeps until the server reports an insert, and then looks as long as more inserts come.
-///
-/// The first insert after a pause finds the gate open, shuts it and notifies. Later inserts find it shut and stay silent. The woken thread
-/// looks every 10 ms while the gate is shut, keeps it shut while there is work, and opens it before it sleeps. A transaction may insert
-/// while the gate is shut, and commit after the last look. The loops' own timers find it.
-final class CommitListener: Sendable {
-    private let address: PostgresAddress
+/// A thread that sleeps until the server reports an insert, and then looks as long as more inserts come. The first insert after a pause
+/// finds the gate open, shuts it and notifies. Later inserts stay silent. The woken thread looks every 10 ms while there is work, and opens
+/// the gate before it sleeps. A transaction may insert while the gate is shut, and commit after the last look. The loops' own timers find
+/// it.
+struct CommitListener: Sendable {
+    let address: PostgresAddress
 
     /// Between two looks, while inserts come.
     fileprivate static let busyMilliseconds: Int32 = 10
@@ -20,45 +19,28 @@ final class CommitListener: Sendable {
     /// Until the next try while the server is away.
     private static let patienceMilliseconds: Int32 = 1_000
 
-    init(_ address: PostgresAddress) {
-        self.address = address
-    }
+    init(_ address: PostgresAddress) { self.address = address }
 
-    /// Yields after each wake-up. Several wake-ups may share one element. The thread ends with the iteration.
     func commits() -> AsyncStream<Void> {
-        let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let stop = Pipe()
-        // A thread and not a task, because it blocks while nothing happens.
-        let thread = Thread { [address] in
+        CommitThread.commits { [address] stop, wake in
             while true {
                 do {
-                    var gates = try Gates(Connection(address), stop: stop.fileHandleForReading.fileDescriptor)
-                    try gates.watch { continuation.yield() }
-                    return
+                    var gates = try Gates(Connection(address), stop: stop)
+                    return try gates.watch(wake)
                 } catch {
                     // The loops that have work report errors of the database.
-                    if Self.isStopped(stop, within: Self.patienceMilliseconds) { return }
+                    var polled = pollfd(fd: stop, events: Int16(POLLIN), revents: 0)
+                    if poll(&polled, 1, Self.patienceMilliseconds) > 0 { return }
                 }
             }
         }
-        thread.name = "siwatch commits"
-        continuation.onTermination = { _ in try? stop.fileHandleForWriting.close() }
-        thread.start()
-        return commits
-    }
-
-    private static func isStopped(_ stop: Pipe, within milliseconds: Int32) -> Bool {
-        var polled = pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&polled, 1, milliseconds) > 0
     }
 }
 
-/// The gates of the queues, over one connection.
 private struct Gates {
     let connection: Connection
     /// Readable after the iteration has ended.
     let stop: Int32
-    /// The newest id of each queue.
     private var newest = [Int64](repeating: 0, count: Schema.queuesThatTell.count)
 
     init(_ connection: Connection, stop: Int32) throws {
@@ -116,15 +98,13 @@ private struct Gates {
         try connection.flush()
     }
 
-    /// How long not to look after notifications that told of nothing new, in milliseconds. It doubles up to 640, and the first insert after a
-    /// flood waits for it. Two inserts at the same moment both notify, so the first pause is short.
+    /// How long not to look after notifications that told of nothing new, in milliseconds, up to 640. Two inserts at the same moment both
+    /// notify, so the first pause is short.
     private func pause(after falseAlarms: Int) -> Int32 {
         CommitListener.busyMilliseconds << Int32(min(falseAlarms - 1, CommitListener.vainLooks))
     }
 
-    /// Sleeps until the server reports something, or the time is over.
-    ///
-    /// - Parameter orTold: false to sleep on, whatever the server reports.
+    /// Sleeps until the server reports something, if it may be told, or the time is over.
     private func isStopped(within milliseconds: Int32, orTold: Bool = true) -> Bool {
         let descriptors = orTold ? [stop, connection.descriptor] : [stop]
         var polled = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
@@ -134,7 +114,5 @@ private struct Gates {
 }
 
 extension PostgresStore: CommitWatch {
-    package func commits() -> AsyncStream<Void> {
-        CommitListener(address).commits()
-    }
+    package func commits() -> AsyncStream<Void> { CommitListener(address).commits() }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CLibpq
 import CredentialCore
 package import CredentialTables
 
@@ -11,7 +12,6 @@ extension Connection: TableConnection {
 
     @discardableResult
     package func change(_ sql: SQL) throws -> Int { try rows(sql).changed }
-
     package func execute(_ sql: SQL) throws { try send(sql) }
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
@@ -62,10 +62,63 @@ extension Connection: TableConnection {
         try lockSettlements()
         // A replica that starts waits here before it registers its apps. Then it finds this app under its new name.
         try send("LOCK TABLE replica IN SHARE MODE")
-        let isInUse = try rows("SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence))")
-            .isTrue
+        let isInUse = try exists("SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)")
         guard !isInUse else { throw AppRenameError.inUse }
         // The owner of the new name makes a lane for it.
         try send("DELETE FROM lane WHERE app = \(app)")
+    }
+}
+
+extension Connection {
+    /// Rolls back a failed transaction, so that the connection can be used again.
+    func rollBack() throws {
+        try flush()
+        if isInTransaction { try change("ROLLBACK") }
+    }
+
+    /// Whether no pooler stands between. A pooler gives its clients process numbers of its own.
+    func speaksWithTheServerItself() throws -> Bool {
+        try rows("SELECT pg_backend_pid()").integer == Int(PQbackendPID(handle))
+    }
+
+    var descriptor: Int32 { PQsocket(handle) }
+
+    func notifications() throws -> [String] {
+        try check(PQconsumeInput(handle))
+        var channels: [String] = []
+        while let notification = PQnotifies(handle) {
+            channels.append(String(cString: notification.pointee.relname))
+            PQfreemem(notification)
+        }
+        return channels
+    }
+
+    func runScript(_ sql: String) throws {
+        guard PQexitPipelineMode(handle) == 1, PQsetnonblocking(handle, 0) == 0 else { throw PostgresError(connection: lastMessage) }
+        defer {
+            PQsetnonblocking(handle, 1)
+            PQenterPipelineMode(handle)
+        }
+        let result = PQexec(handle, sql)
+        defer { PQclear(result) }
+        guard [PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY].contains(PQresultStatus(result)) else { throw PostgresError(result) }
+    }
+}
+
+extension Connection {
+    /// Sessions that hold a lock which keeps siwatch from its tables, for an operator to end: of administrators, and of other programs'
+    /// migrations.
+    func lockHolders(in schema: String) throws -> [String] {
+        try rows(
+            """
+            SELECT DISTINCT 'session ' || a.pid || ' of ' || quote_ident(a.usename)
+              FROM pg_locks l
+              JOIN pg_stat_activity a ON a.pid = l.pid AND (a.usename, a.application_name) IS DISTINCT FROM (current_user, 'siwatch')
+              JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(schema)
+             WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+             ORDER BY 1
+            """
+        ).map { $0.text(at: 0) ?? "" }
     }
 }

@@ -5,13 +5,11 @@ import CLibpq
 import CredentialTables
 import Foundation
 
-/// One connection to a server. One thread uses it.
-///
-/// The connection sends statements without waiting, and prepares each on its first use. A caller that asks for the rows of one waits for
-/// all sent statements, in one round trip. After a failure the server skips the statements that follow, and the wait throws the failure.
+/// One connection to a server. It sends statements without waiting, and prepares each on its first use. A caller that asks for the rows of
+/// one waits for all sent statements, in one round trip. After a failure the server skips the statements that follow.
 package final class Connection {
     let handle: OpaquePointer
-    /// Names of prepared statements, by their SQL.
+    /// By SQL.
     private var prepared: [String: String] = [:]
     private var sent: [Sent] = []
     /// Whether a COMMIT was sent, and its answer is still to come.
@@ -26,32 +24,22 @@ package final class Connection {
     private var preparations = 0
 
     private struct Sent {
-        var answer: Answer
+        var answer = Answer()
         /// The SQL that it prepares.
         var sql: String?
     }
 
-    /// The result of a sent statement.
     package final class Answer {
         /// Nil until the rows have come.
         fileprivate(set) var rows: PostgresRows?
     }
 
     /// - Throws: `PostgresError`, or `StoreOpenError` if the server is too old to be asked, or a pooler is in the way.
-    init(
-        _ address: PostgresAddress,
-        isForReading: Bool = false,
-        usesIndexes: Bool = false,
-        longestLockWait: Duration = .seconds(10),
-        longestSilence: Duration = Connection.longestSilence
-    ) throws {
+    init(_ address: PostgresAddress, _ kind: SessionKind = SessionKind()) throws {
         if let problem = PostgresLibrary.problem { throw PostgresError(connection: problem) }
-        let parameters = try address.parameters(isForReading: isForReading, usesIndexes: usesIndexes, longestLockWait: longestLockWait)
-        guard let handle = Self.connect(parameters) else {
-            throw PostgresError(connection: "libpq has no memory")
-        }
+        guard let handle = Self.connect(try address.parameters(of: kind)) else { throw PostgresError(connection: "libpq has no memory") }
         self.handle = handle
-        self.longestSilence = longestSilence
+        longestSilence = Self.longestSilence
         guard PQstatus(handle) == CONNECTION_OK else {
             // No statement was sent yet, so the message quotes no row.
             let message = lastMessage
@@ -80,9 +68,7 @@ package final class Connection {
         return PQconnectdbParams(texts.0.map { UnsafePointer($0) } + [nil], texts.1.map { UnsafePointer($0) } + [nil], 1)
     }
 
-    deinit {
-        PQfinish(handle)
-    }
+    deinit { PQfinish(handle) }
 
     var isBroken: Bool { PQstatus(handle) != CONNECTION_OK }
 
@@ -103,9 +89,6 @@ package final class Connection {
         return lines.map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }.joined(separator: "; ")
     }
 
-    // MARK: Statements
-
-    /// Sends a statement without waiting.
     @discardableResult
     func send(_ sql: SQL) throws -> Answer { try send(sql.text, sql.values.map { Parameter($0) }) }
 
@@ -121,7 +104,6 @@ package final class Connection {
         return answer
     }
 
-    /// Waits for the rows of a statement.
     func rows(of answer: Answer) throws -> PostgresRows {
         if answer.rows == nil { try flush() }
         guard let rows = answer.rows else { preconditionFailure("a statement of another flight") }
@@ -139,10 +121,9 @@ package final class Connection {
         if let name = prepared[sql] { return name }
         preparations += 1
         let name = "s\(preparations)"
-        let types = parameters.map(\.type)
-        try check(PQsendPrepare(handle, name, sql, Int32(types.count), types))
+        try check(PQsendPrepare(handle, name, sql, Int32(parameters.count), parameters.map(\.type)))
         prepared[sql] = name
-        sent.append(Sent(answer: Answer(), sql: sql))
+        sent.append(Sent(sql: sql))
         return name
     }
 
@@ -162,14 +143,9 @@ package final class Connection {
         }
     }
 
-    func check(_ result: Int32) throws {
-        if result != 1 { throw PostgresError(connection: lastMessage) }
-    }
+    func check(_ result: Int32) throws { if result != 1 { throw PostgresError(connection: lastMessage) } }
 
-    // MARK: Waiting
-
-    /// Waits until the server has answered everything that was sent.
-    ///
+    /// Waits until the server has answered everything.
     /// - Throws: `PostgresError` of the first statement that failed.
     func flush() throws {
         guard !sent.isEmpty else { return }
@@ -195,14 +171,10 @@ package final class Connection {
         defer { PQclear(end) }
         // The server commits statements without a BEGIN here. So this can fail too, after all rows have come.
         guard PQresultStatus(end) == PGRES_PIPELINE_SYNC else { throw failure ?? PostgresError(end, endsConnection: true) }
-        if let failure {
-            if !failure.losesAnswers { mayBeCommitted = false }
-            throw failure
-        }
-        mayBeCommitted = false
+        if !(failure?.losesAnswers ?? false) { mayBeCommitted = false }
+        if let failure { throw failure }
     }
 
-    /// Nil after the last result of a statement.
     private func nextResult() throws -> OpaquePointer? {
         while PQisBusy(handle) != 0 {
             try wait(for: Int16(POLLIN))

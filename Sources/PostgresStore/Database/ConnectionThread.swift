@@ -5,14 +5,10 @@ import CredentialCore
 import CredentialTables
 import Dispatch
 
-/// A connection, and the thread that it blocks. Callers wait in order.
-///
-/// It connects on first use, and again after the connection was lost.
+/// A connection, and the thread that it blocks. Callers wait in order. It connects on first use, and again after a loss.
 actor ConnectionThread {
     private let address: PostgresAddress
-    private let isForReading: Bool
-    private let usesIndexes: Bool
-    private let longestLockWait: Duration
+    private let kind: SessionKind
     private let patience: Duration?
     private var connection: Connection?
     /// The last attempt that failed for want of a connection: the error, how long it took, and when it ended.
@@ -27,31 +23,17 @@ actor ConnectionThread {
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// - Parameters:
-    ///   - longestLockWait: how long a statement waits for a lock. Other callers wait for this connection meanwhile.
-    ///   - patience: how long a call waits in line and for a silent server, together. Nil if nobody waits for the call.
-    init(
-        _ address: PostgresAddress,
-        isForReading: Bool = false,
-        usesIndexes: Bool = false,
-        longestLockWait: Duration = .seconds(10),
-        patience: Duration? = nil,
-        label: String
-    ) {
+    /// - Parameter patience: how long a call waits in line and for a silent server, together. Nil if nobody waits for the call.
+    init(_ address: PostgresAddress, _ kind: SessionKind = SessionKind(), patience: Duration? = nil, label: String) {
         self.address = address
-        self.isForReading = isForReading
-        self.usesIndexes = usesIndexes
-        self.longestLockWait = longestLockWait
+        self.kind = kind
         self.patience = patience
         executor = QueueExecutor(label: label)
     }
 
-    /// - Parameter start: when the caller came.
+    /// The caller came at `start`.
     /// - Throws: `StoreError` if a statement fails.
-    func run<Value: Sendable>(
-        since start: ContinuousClock.Instant = .now,
-        _ body: @Sendable (Connection) throws -> Value
-    ) throws -> Value {
+    func run<Value: Sendable>(since start: ContinuousClock.Instant = .now, _ body: @Sendable (Connection) throws -> Value) throws -> Value {
         try attempt(since: start, body)
     }
 
@@ -90,7 +72,6 @@ actor ConnectionThread {
     }
 
     /// Runs one transaction, and finds out whether its COMMIT happened, even if the answer is lost.
-    ///
     /// - Parameters:
     ///   - body: sends the whole transaction with the COMMIT. The closure that it returns gives the value after the commit.
     ///   - isCommitted: looks over another connection; nil if it cannot tell.
@@ -130,13 +111,15 @@ actor ConnectionThread {
     }
 
     /// Runs the work and blocks the caller: while the store is opened, and for operators' commands.
-    nonisolated func wait<Value: Sendable>(_ body: @Sendable (isolated ConnectionThread) throws -> Value) throws -> Value {
-        try executor.queue.sync { try assumeIsolated { try body($0) } }
+    nonisolated func wait<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try executor.queue.sync { try assumeIsolated { try $0.run(body) } }
     }
 
-    func close() {
-        connection = nil
+    nonisolated func waitForTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try executor.queue.sync { try assumeIsolated { try $0.transaction(body) } }
     }
+
+    func close() { connection = nil }
 
     private func ready() throws -> Connection {
         if let connection, !connection.hasEnded { return connection }
@@ -145,12 +128,7 @@ actor ConnectionThread {
         if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }
         let start = ContinuousClock.now
         do {
-            let connection = try Connection(
-                address,
-                isForReading: isForReading,
-                usesIndexes: usesIndexes,
-                longestLockWait: longestLockWait
-            )
+            let connection = try Connection(address, kind)
             self.connection = connection
             failure = nil
             return connection
@@ -176,20 +154,15 @@ actor ConnectionThread {
     }
 }
 
-/// Runs an actor's work on a thread of Dispatch, where it may block.
 final class QueueExecutor: SerialExecutor {
     let queue: DispatchQueue
 
-    init(label: String) {
-        queue = DispatchQueue(label: label)
-    }
+    init(label: String) { queue = DispatchQueue(label: label) }
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 
-    func checkIsolated() {
-        dispatchPrecondition(condition: .onQueue(queue))
-    }
+    func checkIsolated() { dispatchPrecondition(condition: .onQueue(queue)) }
 }

@@ -3,13 +3,11 @@
 
 import CredentialCore
 import CredentialTables
-import Foundation
 
 /// Brings a schema up to date, one process at a time.
 struct Migrator {
     let address: PostgresAddress
     let connection: Connection
-    /// The steps that the program knows, newest last.
     var steps = Schema.steps
     /// `server_version_num` of the oldest supported server.
     var oldestServer = 140_000
@@ -26,13 +24,8 @@ struct Migrator {
 
     /// - Throws: `StoreOpenError`, `PostgresError`.
     func migrate() throws {
-        try checkServer()
-        try refuseDeparted()
         // Most starts find the schema up to date, and need no right to create anything.
-        if try isCurrent(version()) {
-            try refuseIncomplete()
-            return try continueIDs()
-        }
+        if try examine().isCurrent { return try continueIDs() }
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
         // All users of the tables wait behind a waiting migration, so it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
@@ -44,32 +37,22 @@ struct Migrator {
     }
 
     /// What a migration would do, as one script. Statements that may have to wait come first.
-    ///
     /// - Throws: `StoreOpenError` if this program cannot use the schema, or `PostgresError`.
     func plan() throws -> MigrationPlan {
-        try checkServer()
-        try refuseDeparted()
-        let found = try version()
-        guard try !isCurrent(found) else {
-            try refuseIncomplete()
-            return MigrationPlan(found: found?.written, needed: last.version, script: "")
-        }
+        let (found, isCurrent) = try examine()
         if found == nil {
             try refuseForeign()
             try refuseOthersSchema()
         }
-        return MigrationPlan(
-            found: found?.written,
-            needed: last.version,
-            script: """
-                SET LOCAL search_path TO \(address.searchPath);
-                \(found == nil ? beginning : "")\
-                \(steps.after(found?.written).script)
-                \(Schema.grants(in: address.quotedSchema))\
-                \(note(found == nil ? "INSERT INTO schema_version VALUES" : "UPDATE schema_version SET (version, compatible_from) ="))
+        let script = """
+            SET LOCAL search_path TO \(address.searchPath);
+            \(found == nil ? beginning : "")\
+            \(steps.after(found).script)
+            \(Schema.grants(in: address.quotedSchema))\
+            \(note(found == nil ? "INSERT INTO schema_version VALUES" : "UPDATE schema_version SET (version, compatible_from) ="))
 
-                """
-        )
+            """
+        return MigrationPlan(found: found, needed: last.version, script: isCurrent ? "" : script)
     }
 
     /// SQL: notes the version. The row is never deleted, because settlements that wait for their lock wait for it.
@@ -84,26 +67,36 @@ struct Migrator {
         """
     }
 
-    /// - Throws: `StoreOpenError` if this program cannot use the schema as it is, or `PostgresError`.
-    func refuseOther() throws {
-        guard try isThere() else { throw StoreOpenError("the schema \(address.schema) is not there yet; siwatch migrate creates it") }
-    }
-
     /// Whether there is a siwatch that this program can use as it is.
-    ///
     /// - Throws: `StoreOpenError` if the schema holds something else, or `PostgresError`.
     func isThere() throws -> Bool {
-        try checkServer()
-        try refuseDeparted()
-        guard let version = try version() else {
+        let (found, isCurrent) = try examine()
+        guard let found else {
             try refuseForeign()
             return false
         }
-        guard try isCurrent(version) else {
-            throw StoreOpenError("the schema \(address.schema) has version \(version.written); siwatch migrate brings it up to date")
+        guard isCurrent else {
+            throw StoreOpenError("the schema \(address.schema) has version \(found); siwatch migrate brings it up to date")
         }
-        try refuseIncomplete()
         return true
+    }
+
+    /// The version of the schema, and whether this program can use it as it is; nil if there is no siwatch yet.
+    private func examine() throws -> (version: Int?, isCurrent: Bool) {
+        try checkServer()
+        try refuseDeparted()
+        guard try connection.hasTable("schema_version", of: address),
+            let row = try connection.fetchOne("SELECT version, compatible_from FROM \(sql: address.quotedSchema).schema_version")
+        else { return (nil, false) }
+        let (version, compatibleFrom) = (row.int(at: 0), row.int(at: 1))
+        guard compatibleFrom <= last.version else {
+            throw StoreOpenError(
+                "the schema \(address.schema) has version \(version), made by a newer siwatch; this one knows \(last.version)"
+            )
+        }
+        guard version >= last.version else { return (version, false) }
+        try refuseIncomplete()
+        return (version, true)
     }
 
     private func checkServer() throws {
@@ -127,82 +120,45 @@ struct Migrator {
         guard row.text(at: 3) == address.searchPath else { throw Self.poolerIsInTheWay }
     }
 
-    /// Nil if there is no siwatch yet.
-    private func version() throws -> (written: Int, compatibleFrom: Int)? {
-        guard try connection.hasTable("schema_version", of: address) else { return nil }
-        let rows = try connection.rows("SELECT version, compatible_from FROM \(sql: address.quotedSchema).schema_version")
-        return rows.first.map { ($0.int(at: 0), $0.int(at: 1)) }
-    }
-
-    private func isCurrent(_ version: (written: Int, compatibleFrom: Int)?) throws -> Bool {
-        guard let version else { return false }
-        guard version.compatibleFrom <= last.version else {
-            throw StoreOpenError(
-                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(last.version)"
-            )
-        }
-        return version.written >= last.version
-    }
-
     private func refuseDeparted() throws {
         guard let departure = try connection.departure(of: address) else { return }
-        throw StoreOpenError(
-            departure.sentence(
-                of: address.description,
-                at: Date(timeIntervalSince1970: Double(departure.at.milliseconds / 1000)).formatted(.iso8601)
-            )
-        )
+        throw StoreOpenError(departure.sentence(of: address.description))
     }
 
     /// The owner of a schema gives the rights to use it, and can drop its contents.
     private func refuseOthersSchema() throws {
-        let owner = try connection.rows(
+        let owner = try connection.fetchOne(
             "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = \(address.schema) AND NOT pg_has_role(nspowner, 'USAGE')"
-        ).first
+        )?.text(at: 0)
         guard let owner else { return }
-        throw StoreOpenError(
-            "the schema \(address.schema) belongs to \(owner.text(at: 0) ?? "somebody else"): drop it, or ALTER SCHEMA … OWNER TO siwatch's own user"
-        )
+        throw StoreOpenError("the schema \(address.schema) belongs to \(owner): drop it, or ALTER SCHEMA … OWNER TO siwatch's own user")
     }
 
     /// Somebody dropped a missing table by hand. No migration creates it again.
     private func refuseIncomplete() throws {
-        let missing = try connection.rows(
-            """
-            SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM unnest(\(array: Schema.tablesAndViews)) AS t (name)
-             WHERE NOT EXISTS (SELECT 1 FROM pg_class
-                                WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = \(address.schema)) AND relname = t.name)
-            """
-        ).first?.text(at: 0)
-        if let missing {
+        let there = try connection.rows(
+            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
+        ).map { $0.text(at: 0) }
+        let missing = Schema.tablesAndViews.filter { !there.contains($0) }.sorted().joined(separator: ", ")
+        guard missing.isEmpty else {
             throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup")
         }
     }
 
-    /// Continues ids after the greatest stored one. An operator who copies a database row by row, such as for a server upgrade, may leave
-    /// the sequences behind. Then the server would give ids out again.
+    /// Continues ids after the greatest stored one. An operator who copies a database row by row may leave the sequences behind. Then the
+    /// server would give ids out again.
     private func continueIDs() throws {
-        let tables = try connection.rows(
-            """
-            SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'id' AND a.attidentity <> ''
-             WHERE n.nspname = \(address.schema) AND c.relname = ANY(\(array: Schema.tablesAndViews))
-            """
-        ).map { $0.text(at: 0) ?? "" }
-        for table in tables {
+        for table in StoredTable.all.filter({ $0.key == "id" }).map(\.name) {
+            let sequence = "pg_get_serial_sequence('\(table)', 'id')"
             // The newest row of the feed is always there. A receipt names its request, which has left the queue.
-            let newest =
-                table == "revocation_queue"
-                ? """
-                GREATEST(MAX(id), CASE WHEN pg_sequence_last_value(pg_get_serial_sequence('\(table)', 'id')::regclass) IS NULL
-                                       THEN (SELECT MAX(request) FROM revocation_log) END)
-                """ : "MAX(id)"
+            let isNew = "pg_sequence_last_value(\(sequence)::regclass) IS NULL"
+            let ofReceipts = "CASE WHEN \(isNew) THEN (SELECT MAX(request) FROM revocation_log) END"
+            let newest = table == "revocation_queue" ? "GREATEST(MAX(id), \(ofReceipts))" : "MAX(id)"
             try connection.send(
                 """
-                SELECT setval(pg_get_serial_sequence('\(sql: table)', 'id'), newest)
-                  FROM (SELECT \(sql: newest) AS newest FROM \(sql: table)) t
-                 WHERE newest > COALESCE(pg_sequence_last_value(pg_get_serial_sequence('\(sql: table)', 'id')::regclass), 0)
-                   AND has_sequence_privilege(pg_get_serial_sequence('\(sql: table)', 'id'), 'UPDATE')
+                SELECT setval(\(sql: sequence), newest) FROM (SELECT \(sql: newest) AS newest FROM \(sql: table)) t
+                 WHERE newest > COALESCE(pg_sequence_last_value(\(sql: sequence)::regclass), 0)
+                   AND has_sequence_privilege(\(sql: sequence), 'UPDATE')
                 """
             )
         }
@@ -210,21 +166,15 @@ struct Migrator {
     }
 
     private func refuseForeign() throws {
-        let others = try connection.rows(
-            "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema))"
-        )
-        if others.isTrue { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
+        let others: SQL = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
+        if try connection.exists(others) { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
     }
 }
 
 extension Connection {
     /// Scans the catalog, because the server's memory of names may be older than a lock that the caller waited for.
     func hasTable(_ name: String, of address: PostgresAddress) throws -> Bool {
-        try rows(
-            """
-            SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                            WHERE n.nspname = \(address.schema) AND c.relname = \(name))
-            """
-        ).isTrue
+        let ours: SQL = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
+        return try exists("SELECT 1 FROM \(ours) AND c.relname = \(name)")
     }
 }

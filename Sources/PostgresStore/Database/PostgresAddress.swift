@@ -19,38 +19,30 @@ package struct PostgresAddress: Sendable {
         self.password = password
     }
 
-    /// The schema as SQL writes it.
     var quotedSchema: String { "\"\(schema.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
 
     /// Every connection looks for tables here, and in no other schema.
     var searchPath: String { "\(quotedSchema),pg_temp" }
 
     /// The address, with the parameters that each of siwatch's connections needs. Both sides notice a dead server or network within a
-    /// quarter of a minute. A client that stalls in a transaction loses it. A statement that waits for a lock gives way. The server sorts a
-    /// batch in memory.
-    ///
-    /// - Parameters:
-    ///   - isForReading: whether any server will do, also a standby.
-    ///   - usesIndexes: whether every query has an index. A plan that the server made for an empty table stays when the table is full.
-    ///   - longestLockWait: how long a statement waits for a lock before it gives way.
-    ///
+    /// quarter of a minute. A client that stalls in a transaction loses it. A statement that waits for a lock gives way.
     /// - Throws: `PostgresError` if there is no password.
-    func parameters(isForReading: Bool, usesIndexes: Bool, longestLockWait: Duration) throws -> [(String, String)] {
+    func parameters(of kind: SessionKind) throws -> [(String, String)] {
         var options = [
-            "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
+            "search_path=\(searchPath)", "lock_timeout=\(kind.longestLockWait.milliseconds)ms", "statement_timeout=60s",
             "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s",
             "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_isolation=read committed",
-            "default_transaction_read_only=\(isForReading ? "on" : "off")",
+            "default_transaction_read_only=\(kind.isForReading ? "on" : "off")",
         ]
         // A query without an index looks costly enough for the server to compile it.
-        if usesIndexes { options += ["enable_seqscan=off", "jit=off"] }
+        if kind.usesIndexes { options += ["enable_seqscan=off", "jit=off"] }
         var parameters = [
             // libpq takes a whole address in place of a name. The parameters after it override it.
             ("dbname", server),
             ("options", options.map { "-c " + $0.escapingSpaces }.joined(separator: " ")),
             ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "3"), ("tcp_user_timeout", "10000"),
-            ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("target_session_attrs", isForReading ? "any" : "read-write"),
+            ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("target_session_attrs", kind.isForReading ? "any" : "read-write"),
         ]
         do {
             if let password = try password() { parameters.append(("password", password.reveal)) }
@@ -62,7 +54,13 @@ package struct PostgresAddress: Sendable {
     }
 }
 
-// MARK: Parts of an address
+struct SessionKind {
+    /// Whether any server will do, also a standby.
+    var isForReading = false
+    /// Whether every query has an index. A plan that the server made for an empty table stays when the table is full.
+    var usesIndexes = false
+    var longestLockWait = Duration.seconds(10)
+}
 
 extension PostgresAddress {
     /// The mode that stops eavesdroppers and false servers.
@@ -154,7 +152,17 @@ extension PostgresAddress {
 }
 
 extension String {
-    fileprivate var escapingSpaces: String {
-        String(flatMap { " \\".contains($0) ? ["\\", $0] : [$0] })
+    fileprivate var escapingSpaces: String { String(flatMap { " \\".contains($0) ? ["\\", $0] : [$0] }) }
+}
+
+/// The libpq of this machine. siwatch loads it on first use.
+package enum PostgresLibrary {
+    package static var version: String? {
+        guard problem == nil else { return nil }
+        let number = PQlibVersion()
+        return "\(number / 10_000).\(number % 10_000)"
     }
+
+    /// Why siwatch cannot use libpq; nil if it can.
+    static var problem: String? { CLibpqProblem().map { String(cString: $0) } }
 }

@@ -4,16 +4,12 @@
 import CLibpq
 import CredentialCore
 
-/// An error of the server or of the connection to it.
-///
-/// It keeps the server's code, the names of declared objects, and the message if it is of a kind that quotes no row. It drops the DETAIL,
-/// which quotes rows.
+/// An error of the server or of the connection to it. Keeps the message only if it is of a kind that quotes no row, and drops the DETAIL.
 struct PostgresError: Error, CustomStringConvertible {
     /// Five characters of the SQL standard; empty if the connection was lost.
     var sqlState: String
     /// The violated constraint, by its name in the schema.
     var constraint: String?
-    /// In words for people.
     var reason: String?
     /// Whether siwatch must not use the connection again, whatever the code says.
     private var isLast = false
@@ -28,9 +24,7 @@ struct PostgresError: Error, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// - Parameters:
-    ///   - result: the result of a failed statement.
-    ///   - endsConnection: whether siwatch cannot tell the end of this result from the results after it.
+    /// - Parameter endsConnection: whether siwatch cannot tell the end of this result from the results after it.
     init(_ result: OpaquePointer?, endsConnection: Bool = false) {
         isLast = endsConnection
         func field(_ code: Character) -> String? { PQresultErrorField(result, Int32(code.asciiValue!)).map { String(cString: $0) } }
@@ -45,7 +39,6 @@ struct PostgresError: Error, CustomStringConvertible {
     /// Whether the connection was lost, and with it the answers to everything that was sent.
     var losesAnswers: Bool { isLast || sqlState.isEmpty || ["08", "57P"].contains(where: sqlState.hasPrefix) }
 
-    /// Whether a statement waited too long for a lock.
     var isLockTimeout: Bool { sqlState == "55P03" }
 
     /// Whether siwatch must connect anew: the connection was lost or cannot write, the server has forgotten the prepared statements, or a

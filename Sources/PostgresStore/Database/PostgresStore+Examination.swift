@@ -4,23 +4,20 @@
 package import CredentialCore
 import CredentialTables
 
-/// The findings about a server, before siwatch relies on it.
 package struct ServerExamination: Sendable, Equatable {
-    /// Problems that keep siwatch from working there, one sentence each.
+    /// Problems that keep siwatch from working there.
     package var obstacles: [String] = []
-    /// Problems that siwatch works with, but that an operator should solve, one sentence each.
     package var warnings: [String] = []
 }
 
 extension PostgresStore {
-    /// Examines a server without changing anything: its rights, its settings, its clock, and poolers in front of it.
-    ///
+    /// Examines a server without changing anything.
     /// - Parameter clockSkew: how far the server's clock and siwatch's may be apart.
     /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func examine(_ address: PostgresAddress, clock: WallClock, clockSkew: Duration) throws -> ServerExamination {
         do {
-            return try PostgresStore(address).writer.wait { writer in
-                try writer.run { try Examiner(address: address, connection: $0, clock: clock, clockSkew: clockSkew).examine() }
+            return try PostgresStore(address).writer.wait {
+                try Examiner(address: address, connection: $0, clock: clock, clockSkew: clockSkew).examine()
             }
         } catch StoreError.readOnly(let reason) {
             return ServerExamination(
@@ -31,16 +28,14 @@ extension PostgresStore {
 
     /// Tables of the schema that this user may not read. `pg_dump` would fail on them.
     package static func unreadableTables(at address: PostgresAddress) throws -> [String] {
-        try PostgresStore(address, isForReading: true).reader.wait { reader in
-            try reader.run { connection in
-                try connection.rows(
-                    """
-                    SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                     WHERE n.nspname = \(address.schema) AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
-                     ORDER BY c.relname
-                    """
-                ).map { $0.text(at: 0) ?? "" }
-            }
+        try PostgresStore.reader(of: address).wait { connection in
+            try connection.rows(
+                """
+                SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                 WHERE n.nspname = \(address.schema) AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
+                 ORDER BY c.relname
+                """
+            ).map { $0[0] }
         }
     }
 }
@@ -112,7 +107,6 @@ private struct Examiner {
         return missing
     }
 
-    /// Warnings about server settings: durability of commits, removal of dead rows, and logging.
     private func settings() throws -> [String] {
         let meanings = [
             "fsync": "a crash of the server's host loses commits, or the database",
@@ -213,6 +207,5 @@ private struct Examiner {
     }
 
     private func text(_ sql: SQL) throws -> String { try connection.rows(sql).first?.text(at: 0) ?? "" }
-
     private func isTrue(_ sql: SQL) throws -> Bool { try connection.rows(sql).isTrue }
 }

@@ -5,7 +5,7 @@ package import CredentialCore
 package import CredentialTables
 package import NIOConcurrencyHelpers
 
-/// A schema of a PostgreSQL database, and the connections to it. Each connection has a thread of its own.
+/// A schema of a PostgreSQL database. Each connection to it has a thread of its own.
 ///
 /// Every transaction takes its locks in one order: rows of queues by id, users, credentials, breakers, and last the tail, which all
 /// settlements share. Claims wait for no lock, because they skip locked rows.
@@ -20,21 +20,15 @@ package final class PostgresStore: Sendable {
     package let retention: Retention
     let longestClaimWait: Duration
     package let directory = NIOLockedValueBox(ClientDirectory())
-    /// The configured apps.
     let registered = NIOLockedValueBox<[AppClients]>([])
-    package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
-    package let walkedUsers = NIOLockedValueBox("")
-    package let erasedUpTo = NIOLockedValueBox<[String: Int64]>([:])
-    /// The number of batches that siwatch has begun to settle.
+    package let upkeep = NIOLockedValueBox(UpkeepProgress())
     let batches = NIOLockedValueBox<Int64>(0)
-    /// Whether the batch number has its row.
     let hasBatchRow = NIOLockedValueBox(false)
-    /// This process's name on the rows it claims.
     package let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
     /// - Parameters:
     ///   - longestClaimWait: the longest time from the call of a claim to its first statement.
-    ///   - patience: how long others wait for an answer to a query or a transaction. Nil if they wait for the server.
+    ///   - patience: how long others wait for an answer. Nil if they wait for the server.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
@@ -46,15 +40,9 @@ package final class PostgresStore: Sendable {
         self.address = address
         self.retention = retention
         self.longestClaimWait = longestClaimWait
-        func thread(_ label: String, usesIndexes: Bool = false, longestLockWait: Duration = .seconds(10)) -> ConnectionThread {
-            ConnectionThread(
-                address,
-                isForReading: isForReading,
-                usesIndexes: usesIndexes,
-                longestLockWait: longestLockWait,
-                patience: patience,
-                label: "siwatch \(label)"
-            )
+        func thread(_ label: String, usesIndexes: Bool = false, longestLockWait: Duration) -> ConnectionThread {
+            let kind = SessionKind(isForReading: isForReading, usesIndexes: usesIndexes, longestLockWait: longestLockWait)
+            return ConnectionThread(address, kind, patience: patience, label: "siwatch \(label)")
         }
         writer = thread("writer", usesIndexes: true, longestLockWait: longestLockWait)
         // Every lane waits for these connections. A locked table must not block the lanes of other tables.
@@ -64,9 +52,7 @@ package final class PostgresStore: Sendable {
     }
 
     /// Connects, and brings the schema up to date.
-    ///
     /// - Throws: `StoreOpenError`, or `StoreError`.
-    /// - Parameter nextSteps: steps of a later release, for tests.
     package static func open(
         _ address: PostgresAddress,
         retention: Retention = Retention(),
@@ -74,15 +60,12 @@ package final class PostgresStore: Sendable {
     ) throws -> PostgresStore {
         let store = PostgresStore(address, retention: retention)
         let steps = Schema.steps + nextSteps
-        try store.writer.wait { writer in
-            try writer.run { try Migrator(address: address, connection: $0, steps: steps).migrate() }
-        }
+        try store.writer.wait { try Migrator(address: address, connection: $0, steps: steps).migrate() }
         try store.loadDirectory()
         return store
     }
 
     /// Connects for reading only, beside other siwatch at work.
-    ///
     /// - Throws: `StoreOpenError` if siwatch may not read the schema or did not make it, or `StoreError`.
     package static func openForReading(_ address: PostgresAddress) throws -> PostgresStore {
         let store = PostgresStore(address, isForReading: true)
@@ -91,10 +74,6 @@ package final class PostgresStore: Sendable {
     }
 
     /// Connects to append and to query, beside other siwatch at work. Leaves the schema as it is.
-    ///
-    /// - Parameters:
-    ///   - longestLockWait: how long a row waits for a table that somebody has locked.
-    ///   - patience: how long others wait for an answer. Nil if they wait for the server.
     /// - Throws: `StoreOpenError` if the schema is not siwatch's, or `StoreError`.
     package static func openBeside(
         _ address: PostgresAddress,
@@ -106,35 +85,26 @@ package final class PostgresStore: Sendable {
         return store
     }
 
-    /// Whether the schema holds the tables of siwatch.
-    ///
     /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func exists(at address: PostgresAddress) throws -> Bool {
-        try onReader(of: address) { try Migrator(address: address, connection: $0).isThere() }
+        try reader(of: address).wait { try Migrator(address: address, connection: $0).isThere() }
     }
 
-    /// What a migration would do to the schema. Changes nothing.
-    ///
     /// - Throws: `StoreOpenError` if this program cannot use the schema, or `StoreError`.
     package static func migrationPlan(of address: PostgresAddress) throws -> MigrationPlan {
-        try onReader(of: address) { try Migrator(address: address, connection: $0).plan() }
+        try reader(of: address).wait { try Migrator(address: address, connection: $0).plan() }
     }
 
     /// Whether a schema of any version holds anything sealed. If so, no new key file may replace a lost one.
     package static func hasSealedRows(in address: PostgresAddress) throws -> Bool {
-        try onReader(of: address) { try $0.rows("SELECT EXISTS (SELECT 1 FROM secret)").isTrue }
+        try reader(of: address).wait { try $0.exists("SELECT 1 FROM secret") }
     }
 
-    private static func onReader<Value: Sendable>(
-        of address: PostgresAddress,
-        _ body: @Sendable (Connection) throws -> Value
-    ) throws -> Value {
-        try PostgresStore(address, isForReading: true).reader.wait { reader in try reader.run(body) }
-    }
+    static func reader(of address: PostgresAddress) -> ConnectionThread { PostgresStore(address, isForReading: true).reader }
 
     private func loadDirectoryOfExisting() throws {
-        try reader.wait { reader in
-            try reader.run { try Migrator(address: self.address, connection: $0).refuseOther() }
+        guard try reader.wait({ try Migrator(address: self.address, connection: $0).isThere() }) else {
+            throw StoreOpenError("the schema \(address.schema) is not there yet; siwatch migrate creates it")
         }
         try loadDirectory()
     }
@@ -146,7 +116,5 @@ package final class PostgresStore: Sendable {
 
     package var fleet: (any Fleet)? { self }
 
-    package func close() async throws {
-        for thread in [writer, claims, reader, renewals] { await thread.close() }
-    }
+    package func close() async throws { for thread in [writer, claims, reader, renewals] { await thread.close() } }
 }

@@ -9,10 +9,7 @@ extension PostgresStore: Fleet {
     private static let memory = Duration.hours(1)
 
     /// Renews a replica. After a silence of a whole lease it joins anew, because replicas that met meanwhile may have another
-    /// configuration.
-    ///
-    /// Uses two flights, one that looks and one that writes, so that a replica that stalls in between holds no lock. The second flight
-    /// finds the lanes taken that other replicas took meanwhile.
+    /// configuration. Uses two flights, one that looks and one that writes, so that a replica that stalls in between holds no lock.
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
         return try await renewals.run { [owner] connection in
@@ -48,11 +45,8 @@ extension PostgresStore: Fleet {
             let time = try connection.send("SELECT \(sql: Schema.now)")
             try connection.sendCommit()
             let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
-            return Tenure(
-                epochs: Dictionary(uniqueKeysWithValues: epochs),
-                time: Timestamp(milliseconds: Int64(try connection.rows(of: time).integer)),
-                elders: elders
-            )
+            let now = Timestamp(milliseconds: Int64(try connection.rows(of: time).integer))
+            return Tenure(epochs: Dictionary(uniqueKeysWithValues: epochs), time: now, elders: elders)
         }
     }
 
@@ -75,12 +69,9 @@ extension PostgresStore: Fleet {
         )
     }
 
-    private static func plan(
-        renewing owner: String,
-        _ lanes: Set<FleetLane>,
-        lease: Duration,
-        on connection: Connection
-    ) throws -> (FleetPlan, elders: [Replica]) {
+    private static func plan(renewing owner: String, _ lanes: Set<FleetLane>, lease: Duration, on connection: Connection) throws
+        -> (FleetPlan, elders: [Replica])
+    {
         let living = try connection.send(
             "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(sql: Schema.now) - \(lease) ORDER BY started_at, owner"
         )
@@ -114,22 +105,15 @@ extension PostgresStore: Fleet {
             return try connection.rows(of: replicas).compactMap { row in
                 guard let name = row.text(at: 0), let replica = JSONText.decode(row.text(at: 1) ?? "", as: Replica.self) else { return nil }
                 let lanes = owned[name, default: []].map { FleetLane($0.text(at: 0) ?? "") }
-                return ReplicaStatus(
-                    name: name,
-                    replica: replica,
-                    startedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    seenAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    lanes: lanes
-                )
+                return ReplicaStatus(name: name, replica: replica, startedAt: row[2], seenAt: row[3], lanes: lanes)
             }
         }
     }
 
     package func replicas(for lane: FleetLane) async throws -> [Replica] {
         try await reader.run { connection in
-            try connection.rows(
-                "SELECT replica, lanes FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)"
-            ).compactMap {
+            let living: SQL = "SELECT replica, lanes FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)"
+            return try connection.rows(living).compactMap {
                 let lanes = JSONText.decode($0.text(at: 1) ?? "", as: [String].self) ?? []
                 return lanes.contains(lane.text) ? JSONText.decode($0.text(at: 0) ?? "", as: Replica.self) : nil
             }

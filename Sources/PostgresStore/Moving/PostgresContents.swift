@@ -4,17 +4,16 @@
 import CredentialCore
 package import CredentialTables
 
-/// The contents of a schema during a move.
 package actor PostgresContents {
     package nonisolated let place: String
     package nonisolated let departure: Departure?
-    /// Whether the schema is siwatch's.
     package nonisolated let isThere: Bool
     private let address: PostgresAddress
     /// The connection of the transaction. After a failure siwatch begins another transaction on a new connection, because the fate of the
     /// last is unknown.
     private(set) var connection: Connection
     private var reading: StoredTable?
+    private var written = 0
     private nonisolated let executor = QueueExecutor(label: "siwatch move")
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -89,12 +88,8 @@ extension PostgresContents: TableContents {
     private static let longestSilence = 10_000
 
     private func refuseReplicas(_ connection: Connection) throws {
-        let isAlive = try connection.rows(
-            """
-            SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > extract(epoch FROM clock_timestamp()) * 1000 - \(sql: Self.longestSilence))
-            """
-        )
-        if isAlive.isTrue { throw MoveRefusal.inUse(place: place) }
+        let living: SQL = "SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(sql: Self.longestSilence)"
+        if try connection.exists(living) { throw MoveRefusal.inUse(place: place) }
     }
 
     package func greatestID(of table: StoredTable) throws -> Int64 {
@@ -122,9 +117,16 @@ extension PostgresContents: TableContents {
     /// Rows, of which the longest have a notification.
     private static let portion = 500
 
-    package func hasTable(_ name: String) throws -> Bool {
-        try onConnection { try $0.hasTable(name, of: address) }
+    /// The server inserts some portions while this sends the next ones.
+    package func write(_ rows: StoredRows, by insertion: RowStatement) throws {
+        written += 1
+        try onConnection { connection in
+            try connection.execute(insertion, rows)
+            if written % 8 == 0 { try connection.flush() }
+        }
     }
+
+    package func hasTable(_ name: String) throws -> Bool { try onConnection { try $0.hasTable(name, of: address) } }
 
     /// Refuses each statement that writes, so that a siwatch that slept meanwhile changes nothing either.
     package func refuseWrites(saying message: String) throws {

@@ -4,10 +4,9 @@
 package import CredentialCore
 package import CredentialTables
 
-/// What a settlement does in another way than on SQLite. It sends all of it without waiting.
 extension Connection {
     package func askHeld(notifications claims: [(id: Int64, claim: Claim)]) throws -> () throws -> [Int64: Claim] {
-        let answer = try ask(.notificationHolders, claims.map { [$0.id.columnValue] })
+        let answer = try ask(.notificationHolders, claims.map { bound($0.id) })
         return { [self] in try held(claims, by: answer) }
     }
 
@@ -28,11 +27,8 @@ extension Connection {
     /// Logs an event as a duplicate if the log has it already, or if it came earlier in the batch. The payload never leaves the server.
     package func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int] {
         var events: Set<LoggedEvent> = []
-        let answer = try ask(
-            .logNotifications,
-            notifications.map { $0.values(isFirst: events.insert(LoggedEvent($0)).inserted) },
-            [now.columnValue]
-        )
+        let rows = notifications.map { $0.values(isFirst: events.insert(LoggedEvent($0)).inserted) }
+        let answer = try ask(.logNotifications, rows, bound(now))
         // If the answer was lost, the duplicates count as other notifications.
         return { answer?.rows?.map { $0.int(at: 0) } ?? [] }
     }
@@ -68,7 +64,6 @@ extension Connection {
 /// The tables hold clients that this process does not know, or no longer hold some that it knows.
 struct OutdatedDirectory: Error {}
 
-/// An event that the log holds once.
 private struct LoggedEvent: Hashable {
     let id: AppUserID
     let type: String
@@ -82,13 +77,10 @@ private struct LoggedEvent: Hashable {
 }
 
 extension LoggedNotification {
-    /// The values of a row of `logNotifications`.
     fileprivate func values(isFirst: @autoclosure () -> Bool) -> [ColumnValue] {
-        [
-            work.id.columnValue, settlement.columnValue, (outcome != .duplicate && isFirst()).columnValue, app.columnValue,
-            notification.tokenID.columnValue, notification.clientID.columnValue, notification.userID.columnValue,
-            notification.type.columnValue, notification.event.occurredAt.columnValue, outcome.rawValue.columnValue,
-        ]
+        let (told, isFirst) = (notification, outcome != .duplicate && isFirst())
+        return bound(work.id, settlement, isFirst, app, told.tokenID, told.clientID, told.userID)
+            + bound(told.type, told.event.occurredAt, outcome.rawValue)
     }
 }
 

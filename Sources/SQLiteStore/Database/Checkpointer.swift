@@ -5,12 +5,12 @@ import CredentialCore
 import Foundation
 import GRDB
 import GRDBSQLite
+import NIOConcurrencyHelpers
 import Synchronization
 
-/// Moves committed pages from the log into the file, so that no other connection has to.
-///
-/// SQLite before 3.51.3 can lose committed pages when a commit restarts the log between two checkpoints. So a checkpoint runs on a second
-/// connection while siwatch's writer holds the write lock. Nobody can restart the log meanwhile.
+/// Moves committed pages from the log into the file, so that no other connection has to. SQLite before 3.51.3 can lose committed pages when
+/// a commit restarts the log between two checkpoints. So a checkpoint runs on a second connection while siwatch's writer holds the write
+/// lock.
 final class Checkpointer: Sendable {
     /// In pages. Well below the 1,000 pages at which a backend's own connection starts a checkpoint.
     static let threshold = 500
@@ -21,18 +21,16 @@ final class Checkpointer: Sendable {
     let foreign: ForeignCheckpoints
     /// Pages in the log after the last commit of siwatch's writer.
     private let logPages: LogPages
-
-    /// Whether the log may hold an erased token. At first true, because a former process may have left one.
-    private let holdsErasedToken = Atomic<Bool>(true)
-
+    private let erasure = NIOLockedValueBox(Erasure())
     /// Pages in the log at the last checkpoint.
     private let triedAtPages = Atomic<Int>(0)
 
-    /// When siwatch last tried to empty the log, since 1970.
-    private let truncatedAtMilliseconds = Atomic<Int64>(0)
-
-    /// Since when siwatch could not empty a log that holds erased data; 0 if it could.
-    private let pinnedSinceMilliseconds = Atomic<Int64>(0)
+    private struct Erasure {
+        /// Whether the log may hold an erased token. At first true, because a former process may have left one.
+        var isInLog = true
+        var triedAt: Timestamp?
+        var pinnedSince: Timestamp?
+    }
 
     private final class LogPages: Sendable {
         let count = Atomic<Int>(0)
@@ -94,25 +92,26 @@ final class Checkpointer: Sendable {
         }
     }
 
-    func mustTruncate() {
-        holdsErasedToken.store(true, ordering: .relaxed)
-    }
+    func mustTruncate() { erasure.withLockedValue { $0.isInLog = true } }
 
     /// Empties the log if it holds erased data, and once a day.
     func truncateAfterErasure(at now: Timestamp) async throws {
-        let isStale = abs(now.milliseconds - truncatedAtMilliseconds.load(ordering: .relaxed)) > Duration.days(1).milliseconds
-        let holdsErased = holdsErasedToken.exchange(false, ordering: .relaxed)
-        guard holdsErased || isStale else { return }
-        truncatedAtMilliseconds.store(now.milliseconds, ordering: .relaxed)
+        let old = erasure.withLockedValue { erasure in
+            defer { erasure.isInLog = false }
+            return erasure
+        }
+        let isStale = old.triedAt.map { abs(now.milliseconds - $0.milliseconds) > Duration.days(1).milliseconds } ?? true
+        guard old.isInLog || isStale else { return }
         var isEmpty = false
         defer {
-            if isEmpty {
-                pinnedSinceMilliseconds.store(0, ordering: .relaxed)
-            } else if holdsErased {
-                mustTruncate()
-                if pinnedSince.map({ $0 > now }) ?? true { pinnedSinceMilliseconds.store(now.milliseconds, ordering: .relaxed) }
-            } else {
-                truncatedAtMilliseconds.store(0, ordering: .relaxed)
+            erasure.withLockedValue { [isEmpty] erasure in
+                erasure.triedAt = isEmpty || old.isInLog ? now : nil
+                if isEmpty {
+                    erasure.pinnedSince = nil
+                } else if old.isInLog {
+                    erasure.isInLog = true
+                    if old.pinnedSince.map({ $0 > now }) ?? true { erasure.pinnedSince = now }
+                }
             }
         }
         // If a reader is in the way, siwatch tries again later. Waiting for the reader would block every writer.
@@ -120,14 +119,9 @@ final class Checkpointer: Sendable {
     }
 
     /// Since when a reader has kept siwatch from emptying a log that holds erased data; nil if none does.
-    var pinnedSince: Timestamp? {
-        let milliseconds = pinnedSinceMilliseconds.load(ordering: .relaxed)
-        return milliseconds == 0 ? nil : Timestamp(milliseconds: milliseconds)
-    }
+    var pinnedSince: Timestamp? { erasure.withLockedValue(\.pinnedSince) }
 
-    /// Empties the log, so that no erased data stays readable in it. Takes the write lock itself.
-    ///
-    /// - Returns: whether the log is empty; false if a reader stood in the way for too long.
+    /// Empties the log, under the write lock. Returns false if a reader stood in the way for too long.
     @discardableResult
     func truncateLog(waiting timeout: Duration = .seconds(5)) throws -> Bool {
         try pool.writeWithoutTransaction { db in try truncateLog(db, waiting: timeout) }
@@ -143,7 +137,60 @@ final class Checkpointer: Sendable {
         return true
     }
 
-    func close() throws {
-        try connection.close()
+    func close() throws { try connection.close() }
+}
+
+/// Counts the restarts of the log that siwatch's own checkpoints do not explain: another connection made these, and should not.
+///
+/// Each restart changes the first salt in the log's header (https://www.sqlite.org/fileformat2.html#walformat). SQLite adds one, or takes a
+/// random number if the log was empty. The sequence number beside it does not help, because every connection counts its own.
+final class ForeignCheckpoints: Sendable {
+    private let logPath: String
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var salt: UInt32?
+        /// siwatch's last checkpoint wrote the whole log back, so one restart is its own.
+        var isOurs = true
+        var count = 0
     }
+
+    init(logPath: String) { self.logPath = logPath }
+
+    /// Looks at the log. Call it before each of siwatch's checkpoints, and now and then.
+    func look() {
+        guard let salt else { return }
+        state.withLockedValue { state in
+            let difference = state.salt.map { salt &- $0 } ?? 0
+            // Nobody restarts the log that often between two looks, so the number is random.
+            let starts = difference > 10_000 ? 1 : Int(difference)
+            state.salt = salt
+            guard starts > 0 else { return }
+            state.count += starts - (state.isOurs ? 1 : 0)
+            state.isOurs = false
+        }
+    }
+
+    /// siwatch's checkpoint wrote the whole log back, and nobody could write since the last look.
+    func completedOurs() { state.withLockedValue { $0.isOurs = true } }
+
+    func take() -> Int {
+        look()
+        return state.withLockedValue { state in
+            defer { state.count = 0 }
+            return state.count
+        }
+    }
+
+    /// Nil while the log is empty. Opening the log is harmless, because SQLite's locks are on the other two files.
+    private var salt: UInt32? {
+        guard let log = try? FileHandle(forReadingFrom: URL(filePath: logPath)) else { return nil }
+        defer { try? log.close() }
+        guard let header = try? log.read(upToCount: 20), header.count == 20 else { return nil }
+        return header.suffix(4).reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}
+
+extension SQLiteStore {
+    package func takeForeignCheckpoints() -> Int { checkpointer?.foreign.take() ?? 0 }
 }

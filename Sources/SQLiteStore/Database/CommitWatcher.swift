@@ -2,22 +2,19 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 import GRDB
 
-/// A thread that sleeps until somebody writes to the log, and then looks for a commit.
-///
-/// The kernel reports the write, usually just before the commit. `PRAGMA data_version` on the thread's own connection shows the commit
-/// itself, and takes microseconds. So the thread does nothing while nobody writes, and sees a commit within 25 ms, mostly at once. If the
-/// kernel reports nothing, the thread looks 50 times a second.
+/// A thread that sleeps until somebody writes to the log, and then looks for a commit. The kernel reports the write, usually just before
+/// the commit. `PRAGMA data_version` shows the commit itself, and takes microseconds. So the thread sees a commit within 25 ms, mostly at
+/// once. If the kernel reports nothing, the thread looks 50 times a second.
 final class CommitWatcher: Sendable {
     private let connection: DatabaseQueue
     private let logPath: String
     private let longestCommit: Duration
 
-    /// - Parameters:
-    ///   - logPath: nil for the log beside the database.
-    ///   - longestCommit: the longest time from the last write to the log to the commit. The loops' own timers find a slower commit.
+    /// - Parameter longestCommit: from the last write to the log to the commit. The loops' own timers find a slower commit.
     init(path: String, logPath: String? = nil, longestCommit: Duration = .seconds(2)) throws {
         connection = try DatabaseQueue(path: path, configuration: .readOnly)
         self.logPath = logPath ?? path + "-wal"
@@ -26,19 +23,16 @@ final class CommitWatcher: Sendable {
 
     /// Yields after each commit. Several commits may share one element. The thread ends with the iteration.
     func commits() -> AsyncStream<Void> {
-        let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let stop = Pipe()
         let writes = LogWrites(path: logPath)
         let first = version
-        // A thread and not a task, because it blocks while nothing happens.
-        let thread = Thread {
+        return CommitThread.commits { stop, wake in
             // -1 sleeps without end. The kernel ends the sleep.
             var idleMilliseconds: Int32 = writes == nil ? 20 : -1
             var waitMilliseconds = idleMilliseconds
             var lastWrite = ContinuousClock.now
             var last = first
             while true {
-                var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
+                var polled = [pollfd(fd: stop, events: Int16(POLLIN), revents: 0)]
                 // Do not watch in the millisecond after a write, because a large commit makes thousands of writes.
                 if let writes, waitMilliseconds != 1 { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
                 poll(&polled, nfds_t(polled.count), waitMilliseconds)
@@ -60,19 +54,13 @@ final class CommitWatcher: Sendable {
                 let version = self.version
                 if version != last {
                     last = version
-                    continuation.yield()
+                    wake()
                 }
             }
         }
-        thread.name = "siwatch commits"
-        continuation.onTermination = { _ in try? stop.fileHandleForWriting.close() }
-        thread.start()
-        return commits
     }
 
-    func close() throws {
-        try connection.close()
-    }
+    func close() throws { try connection.close() }
 
     private var version: Int? {
         try? connection.unsafeRead { db in try Int.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) }
@@ -80,7 +68,35 @@ final class CommitWatcher: Sendable {
 }
 
 extension SQLiteStore: CommitWatch {
-    package func commits() -> AsyncStream<Void> {
-        commitWatcher?.commits() ?? AsyncStream { _ in }
+    package func commits() -> AsyncStream<Void> { commitWatcher?.commits() ?? AsyncStream { _ in } }
+}
+
+/// The kernel's reports of writes to one file, by inotify.
+final class LogWrites: Sendable {
+    let descriptor: Int32
+    private let path: String
+
+    /// Nil if the kernel does not report: the system is not Linux, or this user has no inotify instance left.
+    init?(path: String) {
+        #if os(Linux)
+            self.path = path
+            descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+            // `deinit` closes the descriptor. It runs here, too.
+            guard descriptor >= 0, watch() else { return nil }
+        #else
+            return nil
+        #endif
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// Watches for one write, then stops. Each notification costs the writing process time, and a large commit makes thousands of writes.
+    /// Returns whether the kernel will report.
+    func watch() -> Bool { inotify_add_watch(descriptor, path, UInt32(IN_MODIFY) | UInt32(IN_ONESHOT)) >= 0 }
+
+    func drain() {
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
+            while read(descriptor, buffer.baseAddress, buffer.count) > 0 {}
+        }
     }
 }

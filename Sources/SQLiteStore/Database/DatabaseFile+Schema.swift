@@ -7,9 +7,8 @@ import GRDB
 import GRDBSQLite
 
 extension DatabaseFile {
-    /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there.
-    ///
-    /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
+    /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there. If there is no log and
+    /// no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
     func schemaVersion(isInUse: Bool) throws(Unusable) -> Int {
         let connection = try reader(isImmutable: !isInUse && !hasLog)
         defer { sqlite3_close_v2(connection) }
@@ -89,7 +88,6 @@ private struct StoredSchema: Equatable {
 
     private var texts: [Name: String] = [:]
 
-    /// - Parameter rows: of `query`.
     init(_ rows: [[String]]) {
         // An index of a constraint has no text.
         for row in rows where !(row[0] == "table" && Self.ownTables.contains(row[1])) && !row[2].isEmpty {
@@ -104,7 +102,6 @@ private struct StoredSchema: Equatable {
         self.init(try fresh.read { db in try Row.fetchAll(db, sql: Self.query).map { [$0[0], $0[1], $0[2]] } })
     }
 
-    /// Nil if there is none.
     func difference(from made: StoredSchema) -> String? {
         let foreign = texts.keys.filter { made.texts[$0] == nil }.sorted().map { "\($0.words) is not siwatch's" }
         let missing = made.texts.keys.filter { texts[$0] == nil && $0 != Self.arrival }.sorted().map { "\($0.words) is missing" }
@@ -113,4 +110,12 @@ private struct StoredSchema: Equatable {
         guard !all.isEmpty else { return nil }
         return all.prefix(5).joined(separator: "; ") + (all.count > 5 ? "; and \(all.count - 5) more" : "")
     }
+}
+
+enum Schema {
+    /// "SIWA": tells siwatch's files from every other SQLite database.
+    static let applicationID: Int32 = 0x5349_5741
+
+    static let tables = Tables(.sqlite)
+    static let steps = tables.steps(tables.definitions + tables.views)
 }

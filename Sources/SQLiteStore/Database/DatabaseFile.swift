@@ -17,15 +17,11 @@ package struct DatabaseFile: Sendable {
 
     /// Why siwatch cannot use a file, in words for people.
     package enum Unusable: Error, Sendable, Equatable, CustomStringConvertible {
-        /// A file that is not a siwatch database.
         case foreign(String)
         case damaged(String)
-        /// The schema is newer than this program.
         case newer(version: Int, known: Int)
-        /// The schema is older than this program.
         case outdated(path: String, version: Int)
         case unreadable(String)
-        /// The contents have moved to another store.
         case departed(path: String, Departure)
 
         package var description: String {
@@ -34,11 +30,7 @@ package struct DatabaseFile: Sendable {
             case .newer(let version, let known):
                 "the database has schema version \(version), made by a newer siwatch; this one knows \(known)"
             case .outdated(let path, let version): "\(path) has schema version \(version); siwatch migrate brings it up to date"
-            case .departed(let path, let departure):
-                departure.sentence(
-                    of: path,
-                    at: Date(timeIntervalSince1970: Double(departure.at.milliseconds / 1000)).formatted(.iso8601)
-                )
+            case .departed(let path, let departure): departure.sentence(of: path)
             }
         }
     }
@@ -48,9 +40,7 @@ package struct DatabaseFile: Sendable {
     let steps: [SchemaStep]
 
     /// - Parameter nextSteps: steps of a later release, for tests.
-    package init(path: String, nextSteps: [SchemaStep] = []) {
-        self.init(path: path, steps: Schema.steps + nextSteps)
-    }
+    package init(path: String, nextSteps: [SchemaStep] = []) { self.init(path: path, steps: Schema.steps + nextSteps) }
 
     init(path: String, steps: [SchemaStep]) {
         // Every way to a file leads through here.
@@ -59,12 +49,9 @@ package struct DatabaseFile: Sendable {
         self.steps = steps
     }
 
-    /// Follows the symbolic links of a name, as SQLite does. So one file has one lock, whatever name opens it.
-    ///
-    /// A link that neither root nor this user has made is not followed: a member of the group may have put it into the folder.
-    package init(following name: String) {
-        self.init(path: Self.following(name))
-    }
+    /// Follows the symbolic links of a name, as SQLite does, so that one file has one lock. Does not follow a link that neither root nor
+    /// this user has made: a member of the group may have put it into the folder.
+    package init(following name: String) { self.init(path: Self.following(name)) }
 
     private static func following(_ name: String) -> String {
         var path = name
@@ -88,10 +75,8 @@ package struct DatabaseFile: Sendable {
         return String(cString: resolved)
     }
 
-    /// Looks at the file without writing a byte. First it reads the header as plain bytes. If siwatch made the header, it reads the schema
-    /// over a read-only connection, and closes that. Opening a pool on a foreign file would already write to it.
-    ///
-    /// - Parameter isInUse: whether a daemon may be writing the file right now, so that only SQLite's own reading is safe.
+    /// Looks at the file without writing a byte: at its header, and if siwatch made that, at the schema. Opening a pool on a foreign file
+    /// would write to it. If a daemon may be writing the file right now, only SQLite's own reading is safe.
     package func inspect(isInUse: Bool = false) throws(Unusable) -> Contents {
         guard !isEmptyFile, let header = try header() else { return .none }
         if header.isEmpty { return .none }
@@ -120,9 +105,8 @@ package struct DatabaseFile: Sendable {
         return version == 0 ? .none : .siwatch(version: version)
     }
 
-    /// The first bytes of the file. Nil if there is no file. Neither follows a link nor waits for the writer of a pipe.
-    ///
-    /// SQLite opens and closes the file, because a descriptor of our own would drop all locks of this process as it closes:
+    /// The first bytes of the file. Nil if there is no file. Neither follows a link nor waits for the writer of a pipe. SQLite opens and
+    /// closes the file, because a descriptor of our own would drop all locks of this process as it closes:
     /// https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     private func header() throws(Unusable) -> Data? {
         var status = stat()
@@ -154,14 +138,12 @@ package struct DatabaseFile: Sendable {
         return bytes
     }
 
-    /// Whether the header says that siwatch made the file.
     package var hasOurMark: Bool {
         guard let header = (try? header()).flatMap(\.self), header.count >= 72 else { return false }
         return Int32(bitPattern: header.bigEndian32(at: 68)) == Schema.applicationID
     }
 
-    /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing. It
-    /// is nobody's database yet, even if others may read it.
+    /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing.
     package var isEmptyFile: Bool {
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
@@ -172,7 +154,6 @@ package struct DatabaseFile: Sendable {
         header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && !hasLog
     }
 
-    /// Whether there is a log with anything in it.
     var hasLog: Bool {
         let size = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
         return size ?? 0 > 0
@@ -182,9 +163,7 @@ package struct DatabaseFile: Sendable {
         guard version <= steps.newest else { throw .newer(version: version, known: steps.newest) }
     }
 
-    /// Reads every page of a file that nobody writes, and leaves no trace.
-    ///
-    /// - Returns: the first problem in SQLite's words; nil if the file is whole.
+    /// Reads every page of a file that nobody writes. Returns the first problem in SQLite's words; nil if the file is whole.
     func firstDamage() throws(Unusable) -> String? {
         let connection = try reader(isImmutable: true)
         defer { sqlite3_close_v2(connection) }
@@ -192,7 +171,7 @@ package struct DatabaseFile: Sendable {
         return found == "ok" ? nil : found ?? ""
     }
 
-    /// A read-only connection. The caller closes it.
+    /// The caller closes the connection.
     func reader(isImmutable: Bool) throws(Unusable) -> OpaquePointer? {
         var components = URLComponents()
         components.scheme = "file"

@@ -3,7 +3,6 @@
 
 import Foundation
 
-/// The identity of the file at a path, as the kernel tells files apart.
 struct FileIdentity: Sendable, Equatable {
     private let device: UInt64
     private let inode: UInt64
@@ -41,7 +40,7 @@ struct OpenFiles: Sendable, Equatable {
             } catch POSIXError.ENOENT {
                 return true
             } catch {
-                // A failed `stat` proves nothing.
+                // A failed `stat` proves nothing, here and below.
                 return false
             }
         }.map { path + $0 }
@@ -60,9 +59,7 @@ struct OpenFiles: Sendable, Equatable {
 }
 
 extension SQLiteStore {
-    /// A sentence if another file now stands at the path; nil if the open file does. Costs a few `stat`.
-    ///
-    /// - Parameter path: the name that opened the file. A link in it may lead elsewhere by now.
+    /// A sentence if another file now stands at the path that opened the file, by a link perhaps; nil if the open file does.
     package func displacement(from path: String) -> String? {
         guard let files else { return nil }
         do {
@@ -72,7 +69,6 @@ extension SQLiteStore {
         } catch POSIXError.ENOENT, POSIXError.ENOTDIR {
             return "\(path) is gone, and siwatch has its file still open"
         } catch {
-            // A failed `stat` does not prove that the file is gone.
             return nil
         }
     }

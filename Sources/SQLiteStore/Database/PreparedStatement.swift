@@ -6,15 +6,9 @@ import CredentialTables
 import GRDB
 import GRDBSQLite
 
-/// A statement that GRDB has prepared and keeps. It runs without boxing a value or building a row.
-///
-/// A settlement runs about ten of them, so `StatementArguments` and `Row` stood out in its profile.
-///
-/// Other code uses SQLite itself only for what GRDB does not offer. `DatabaseFile` opens a file as immutable by a URI, and so leaves no
-/// `-wal` and no `-shm` behind. `Checkpointer` learns the length of the log from `sqlite3_wal_hook`, and resets a time-out in a task that
-/// may be cancelled, where GRDB runs no statement. `SQLiteLibrary` asks for the version without a connection.
+/// A statement that GRDB has prepared and keeps. It runs without boxing a value or building a row: a settlement runs about ten of them, and
+/// `StatementArguments` and `Row` stood out in its profile. Other code uses SQLite itself only for what GRDB does not offer.
 package struct PreparedStatement {
-    /// Owns `handle`.
     private let statement: Statement
     private let handle: OpaquePointer
     private let texts = BoundBytes()
@@ -24,77 +18,38 @@ package struct PreparedStatement {
         handle = statement.sqliteStatement
     }
 
-    /// Runs the statement to its end.
-    func run<each Value: BindableValue>(_ values: repeat each Value) throws {
-        try forEachRow(repeat each values) { _ in }
-    }
+    func run(_ values: [ColumnValue]) throws { try forEachRow(values) { _ in } }
 
-    /// The rows of a statement whose parameters are named `$1`, `$2` and so on.
-    func rows(named values: [ColumnValue]) throws -> [SQLiteRow] {
+    func rows(_ values: [ColumnValue]) throws -> [SQLiteRow] {
         var rows: [SQLiteRow] = []
         var names: [String] = []
-        try forEachRow(values, isNamed: true) { row in
+        try forEachRow(values) { row in
             if rows.isEmpty { names = row.names }
             rows.append(SQLiteRow(values: row.values, names: names))
         }
         return rows
     }
 
-    /// - Parameter isNamed: whether the parameters are named `$1`, `$2` and so on, or only numbered.
-    func forEachRow(_ values: [ColumnValue], isNamed: Bool, read: (Columns) throws -> Void) throws {
-        defer { reset() }
-        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
-        for (index, value) in values.enumerated() {
-            let place = isNamed ? sqlite3_bind_parameter_index(handle, "$\(index + 1)") : Int32(index + 1)
-            try check(value.bind(to: handle, at: place, keptIn: texts))
-        }
-        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
-        while try step() { try read(Columns(handle: handle)) }
-    }
-
-    /// - Returns: the value that `read` makes of the first row; nil if there is no row.
-    func first<Result, each Value: BindableValue>(
-        _ values: repeat each Value,
-        read: (Columns) throws -> Result
-    ) throws -> Result? {
-        defer { reset() }
-        try bind(repeat each values)
-        return try step() ? read(Columns(handle: handle)) : nil
-    }
-
-    func forEachRow<each Value: BindableValue>(_ values: repeat each Value, read: (Columns) throws -> Void) throws {
-        try readRows(repeat each values) {
+    func forEachRow(_ values: [ColumnValue], read: (Columns) throws -> Void) throws {
+        try readRows(values) {
             try read($0)
             return true
         }
     }
 
     /// - Parameter next: reads a row, and returns whether to read another.
-    func readRows<each Value: BindableValue>(_ values: repeat each Value, next: (Columns) throws -> Bool) throws {
-        defer { reset() }
-        try bind(repeat each values)
+    func readRows(_ values: [ColumnValue], next: (Columns) throws -> Bool) throws {
+        defer {
+            // Unbinds all values, because their bytes are not kept.
+            sqlite3_reset(handle)
+            sqlite3_clear_bindings(handle)
+        }
+        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
+        for (index, value) in values.enumerated() { try check(value.bind(to: handle, at: Int32(index + 1), keptIn: texts)) }
+        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
         while try step() { guard try next(Columns(handle: handle)) else { return } }
     }
 
-    private func bind<each Value: BindableValue>(_ values: repeat each Value) throws {
-        var count = 0
-        for value in repeat each values { count += value.columnValue.byteCount }
-        texts.makeRoom(for: count)
-        var index: Int32 = 0
-        for value in repeat each values {
-            index += 1
-            try check(value.columnValue.bind(to: handle, at: index, keptIn: texts))
-        }
-        precondition(index == sqlite3_bind_parameter_count(handle), "a value for each parameter")
-    }
-
-    /// Unbinds all values, because their bytes are not kept.
-    private func reset() {
-        sqlite3_reset(handle)
-        sqlite3_clear_bindings(handle)
-    }
-
-    /// - Returns: whether there is a row to read.
     private func step() throws -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -102,26 +57,13 @@ package struct PreparedStatement {
         return false
     }
 
-    private func check(_ code: Int32) throws {
-        guard code != SQLITE_OK else { return }
-        let connection = sqlite3_db_handle(handle)
-        throw DatabaseError(
-            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
-            message: String(cString: sqlite3_errmsg(connection))
-        )
-    }
+    private func check(_ code: Int32) throws { if code != SQLITE_OK { throw DatabaseError(sqlite3_db_handle(handle)) } }
 
-    /// The current row of a statement.
     package struct Columns: TableRow {
         fileprivate let handle: OpaquePointer
 
-        package func isNull(at index: Int) -> Bool {
-            sqlite3_column_type(handle, Int32(index)) == SQLITE_NULL
-        }
-
-        package func integer(at index: Int) -> Int64 {
-            sqlite3_column_int64(handle, Int32(index))
-        }
+        package func isNull(at index: Int) -> Bool { sqlite3_column_type(handle, Int32(index)) == SQLITE_NULL }
+        package func integer(at index: Int) -> Int64 { sqlite3_column_int64(handle, Int32(index)) }
 
         package func bytes(at index: Int) -> [UInt8] {
             guard let start = sqlite3_column_blob(handle, Int32(index)) else { return [] }
@@ -130,10 +72,8 @@ package struct PreparedStatement {
 
         package func text(at index: Int) -> String? {
             guard let start = sqlite3_column_text(handle, Int32(index)) else { return nil }
-            return String(
-                decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))),
-                as: UTF8.self
-            )
+            let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index))))
+            return String(decoding: bytes, as: UTF8.self)
         }
 
         fileprivate var names: [String] {
@@ -157,9 +97,7 @@ final class BoundBytes {
     private var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var used = 0
 
-    deinit {
-        bytes.deallocate()
-    }
+    deinit { bytes.deallocate() }
 
     fileprivate func makeRoom(for count: Int) {
         used = 0
@@ -178,7 +116,6 @@ final class BoundBytes {
 }
 
 extension ColumnValue {
-    /// The number of bytes to keep while the value is bound.
     fileprivate var byteCount: Int {
         switch self {
         case .integer, .boolean: 0
@@ -188,7 +125,6 @@ extension ColumnValue {
         }
     }
 
-    /// - Returns: SQLite's result code.
     fileprivate func bind(to statement: OpaquePointer, at index: Int32, keptIn kept: BoundBytes) -> Int32 {
         switch self {
         case .integer(let number?): return sqlite3_bind_int64(statement, index, number)
@@ -204,6 +140,13 @@ extension ColumnValue {
             return sqlite3_bind_blob(statement, index, bytes.baseAddress, Int32(bytes.count), nil)
         case .integer(nil), .boolean(nil), .text(nil), .bytes(nil), .array: return sqlite3_bind_null(statement, index)
         }
+    }
+}
+
+extension DatabaseError {
+    init(_ connection: OpaquePointer?) {
+        let code = ResultCode(rawValue: sqlite3_extended_errcode(connection))
+        self.init(resultCode: code, message: String(cString: sqlite3_errmsg(connection)))
     }
 }
 

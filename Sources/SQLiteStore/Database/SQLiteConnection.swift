@@ -5,7 +5,6 @@ import CredentialCore
 package import CredentialTables
 import GRDB
 
-/// A connection to the file.
 package struct SQLiteConnection: TableConnection {
     let db: Database
 
@@ -14,18 +13,14 @@ package struct SQLiteConnection: TableConnection {
         fileprivate var sql: String
         fileprivate var rows: [[ColumnValue]]
         fileprivate var shared: [ColumnValue] = []
-        /// Whether the parameters are named `$1`, `$2` and so on.
-        fileprivate var isNamed = false
     }
 
-    init(_ db: Database) {
-        self.db = db
-    }
+    init(_ db: Database) { self.db = db }
 
     package var dialect: Dialect { .sqlite }
 
     package func fetchAll(_ sql: CredentialTables.SQL) throws -> [SQLiteRow] {
-        try PreparedStatement(sql.text, in: db).rows(named: sql.values)
+        try PreparedStatement(sql.text, in: db).rows(sql.values)
     }
 
     @discardableResult
@@ -34,13 +29,13 @@ package struct SQLiteConnection: TableConnection {
         return db.changesCount
     }
 
-    package func execute(_ sql: CredentialTables.SQL) throws { _ = try fetchAll(sql) }
+    package func execute(_ sql: CredentialTables.SQL) throws { try PreparedStatement(sql.text, in: db).run(sql.values) }
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
         try forEachRow(of: ask(statement, rows, shared)) { _, _ in }
     }
 
-    package func ask(_ sql: CredentialTables.SQL) -> Answer { Answer(sql: sql.text, rows: [sql.values], isNamed: true) }
+    package func ask(_ sql: CredentialTables.SQL) -> Answer { Answer(sql: sql.text, rows: [sql.values]) }
 
     package func ask(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) -> Answer? {
         let sql = statement.sql(.sqlite)
@@ -51,8 +46,7 @@ package struct SQLiteConnection: TableConnection {
         guard let answer else { return }
         let statement = try PreparedStatement(answer.sql, in: db)
         for (place, row) in answer.rows.enumerated() {
-            let values = answer.shared.isEmpty ? row : row + answer.shared
-            try statement.forEachRow(values, isNamed: answer.isNamed) { try body(place, $0) }
+            try statement.forEachRow(answer.shared.isEmpty ? row : row + answer.shared) { try body(place, $0) }
         }
     }
 
@@ -93,17 +87,9 @@ package struct SQLiteRow: FetchedRow {
     let values: [Value]
     let names: [String]
 
-    package func isNull(at column: Int) -> Bool {
-        if case .null = values[column] { true } else { false }
-    }
-
-    package func integer(at column: Int) -> Int64 {
-        if case .integer(let number) = values[column] { number } else { 0 }
-    }
-
-    package func bytes(at column: Int) -> [UInt8] {
-        if case .bytes(let bytes) = values[column] { bytes } else { [] }
-    }
+    package func isNull(at column: Int) -> Bool { if case .null = values[column] { true } else { false } }
+    package func integer(at column: Int) -> Int64 { if case .integer(let number) = values[column] { number } else { 0 } }
+    package func bytes(at column: Int) -> [UInt8] { if case .bytes(let bytes) = values[column] { bytes } else { [] } }
 
     package func text(at column: Int) -> String? {
         if case .bytes(let bytes) = values[column] { String(decoding: bytes, as: UTF8.self) } else { nil }

@@ -2,56 +2,41 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import CredentialTables
+package import CredentialTables
 import Foundation
 package import GRDB
 package import NIOConcurrencyHelpers
 
-/// One SQLite file: its connections, and the settings that make commits durable.
-///
-/// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
+/// One SQLite file. With `journal_mode=WAL` and `synchronous=FULL`, a commit that returned is on disk.
 package final class SQLiteStore: Sendable {
     let writer: any DatabaseWriter
-    /// The only connection of a store without a file; nil with one.
+    /// The only connection of a store without a file, which has none of the others.
     let memory: DatabaseQueue?
-    /// Checkpoints of a file; nil in memory.
     let checkpointer: Checkpointer?
-    /// Reports other processes' commits; nil in memory.
     let commitWatcher: CommitWatcher?
     /// Tries whether backends can insert; nil if this process only reads or appends.
     let insertProbe: InsertProbe?
     package let retention: Retention
-    /// The files that siwatch has opened to work on them.
     let files: OpenFiles?
     package let directory = NIOLockedValueBox(ClientDirectory())
-    /// Runs of notifications that siwatch is verifying.
     let runs = NIOLockedValueBox(ClaimedRuns())
-    package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
-    package let walkedUsers = NIOLockedValueBox("")
-    package let erasedUpTo = NIOLockedValueBox<[String: Int64]>([:])
-    /// This process's name on the rows it claims.
+    package let upkeep = NIOLockedValueBox(UpkeepProgress())
     package let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
     private init(
         writer: any DatabaseWriter,
         memory: DatabaseQueue? = nil,
-        checkpointer: Checkpointer?,
-        commitWatcher: CommitWatcher?,
+        checkpointer: Checkpointer? = nil,
+        commitWatcher: CommitWatcher? = nil,
         insertProbe: InsertProbe? = nil,
-        retention: Retention,
+        retention: Retention = Retention(),
         files: OpenFiles? = nil
     ) {
-        self.writer = writer
-        self.memory = memory
-        self.checkpointer = checkpointer
-        self.commitWatcher = commitWatcher
-        self.insertProbe = insertProbe
-        self.retention = retention
-        self.files = files
+        (self.writer, self.memory, self.checkpointer, self.commitWatcher) = (writer, memory, checkpointer, commitWatcher)
+        (self.insertProbe, self.retention, self.files) = (insertProbe, retention, files)
     }
 
     /// Opens the file and brings its schema up to date. The caller holds the lock on the database.
-    ///
     /// - Throws: `DatabaseFile.Unusable` before a byte is written, or `StoreOpenError`.
     package static func open(_ file: DatabaseFile, retention: Retention = Retention()) throws -> SQLiteStore {
         try translatingErrors {
@@ -82,46 +67,35 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Opens a file for reading only, beside a daemon that may be at work.
-    ///
-    /// - Parameter isInUse: whether a daemon has the file open. Only then the store can tell whether backends can insert.
+    /// Opens a file for reading only. Only if a daemon has it open, the store can tell whether backends can insert.
     package static func openForReading(_ file: DatabaseFile, isInUse: Bool = false) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
-            let store = SQLiteStore(
-                writer: queue,
-                checkpointer: nil,
-                commitWatcher: nil,
-                // Without the right to write, nothing can be tried.
-                insertProbe: isInUse ? try? InsertProbe(path: file.path) : nil,
-                retention: Retention()
-            )
+            // Without the right to write, nothing can be tried.
+            let store = SQLiteStore(writer: queue, insertProbe: isInUse ? try? InsertProbe(path: file.path) : nil)
             try store.loadDirectory()
             return store
         }
     }
 
-    /// Opens a file for appending, beside a daemon that may be at work. Works as a backend does, with the pragmas that
-    /// docs/backend-sqlite.md asks for.
+    /// Opens a file for appending, as a backend does, with the pragmas that docs/backend-sqlite.md asks for.
     package static func openBeside(_ file: DatabaseFile) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: configuration)
             try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = FULL") }
-            return SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: Retention())
+            return SQLiteStore(writer: queue)
         }
     }
 
-    /// A store without a file, for tests and simulations.
-    ///
-    /// - Parameter database: a database of `memory()` that another store has left, as a process leaves its file; nil for a new one.
+    /// A store without a file, for tests and simulations, over a new database or one that another store has left, as a process leaves its
+    /// file.
     package static func inMemory(_ database: DatabaseQueue? = nil, retention: Retention = Retention()) throws -> SQLiteStore {
         let database = try database ?? memory()
-        let store = SQLiteStore(writer: database, memory: database, checkpointer: nil, commitWatcher: nil, retention: retention)
+        let store = SQLiteStore(writer: database, memory: database, retention: retention)
         try store.loadDirectory()
         return store
     }
 
-    /// A database without a file, with its tables.
     package static func memory() throws -> DatabaseQueue {
         let database = try DatabaseQueue(configuration: configuration)
         try DatabaseFile(path: ":memory:").migrate(database)
@@ -146,13 +120,12 @@ package final class SQLiteStore: Sendable {
         return configuration
     }
 
-    /// Makes rows due at once that a former process claimed, and counts anew the rows that an operator may have deleted by hand.
-    ///
-    /// Only the holder of the lock on the database may call it. Credentials wait for the end of their lease, because the former process may
-    /// have asked Apple.
+    /// Makes rows due at once that a former process claimed, and counts anew the rows that an operator may have deleted by hand. Only the
+    /// holder of the lock on the database may call it. Credentials wait for the end of their lease, because the former process may have
+    /// asked Apple.
     package func recover() throws {
         try blockingTransaction { [owner] connection in
-            try NotificationRows(db: connection.db, owner: owner).recover()
+            try NotificationRows(connection: connection, owner: owner).recover()
             for queue in Queue.allCases {
                 if queue != .notification {
                     // A sign-in goes before new ones. A code counts as new again.
@@ -193,9 +166,8 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Writes the log back into the file and closes every connection, the one that may write last. SQLite removes the log with it.
-    ///
-    /// Another log at the path is one that backends have begun since somebody removed ours. It is set aside, because SQLite would remove it.
+    /// Writes the log back into the file and closes every connection, the one that may write last. SQLite removes the log with it. A log
+    /// that backends have begun since somebody removed ours is set aside.
     package func close() throws {
         try files?.setAside()
         _ = try? checkpointer?.truncateLog()

@@ -31,7 +31,6 @@ final class RowCursor {
         isOpen = false
     }
 
-    /// - Returns: nil after the last row.
     func read() throws -> StoredRows? {
         var rows: StoredRows = []
         var size = 0
@@ -79,14 +78,5 @@ final class RowCursor {
 
     private func unreadable(_ column: StoredTable.Column) -> MoveRefusal {
         .unreadable(table: table.name, column: column.name, id: table.key == "id" ? sqlite3_column_int64(statement, 0) : 0)
-    }
-}
-
-extension DatabaseError {
-    fileprivate init(_ connection: OpaquePointer?) {
-        self.init(
-            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
-            message: String(cString: sqlite3_errmsg(connection))
-        )
     }
 }

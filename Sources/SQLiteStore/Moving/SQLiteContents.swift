@@ -14,7 +14,6 @@ package actor SQLiteContents {
     /// The triggers that would refuse the arriving rows. siwatch drops them and creates them again at the end.
     private var triggers: [String] = []
 
-    /// - Parameter file: a file with the schema that this program writes.
     package init(_ file: DatabaseFile) throws {
         place = file.path
         (connection, departure) = try translatingErrors {
@@ -48,11 +47,11 @@ extension SQLiteContents: TableContents {
         try onDatabase { db in try body(SQLiteConnection(db)) }
     }
 
-    package func begin() throws {
-        try onDatabase { db in try db.beginTransaction(.immediate) }
-    }
+    package func begin() throws { try onDatabase { db in try db.beginTransaction(.immediate) } }
 
     package func beginAlone() throws { try begin() }
+
+    package func write(_ rows: StoredRows, by insertion: RowStatement) throws { try onConnection { try $0.execute(insertion, rows) } }
 
     /// Also writes the log back, so that the file identifies itself without a log.
     package func commit() throws {
@@ -69,9 +68,7 @@ extension SQLiteContents: TableContents {
         try onDatabase { db in if db.isInsideTransaction { try db.rollback() } }
     }
 
-    package func hasTable(_ name: String) throws -> Bool {
-        try onConnection { try $0.hasTable(name) }
-    }
+    package func hasTable(_ name: String) throws -> Bool { try onConnection { try $0.hasTable(name) } }
 
     package func greatestID(of table: StoredTable) throws -> Int64 {
         try onConnection { try $0.fetchOne("SELECT seq FROM sqlite_sequence WHERE name = \(table.name)")?.integer(at: 0) ?? 0 }
@@ -82,9 +79,7 @@ extension SQLiteContents: TableContents {
         cursor = try onDatabase { db in try RowCursor(of: table, in: db) }
     }
 
-    package func read() throws -> StoredRows? {
-        try onDatabase { [cursor] _ in try cursor?.read() }
-    }
+    package func read() throws -> StoredRows? { try onDatabase { [cursor] _ in try cursor?.read() } }
 
     package func refuseWrites(saying message: String) throws {
         for queue in Queue.allCases {

@@ -7,9 +7,7 @@ import Foundation
 import GRDB
 
 extension SQLiteStore {
-    /// Writes one consistent copy to a new file of mode 0600, while others read and write. The copy gets its name once it is verified and
-    /// on disk to stay. Until then it is a draft.
-    ///
+    /// Writes one consistent copy to a new file of mode 0600, while others read and write. Until it is verified and on disk it is a draft.
     /// - Throws: `BackupError`, or `StoreError`. Then siwatch has removed the draft, unless it was whole on disk.
     package func backUp(to path: String) async throws {
         func failure() -> BackupError { .unwritable(path: path, reason: String(cString: strerror(errno))) }
@@ -43,7 +41,6 @@ extension SQLiteStore {
         guard isLinked ? unlink(draft) == 0 : rename(draft, path) == 0, synchronizeFolder(of: path) else { throw failure() }
     }
 
-    /// The name of a copy until it is verified.
     package static func draft(of path: String) -> String { "\(path).partial" }
 
     /// Removes the draft of a run that was cut short, and SQLite's journal of it. A run that is at work has a lock on its draft.

@@ -4,16 +4,11 @@
 package import CredentialCore
 package import CredentialTables
 import GRDB
+import NIOConcurrencyHelpers
 
-/// What a settlement does in another way than on a server.
 extension SQLiteConnection {
     package func askHeld(notifications claims: [(id: Int64, claim: Claim)]) -> () throws -> [Int64: Claim] {
-        return {
-            let holders = try NotificationRows.holders(of: claims.map(\.id), in: db)
-            return claims.reduce(into: [:]) { held, claim in
-                if holders[claim.id]?.isHeld(by: claim.claim) ?? false { held[claim.id] = claim.claim }
-            }
-        }
+        { try NotificationRows(connection: self, owner: "").held(claims) }
     }
 
     /// Does nothing: no other process registers clients.
@@ -21,13 +16,12 @@ extension SQLiteConnection {
 
     package func lockSettlements(publishing rows: [[ColumnValue]]) throws { try execute(.publish, rows) }
 
-    /// Deletes all rows of the queue before it inserts the entries of the log. The entries take their pages over, so SQLite writes each
-    /// page once. Binds values instead of selecting from the queue, because SQLite keeps a copy of each page that a statement of many rows
-    /// may have to undo.
+    /// Deletes all rows of the queue before it inserts the entries of the log, which take their pages over. Selects nothing from the queue,
+    /// because SQLite keeps a copy of each page that a statement of many rows may have to undo.
     package func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int] {
         guard !notifications.isEmpty else { return { [] } }
         let remove = try PreparedStatement("DELETE FROM notification_queue WHERE id BETWEEN ? AND ?", in: db)
-        for ids in notifications.map(\.work.id).ranges { try remove.run(ids.lowerBound, ids.upperBound) }
+        for ids in notifications.map(\.work.id).ranges { try remove.run(bound(ids.lowerBound, ids.upperBound)) }
         let insert = try PreparedStatement(
             """
             INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
@@ -45,13 +39,13 @@ extension SQLiteConnection {
         )
         var duplicates: [Int] = []
         for logged in notifications {
-            let (told, work, app, outcome) = (logged.notification, logged.work, logged.app, logged.outcome)
-            let (jti, client, user, type, time) = (told.tokenID, told.clientID, told.userID, told.type, told.event.occurredAt)
+            let (told, work, outcome) = (logged.notification, logged.work, logged.outcome)
+            let event = bound(logged.app, told.tokenID, told.clientID, told.userID, told.type, told.event.occurredAt)
             if outcome != .duplicate {
-                try insert.run(app, jti, client, user, type, time, work.payload, work.receivedAt, now, outcome.rawValue)
+                try insert.run(event + bound(work.payload, work.receivedAt, now, outcome.rawValue))
                 if db.changesCount > 0 { continue }
             }
-            try insertDuplicate.run(app, jti, client, user, type, time, work.receivedAt, now)
+            try insertDuplicate.run(event + bound(work.receivedAt, now))
             duplicates.append(logged.settlement)
         }
         return { [duplicates] in duplicates }
@@ -113,5 +107,26 @@ extension Collection<Int64> {
             }
         }
         return ranges
+    }
+}
+
+extension SQLiteStore {
+    /// SQLite has one lock, and no queue for it. A waiting writer looks again after up to 100 ms.
+    package var holdsBackendsUp: Bool { true }
+
+    /// A claim waits for the lock, and a commit for the disk.
+    package var longestSilence: Duration { .seconds(10) }
+
+    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
+        let directory = self.directory.withLockedValue { $0 }
+        let (batch, hasErased) = try await transaction { connection in
+            let transaction = SettlementTransaction(on: connection, directory: directory, rules: rules, at: now)
+            let (result, hasErased) = try transaction.send(settlements)
+            return (try result(), hasErased)
+        }
+        if hasErased { checkpointer?.mustTruncate() }
+        // If a checkpoint must wait, the commit stands all the same.
+        try? await checkpointer?.checkpointIfNeeded()
+        return batch
     }
 }

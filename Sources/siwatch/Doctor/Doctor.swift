@@ -55,7 +55,7 @@ struct Doctor: AsyncParsableCommand {
 
     func run() async throws {
         if let tryInsert {
-            do { return try SQLiteStore.tryInserts(at: tryInsert) } catch { throw CommandFailure(database: error) }
+            do { return try InsertProbe.tryInserts(at: tryInsert) } catch { throw CommandFailure(database: error) }
         }
         if beforeStart { return try await judgeStart() }
         let findings = if let intake { try await IntakeTest(options: options).findings(at: intake) } else { await self.findings() }

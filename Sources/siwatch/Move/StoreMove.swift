@@ -36,8 +36,6 @@ struct StoreMove {
         return proof
     }
 
-    // MARK: Steps
-
     func copy() async throws {
         try await source.begin()
         try await destination.begin()
@@ -55,10 +53,11 @@ struct StoreMove {
 
     private func copy(_ table: StoredTable) async throws {
         try await source.beginReading(table)
+        let insertion = table.insertion
         var portion = try await source.read()
         while let rows = portion {
             async let next = source.read()
-            try await destination.write(rows, into: table)
+            try await destination.write(rows, by: insertion)
             progress.add(rows.count)
             portion = try await next
         }

@@ -81,7 +81,7 @@ import Testing
         try await store.run("CREATE ROLE \(role) LOGIN SUPERUSER")
         let locker = ConnectionThread(try PostgresUnderTest.address(address, as: role), label: "locker")
         try await locker.begin("LOCK TABLE \(address.quotedSchema).grant_log IN EXCLUSIVE MODE")
-        let writer = ConnectionThread(address, longestLockWait: .milliseconds(50), label: "writer")
+        let writer = ConnectionThread(address, SessionKind(longestLockWait: .milliseconds(50)), label: "writer")
         do {
             try await writer.transaction { _ = try $0.send("LOCK TABLE grant_log IN ROW EXCLUSIVE MODE") }
             Issue.record("nobody held the lock")

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CLibpq
 import CredentialTables
 
 /// A value in PostgreSQL's binary format.
 struct Parameter {
     /// The id of the type in `pg_type`.
     var type: UInt32
-    /// Nil for NULL.
     var bytes: [UInt8]?
 }
 
@@ -36,7 +36,6 @@ extension ColumnValue {
         }
     }
 
-    /// The id of its array type.
     fileprivate var arrayType: UInt32 {
         switch self {
         case .integer: 1016
@@ -47,7 +46,7 @@ extension ColumnValue {
         }
     }
 
-    /// - Returns: false for NULL.
+    /// False for NULL.
     fileprivate func encode(into bytes: inout [UInt8]) -> Bool {
         switch self {
         case .integer(let number?): bytes.append(bigEndian: number)
@@ -84,10 +83,7 @@ struct RowArrays {
     private var columns: [Column]
     private var count = 0
 
-    /// - Parameter row: values of the types that all rows have.
-    init(of row: [ColumnValue]) {
-        columns = row.map { Column($0) }
-    }
+    init(of row: [ColumnValue]) { columns = row.map { Column($0) } }
 
     mutating func append(_ values: [ColumnValue]) {
         for (index, value) in values.enumerated() { columns[index].append(value) }
@@ -111,5 +107,62 @@ struct RowArrays {
 extension [UInt8] {
     fileprivate mutating func append(bigEndian value: some FixedWidthInteger) {
         Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+final class PostgresRows: RandomAccessCollection {
+    let result: OpaquePointer
+
+    /// This object owns the `PGresult` from now on.
+    init(_ result: OpaquePointer) { self.result = result }
+
+    deinit { PQclear(result) }
+
+    var changed: Int { PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0 }
+    var startIndex: Int { 0 }
+    var endIndex: Int { Int(PQntuples(result)) }
+
+    subscript(index: Int) -> PostgresRow { PostgresRow(rows: self, index: Int32(index)) }
+
+    /// The first column of the first row; 0 if there is no row.
+    var integer: Int { first.map { Int($0.integer(at: 0)) } ?? 0 }
+
+    /// The first column of the first row; false if there is no row.
+    var isTrue: Bool { first?.bool(at: 0) ?? false }
+}
+
+/// One row. It keeps the whole answer.
+package struct PostgresRow: FetchedRow {
+    fileprivate let rows: PostgresRows
+    fileprivate let index: Int32
+
+    package func isNull(at column: Int) -> Bool { PQgetisnull(rows.result, index, Int32(column)) != 0 }
+
+    /// An integer of any width.
+    package func integer(at column: Int) -> Int64 {
+        let bytes = value(at: column)
+        guard let first = bytes.first else { return 0 }
+        return bytes.dropFirst().reduce(Int64(Int8(bitPattern: first))) { $0 << 8 | Int64($1) }
+    }
+
+    package func bytes(at column: Int) -> [UInt8] { [UInt8](value(at: column)) }
+
+    package func text(at column: Int) -> String? {
+        isNull(at: column) ? nil : String(decoding: value(at: column), as: UTF8.self)
+    }
+
+    package func index(of column: String) -> Int? {
+        let columns = 0..<PQnfields(rows.result)
+        return columns.first { PQfname(rows.result, $0).map { String(cString: $0) } == column }.map { Int($0) }
+    }
+
+    /// From the last column, which counts from 1.
+    var place: Int { int(at: Int(PQnfields(rows.result)) - 1) - 1 }
+
+    private func value(at column: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(
+            start: PQgetvalue(rows.result, index, Int32(column)),
+            count: Int(PQgetlength(rows.result, index, Int32(column)))
+        )
     }
 }
