@@ -89,7 +89,7 @@ BUGS = [
     ),
     (
         "the due time is not moved after an answer",
-        "CredentialRecord+Checks.swift",
+        "CredentialRecord.swift",
         "        dueAt = next\n",
         "",
     ),
@@ -125,7 +125,7 @@ BUGS = [
     ),
     (
         "the token before one that is none is not taken again",
-        "CredentialRecord+Checks.swift",
+        "CredentialRecord.swift",
         "        credential.fallBack()\n        if credential.token?.key != token {",
         "        if credential.token?.key != token {",
     ),
@@ -191,7 +191,7 @@ BUGS = [
     ),
     (
         "a believed rejection stays pending",
-        "CredentialRecord+Checks.swift",
+        "CredentialRecord.swift",
         "        waitForRepetition(under: policy)\n        pending = nil\n",
         "        waitForRepetition(under: policy)\n",
     ),
@@ -297,15 +297,15 @@ BUGS = [
     ),
     (
         "another user's token shuts out the accepted one before it",
-        "CredentialRecord+Checks.swift",
+        "CredentialRecord.swift",
         "        credential.putBackForeignToken()\n",
         "",
     ),
     (
         "a token that another team asks about is taken for dead",
         "RevocationHandler.swift",
-        "work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted",
-        "response.identity.teamID == nil ? .otherTeam : .admitted",
+        "work.wasAccepted(byAnotherTeamThan: identity.teamID) ? .otherTeam : .admitted",
+        "identity.teamID == nil ? .otherTeam : .admitted",
     ),
     (
         "the team that Apple accepted a token from is the first one for ever",
@@ -321,9 +321,9 @@ BUGS = [
     ),
     (
         "a code proves what Apple says of refreshes",
-        "CodeHandler.swift",
-        "recordAccepted(by: response.identity, isProof: false, at: answeredAt)",
-        "recordAccepted(by: response.identity, isProof: true, at: answeredAt)",
+        "Pace.swift",
+        "isProof: Bool = false,",
+        "isProof: Bool = true,",
     ),
     (
         "the retention erases rejected tokens at once",

@@ -384,7 +384,7 @@ struct CodeLaneTests {
         try await monitor.signIn(code: "c")
         #expect(try await monitor.grantLog() == [])
         for budget in [monitor.budget, monitor.codeBudget] {
-            #expect(budget.quotas(at: monitor.clock.now) == [Monitor.clients[0]: 0, Monitor.clients[1]: 0])
+            #expect(budget.pauses.quotas(at: monitor.clock.now) == [Monitor.clients[0]: 0, Monitor.clients[1]: 0])
         }
         #expect(try await monitor.settle(monitor.codeHandler, after: .seconds(9)) == 0)
         for _ in 1...300 { try await monitor.settle(monitor.codeHandler, after: .seconds(1)) }
@@ -501,7 +501,7 @@ struct CodeLaneTests {
         try await monitor.signIn(code: "c")
         try await monitor.settle(monitor.codeHandler, after: .seconds(13))
         #expect(try await monitor.state(of: "ann") == "authorized granted")
-        #expect(monitor.budget.quotas(at: monitor.clock.now).isEmpty)
+        #expect(monitor.budget.pauses.quotas(at: monitor.clock.now).isEmpty)
     }
 
     /// Apple refuses these codes, which proves nothing of the client. Without the check, they would go on one by one and hold up good ones.

@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialMonitor
 import Logging
 import MetricsTestKit
 import Testing
+
+@testable import CredentialMonitor
 
 /// What goes on is told when it begins, when it changes and when it ends.
 struct EpisodeTests {
@@ -31,6 +32,24 @@ struct EpisodeTests {
         #expect(log.events == ["log_pinned"])
         for _ in 1...2 { telemetry.observe(logPinnedSince: nil, at: start.advanced(by: .seconds(240))) }
         #expect(log.events == ["log_pinned", "log_emptied"])
+    }
+
+    /// Its receipt has the same reason. The verdict alone does not tell it.
+    @Test func theLineOfARejectedRevocationSaysWhy() {
+        let token = RefreshToken.Key(grantedAt: start, fingerprint: [1])
+        let work = DueRevocation(
+            request: 1,
+            requestedAt: start,
+            id: CredentialID(clientID: "app", userID: "ann"),
+            app: "example",
+            claim: Claim(owner: "it", attempts: 1),
+            token: token,
+            sealed: SealedToken(bytes: [])
+        )
+        var batch = SettlementChanges()
+        batch.results = [.revocation(.rejected, .otherTeam)]
+        telemetry.settled([.revocation(work, .admitted)], batch, in: .zero, at: start)
+        #expect(log.events == ["revocation_rejected"] && log.lines[0].contains("other_team"))
     }
 
     @Test func whoLeavesTheTablesToOthersSaysNoMoreOfThem() {

@@ -64,34 +64,34 @@ struct RequestBudgetTests {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1000))
         let askedAt = clock.now
         clock.advance(by: .seconds(1))
-        let first = budget.pause("web", askedAt: askedAt, at: clock.now)
+        let first = budget.pauses.blame("web", askedAt: askedAt, at: clock.now)
         #expect(first == .seconds(10))
-        for _ in 1...63 { #expect(budget.pause("web", askedAt: askedAt, at: clock.now) == nil) }
-        #expect(budget.quotas(at: clock.now) == ["web": 0] && !budget.maySend(of: "web", at: clock.now))
+        for _ in 1...63 { #expect(budget.pauses.blame("web", askedAt: askedAt, at: clock.now) == nil) }
+        #expect(budget.pauses.quotas(at: clock.now) == ["web": 0] && !budget.pauses.maySend(of: "web", at: clock.now))
         clock.advance(by: .seconds(13))
-        #expect(budget.quotas(at: clock.now) == ["web": 1])
-        #expect(budget.maySend(of: "web", at: clock.now))
-        #expect(!budget.maySend(of: "web", at: clock.now), "one probe")
-        #expect(budget.resume("web"))
-        #expect(budget.quotas(at: clock.now).isEmpty && budget.maySend(of: "web", at: clock.now))
+        #expect(budget.pauses.quotas(at: clock.now) == ["web": 1])
+        #expect(budget.pauses.maySend(of: "web", at: clock.now))
+        #expect(!budget.pauses.maySend(of: "web", at: clock.now), "one probe")
+        #expect(budget.pauses.accept("web"))
+        #expect(budget.pauses.quotas(at: clock.now).isEmpty && budget.pauses.maySend(of: "web", at: clock.now))
     }
 
     // MARK: Blame
 
     @Test func aClientThatAppleBlamesPausesNoOther() {
-        #expect(budget.pause("web", askedAt: clock.now, at: clock.now) != nil)
-        #expect(budget.take(upTo: 5, at: clock.now) == 5 && budget.maySend(of: "app", at: clock.now))
-        #expect(!budget.resume("app"), "its good answer says nothing of the other")
-        #expect(budget.isPaused("web", at: clock.now) && budget.isAnyBlamed)
+        #expect(budget.pauses.blame("web", askedAt: clock.now, at: clock.now) != nil)
+        #expect(budget.take(upTo: 5, at: clock.now) == 5 && budget.pauses.maySend(of: "app", at: clock.now))
+        #expect(!budget.pauses.accept("app"), "its good answer says nothing of the other")
+        #expect(budget.pauses.holds("web", at: clock.now) && budget.pauses.isAnyBlamed)
     }
 
     @Test func pausesGrowAndEachEndsWithOneQuestion() {
         var sent: [Duration] = []
         let start = clock.now
         while start.duration(to: clock.now) < .hours(2) {
-            if budget.maySend(of: "web", at: clock.now) {
+            if budget.pauses.maySend(of: "web", at: clock.now) {
                 sent.append(start.duration(to: clock.now))
-                _ = budget.pause("web", askedAt: clock.now, at: clock.now)
+                _ = budget.pauses.blame("web", askedAt: clock.now, at: clock.now)
             }
             clock.advance(by: .seconds(1))
         }
@@ -103,13 +103,13 @@ struct RequestBudgetTests {
     /// The first refusal of a client that Apple has just accepted is mostly a hiccup of Apple's. A second one in a row is none.
     @Test func theFirstPauseOfAnAcceptedClientIsASecond() {
         for _ in 1...2 {
-            _ = budget.resume("web")
+            _ = budget.pauses.accept("web")
             var pauses: [Duration] = []
             for _ in 1...4 {
-                let pause = budget.pause("web", askedAt: clock.now, at: clock.now) ?? .zero
-                #expect(budget.quotas(at: clock.now) == ["web": 0])
+                let pause = budget.pauses.blame("web", askedAt: clock.now, at: clock.now) ?? .zero
+                #expect(budget.pauses.quotas(at: clock.now) == ["web": 0])
                 clock.advance(by: pause)
-                #expect(budget.maySend(of: "web", at: clock.now) && !budget.maySend(of: "web", at: clock.now), "one probe")
+                #expect(budget.pauses.maySend(of: "web", at: clock.now) && !budget.pauses.maySend(of: "web", at: clock.now), "one probe")
                 pauses.append(pause)
             }
             #expect(pauses == [.seconds(1), .seconds(10), .seconds(30), .seconds(120)])
@@ -120,31 +120,31 @@ struct RequestBudgetTests {
     @Test func theQuestionsOfAnotherLaneLengthenNoPause() {
         var pauses: [Duration] = []
         for _ in 1...20 {
-            if let pause = budget.pause("web", isForeign: true, askedAt: clock.now, at: clock.now) { pauses.append(pause) }
+            if let pause = budget.pauses.blame("web", isForeign: true, askedAt: clock.now, at: clock.now) { pauses.append(pause) }
             clock.advance(by: .seconds(30))
         }
         #expect(pauses == [.seconds(10), .seconds(30), .seconds(120), .seconds(600)])
-        #expect(budget.quotas(at: clock.now) == ["web": 0] && budget.isAnyBlamed)
+        #expect(budget.pauses.quotas(at: clock.now) == ["web": 0] && budget.pauses.isAnyBlamed)
     }
 
     /// siwatch cannot tell them apart until one has had a 200.
     @Test func clientsWithoutA200WaitWithTheOneThatIsBlamed() {
-        _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
-        #expect(budget.quotas(at: clock.now) == ["app": 0, "web": 0])
+        _ = budget.pauses.blame("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
+        #expect(budget.pauses.quotas(at: clock.now) == ["app": 0, "web": 0])
         clock.advance(by: .seconds(10))
-        #expect(budget.quotas(at: clock.now) == ["app": 1, "web": 1])
-        #expect(budget.maySend(of: "app", at: clock.now) && budget.maySend(of: "web", at: clock.now))
-        _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
-        #expect(budget.resume("app"))
-        #expect(budget.quotas(at: clock.now) == ["web": 0])
+        #expect(budget.pauses.quotas(at: clock.now) == ["app": 1, "web": 1])
+        #expect(budget.pauses.maySend(of: "app", at: clock.now) && budget.pauses.maySend(of: "web", at: clock.now))
+        _ = budget.pauses.blame("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
+        #expect(budget.pauses.accept("app"))
+        #expect(budget.pauses.quotas(at: clock.now) == ["web": 0])
     }
 
     @Test func aClientThatWasBlamedBeforeTheStartIsTriedByOneQuestion() {
-        budget.suspect(["web"])
-        #expect(budget.quotas(at: clock.now) == ["web": 1] && !budget.isAnyBlamed)
-        #expect(budget.maySend(of: "web", at: clock.now) && !budget.maySend(of: "web", at: clock.now))
-        #expect(!budget.resume("web"), "nobody was told of a pause")
-        #expect(budget.quotas(at: clock.now).isEmpty)
+        budget.pauses.suspect(["web"])
+        #expect(budget.pauses.quotas(at: clock.now) == ["web": 1] && !budget.pauses.isAnyBlamed)
+        #expect(budget.pauses.maySend(of: "web", at: clock.now) && !budget.pauses.maySend(of: "web", at: clock.now))
+        #expect(!budget.pauses.accept("web"), "nobody was told of a pause")
+        #expect(budget.pauses.quotas(at: clock.now).isEmpty)
     }
 
     // MARK: Limits for Apple's sake

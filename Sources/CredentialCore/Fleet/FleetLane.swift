@@ -2,10 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// Work that one replica of a fleet does at a time.
-package enum FleetLane: Hashable, Sendable {
+package enum FleetLane: Hashable, Comparable, CustomStringConvertible, Sendable {
     /// Asks Apple for an app, because Apple's limits hold for the whole fleet.
     case app(String)
-    /// Sends the webhooks of a delivery.
     case delivery(String)
     /// Does the housekeeping: deletes old rows, and counts what is counted once.
     case maintenance
@@ -24,15 +23,9 @@ package enum FleetLane: Hashable, Sendable {
 
     private static let mark = "webhooks\t"
 
-    /// Nil if it is of no app.
-    package var app: String? {
-        if case .app(let name) = self { name } else { nil }
-    }
+    package var app: String? { if case .app(let name) = self { name } else { nil } }
 
-    /// Nil if it is of no delivery.
-    var delivery: String? {
-        if case .delivery(let name) = self { name } else { nil }
-    }
+    var delivery: String? { if case .delivery(let name) = self { name } else { nil } }
 
     package var text: String {
         switch self {
@@ -41,24 +34,17 @@ package enum FleetLane: Hashable, Sendable {
         case .maintenance: ""
         }
     }
-}
 
-extension FleetLane: CustomStringConvertible {
-    /// The name in logs.
     package var description: String { text.isEmpty ? "maintenance" : text.replacing("\t", with: " ") }
 
     /// Whether an app's name would stand for a lane of another kind in logs and metrics.
     package static func isTaken(_ app: String) -> Bool { app == "\(maintenance)" || app.hasPrefix("\(delivery(""))") }
-}
 
-extension FleetLane: Comparable {
     package static func < (left: FleetLane, right: FleetLane) -> Bool { left.text < right.text }
 }
 
-/// The replicas and the owners of lanes, as one replica sees them before it renews. From these it decides what it keeps and takes, so that
-/// apps are spread evenly.
-///
-/// Several replicas may see the same and want the same lane. The store then decides.
+/// The replicas and the owners of lanes, as one replica sees them before it renews. By these it spreads apps evenly. If several replicas
+/// want one lane, the store decides.
 package struct FleetPlan: Sendable {
     /// The lanes that each living replica could own, by the replica's name.
     package var replicas: [String: Set<FleetLane>]
@@ -70,8 +56,7 @@ package struct FleetPlan: Sendable {
         self.owners = owners
     }
 
-    /// The lanes that the replica keeps. It lets the lease of one app at a time run out, if another replica could own that app and owns at
-    /// least two fewer.
+    /// The lanes that the replica keeps: all but one app at a time that another replica with at least two apps fewer could own.
     package func kept(by name: String) -> Set<FleetLane> {
         let owned = (replicas[name] ?? []).filter { owners[$0] == name }
         let surplus = owned.sorted().last { lane in
@@ -94,12 +79,9 @@ package struct FleetPlan: Sendable {
         return taken
     }
 
-    /// - Parameter isWorseOff: judges the number of apps that the other replica owns.
     private func hasRival(of name: String, for lane: FleetLane, _ isWorseOff: (Int) -> Bool) -> Bool {
         replicas.contains { other, lanes in other != name && lanes.contains(lane) && isWorseOff(apps(of: other)) }
     }
 
-    private func apps(of name: String) -> Int {
-        owners.count { $0.key.app != nil && $0.value == name }
-    }
+    private func apps(of name: String) -> Int { owners.count { $0.key.app != nil && $0.value == name } }
 }

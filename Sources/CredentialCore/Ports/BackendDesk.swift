@@ -3,38 +3,24 @@
 
 /// What backends tell siwatch and ask of it. Over HTTP a door does this for them; over SQL they do it themselves, with the same rows.
 package protocol BackendDesk: Sendable {
-    /// Appends rows to the queues, in one transaction and in their order.
-    ///
-    /// - Returns: for each request, the row that holds it.
-    /// - Throws: `StoreError`. Then nothing is kept, unless it is `outcomeUnknown`.
+    /// Appends rows to the queues, in one transaction, and returns the row of each request. After any error but `outcomeUnknown` nothing is
+    /// kept.
     func append(_ requests: [BackendRequest], at now: Timestamp) async throws -> [AppendedRequest]
-
     /// Those of the sign-ins that are settled: one query, however many wait.
     func settledSignIns(among ids: Set<Int64>) async throws -> [Int64]
-
     /// The outcomes of sign-ins, by the ids of their rows. Unknown ids are left out.
     func signInOutcomes(_ ids: [Int64]) async throws -> [Int64: SignInOutcome]
-
     /// Nil if no row has the id, or if its receipt is past its retention.
     func deletionOutcome(_ id: Int64) async throws -> DeletionOutcome?
-
-    /// Nil if siwatch knows nothing of the user.
     func userState(of userID: String, in app: String) async throws -> UserState?
-
-    /// The changes after one of them, oldest first.
-    ///
-    /// - Parameter app: only changes of this app; nil for all.
+    /// The changes after one of them, oldest first; those of all apps if `app` is nil.
     func changes(after id: Int64, of app: String?, upTo limit: Int) async throws -> ChangePage
 }
 
-/// What a backend tells: a row of a queue.
 package enum BackendRequest: Sendable, Equatable {
-    /// The body that Apple has posted.
     case notification([UInt8])
     case signIn(ToldSignIn, key: RequestKey?)
-    /// The user has deleted the account.
-    ///
-    /// - Parameter requestedAt: nil for the moment of the insert.
+    /// The user has deleted the account: at the moment of the insert if there is no time.
     case deletion(CredentialID, requestedAt: Timestamp?, key: RequestKey?)
 }
 
@@ -53,18 +39,8 @@ package struct ToldSignIn: Sendable, Equatable {
         case refreshToken(Secret)
     }
 
-    package init(
-        clientID: String,
-        userID: String? = nil,
-        proof: Proof? = nil,
-        address: EmailAddress? = nil,
-        signedInAt: Timestamp? = nil
-    ) {
-        self.clientID = clientID
-        self.userID = userID
-        self.proof = proof
-        self.address = address
-        self.signedInAt = signedInAt
+    package init(clientID: String, userID: String? = nil, proof: Proof? = nil, address: EmailAddress? = nil, signedInAt: Timestamp? = nil) {
+        (self.clientID, self.userID, self.proof, self.address, self.signedInAt) = (clientID, userID, proof, address, signedInAt)
     }
 }
 
@@ -77,16 +53,12 @@ package struct RequestKey: Sendable, Equatable {
     package var digest: [UInt8]
 
     package init(client: String, key: String, digest: [UInt8]) {
-        self.client = client
-        self.key = key
-        self.digest = digest
+        (self.client, self.key, self.digest) = (client, key, digest)
     }
 
-    /// How long siwatch remembers a key.
     package static let life = Duration.hours(24)
 }
 
-/// What became of a request.
 package enum AppendedRequest: Sendable, Equatable {
     /// Its row, which an earlier request with the same key may have made.
     case row(RowReference)

@@ -5,18 +5,15 @@
 package protocol BreakerReader: Sendable {
     /// The breakers that have judged something, by app.
     func breakers() async throws -> [String: RejectionBreaker]
-    /// Every app, by name.
     func apps() async throws -> [AppStatus]
 }
 
 /// Reads a store for `status`, the metrics, `explain` and other commands. Only counts and the backlog scan a table.
 package protocol CredentialReader: BreakerReader {
-    /// Every client, by app and name.
     func clients() async throws -> [ClientStatus]
     func overview(_ question: Overview.Question) async throws -> Overview
-    /// A page of the tokens of an app that Apple rejects and has never accepted, by user and client.
-    ///
-    /// - Parameter last: the last token of the page before; nil for the first page.
+    /// A page of the tokens of an app that Apple rejects and has never accepted, by user and client, after the last token of the page
+    /// before.
     func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
     /// Likewise of the tokens that Apple accepts as another user's.
     func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [AnsweredToken]
@@ -28,29 +25,19 @@ package protocol CredentialReader: BreakerReader {
     func scheduledCredentials(of app: String) async throws -> Int
     /// The users of the newest settled sign-ins, latest first. Empty for one that names nobody.
     func newestSignIns(upTo limit: Int) async throws -> [String]
-
-    /// All known facts about a user, by app.
-    /// - Parameter limit: of each log and queue, the newest rows.
+    /// All known facts about a user; of each log and queue, the newest rows.
     func history(of userID: String, upTo limit: Int) async throws -> UserHistory
-    /// All rows that name a user, whole, for the user's own request.
-    ///
-    /// - Parameters:
-    ///   - app: only rows of this app; nil for all.
-    ///   - isNamed: whether a notification that is not verified names the user.
+    /// All rows that name a user, in one app or in all. `isNamed` says whether a notification that is not verified names the user.
     func personalData(
         of userID: String,
         in app: String?,
         where isNamed: @escaping @Sendable (_ payload: [UInt8]) -> Bool
     ) async throws -> PersonalData
-    /// The same of the requests to revoke a user's tokens alone: all of them, with their results.
+    /// All requests to revoke a user's tokens, with their results.
     func revocations(of userID: String) async throws -> UserHistory
-
-    /// Notifications in quarantine, latest first.
-    ///
-    /// - Parameter id: the notifications before this one; nil for the first page.
+    /// Notifications in quarantine, latest first: those before one of them, or from the newest.
     func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification]
     func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64]
     func quarantined(_ id: Int64) async throws -> QuarantinedNotification?
-    /// By reason.
     func quarantineCounts() async throws -> [String: Int]
 }

@@ -1,62 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How far the changes have been delivered to the backends that want them pushed.
-///
-/// A delivery has one cursor over `credential_change`, and a row for each change that its receiver did not take. Where all is well, nothing
-/// is written for a change.
+/// How far the changes have been delivered: a cursor over `credential_change` for each delivery, and a row for each change that its
+/// receiver did not take. Where all is well, nothing is written for a change.
 package protocol DeliveryDesk: Sendable {
-    /// Where a delivery is; nil if the database does not know it.
     func delivery(_ name: String) async throws -> DeliveryPosition?
-
     /// Begins a delivery at the newest change, unless the database knows it.
     func beginDelivery(_ name: String) async throws
-
     /// Every delivery that the database knows, also those that have left the configuration.
     func deliveryNames() async throws -> [String]
-
-    /// Hands over what a delivery still has to send. If the other one is there, it sends both.
-    ///
-    /// - Returns: whether the database knew it.
+    /// Hands over what a delivery still has to send; if the other one is there, it sends both. Says whether the database knew it.
     func renameDelivery(_ old: String, to new: String) async throws -> Bool
-
-    /// Forgets a delivery with all that it still has to send.
     func forgetDelivery(_ name: String) async throws
-
     /// Moves the cursor, and keeps the changes that failed, in one transaction. Does nothing if the cursor is elsewhere meanwhile.
     func advance(_ name: String, from old: Int64, to new: Int64, failed: [FailedChange], at now: Timestamp) async throws
-
     /// The stuck changes whose next try is due, oldest first, and after them those that are due later than any try can be.
     func stuckChanges(of name: String, upTo limit: Int, at now: Timestamp) async throws -> [StuckChange]
-
     /// Forgets changes that were delivered, and keeps the others for their next try.
     func settle(_ name: String, delivered: [Int64], failed: [FailedChange], at now: Timestamp) async throws
-
-    /// Stops a delivery, or lets it go on.
-    ///
-    /// - Parameter time: since when its receiver is gone; nil if it is to go on.
+    /// Stops a delivery whose receiver is gone since a time, or lets it go on.
     func stop(_ name: String, since time: Timestamp?) async throws
-
-    /// Makes the changes due that a receiver did not take, the dead ones among them.
-    ///
-    /// - Returns: how many.
+    /// Makes the changes due that a receiver did not take, the dead ones among them, and counts them.
     func replay(_ name: String, at now: Timestamp) async throws -> Int
-
-    /// Forgets the dead changes of a delivery.
-    ///
-    /// - Returns: how many.
+    /// Forgets the dead changes of a delivery, and counts them.
     func dropDead(of name: String) async throws -> Int
-
-    /// Forgets the changes whose next try can never come: they are past their retention, or of a user that siwatch has forgotten.
-    ///
-    /// - Returns: how many, by delivery.
+    /// Forgets and counts, by delivery, the changes whose next try can never come: past their retention, or of a forgotten user.
     func forgetUndeliverable() async throws -> [String: Int]
 }
 
 package struct DeliveryPosition: Sendable, Equatable, Codable {
     /// All changes up to this id are delivered, or stand among those that failed.
     package var cursor: Int64
-    /// The newest change.
     package var newest: Int64
     /// Since when nothing is sent, because the receiver said that it is gone.
     package var stoppedAt: Timestamp?
@@ -74,7 +48,6 @@ package struct DeliveryPosition: Sendable, Equatable, Codable {
     }
 }
 
-/// A change that its receiver did not take.
 package struct FailedChange: Sendable, Equatable {
     package var id: Int64
     package var failures: Int
@@ -84,10 +57,7 @@ package struct FailedChange: Sendable, Equatable {
     package var reason: String
 
     package init(id: Int64, failures: Int, dueAt: Timestamp?, reason: String) {
-        self.id = id
-        self.failures = failures
-        self.dueAt = dueAt
-        self.reason = reason
+        (self.id, self.failures, self.dueAt, self.reason) = (id, failures, dueAt, reason)
     }
 }
 
@@ -98,22 +68,17 @@ package struct StuckChange: Sendable, Equatable {
     package var failedAt: Timestamp
 
     package init(change: PublishedChange, failures: Int, failedAt: Timestamp) {
-        self.change = change
-        self.failures = failures
-        self.failedAt = failedAt
+        (self.change, self.failures, self.failedAt) = (change, failures, failedAt)
     }
 
-    /// The longest time between two tries.
     package static let longestWait = Duration.hours(24)
 
     /// The latest possible due time, and some minutes. A later one came from a clock that has since been set back.
     package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: longestWait + .minutes(5)) }
 }
 
-/// What an operator hears of a delivery.
 package enum DeliveryNews: Sendable, Equatable {
     case sent(Outcome, Int)
-    /// The receiver said that it is gone.
     case stopped
     /// Changes before the cursor are gone, or those after it: retention, or a restore.
     case skipped(from: Int64, to: Int64)

@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What `siwatch import` tells a store and asks of it.
 package protocol ImportDesk: Sendable {
-    /// Appends the sign-ins of a batch to `grant_queue`, in one transaction with the key of the batch. Does nothing if the key is known.
-    ///
-    /// - Returns: nil if the key of the batch before is not known any more. An undo forgets all keys of its import, so an import that still
-    ///   runs ends here. Then nothing is kept.
-    /// - Throws: `StoreError`. Then nothing is kept, unless it is `outcomeUnknown`.
+    /// Appends the sign-ins of a batch to `grant_queue`, in one transaction with the key of the batch, unless the key is known. Keeps
+    /// nothing and returns nil if the key of the batch before is gone: an undo forgets the keys of its import, so that an import that still
+    /// runs ends.
     func append(_ batch: ImportBatch, at now: Timestamp) async throws -> ToldBatch?
-
     /// What Apple says of the tokens of these credentials, in their order. Nil for a credential without a sealed token.
     func importedTokens(of credentials: [CredentialID]) async throws -> [ImportedToken?]
-
     /// How many of these rows of `grant_queue` brought a token that siwatch had from an earlier sign-in, and so changed nothing.
     func retoldSignIns(among rows: [Int64]) async throws -> Int
-
-    /// All imports, by name.
     func toldImports() async throws -> [ToldImport]
-
     func rehearseUndo(of importID: String, at now: Timestamp) async throws -> UndoneImport
 }
 
-/// Sign-ins of a file that `siwatch import` tells in one transaction.
-///
-/// siwatch remembers its key for `RequestKey.life`, so that a repeated import skips it.
+/// Sign-ins of a file that `siwatch import` tells in one transaction. siwatch remembers the key, so that a repeated import skips them.
 package struct ImportBatch: Sendable {
-    /// Names the import.
     package var importID: String
     /// A digest of the rows.
     package var key: String
@@ -38,17 +27,13 @@ package struct ImportBatch: Sendable {
     package static let size = 512
 
     package init(importID: String, key: String, after: String? = nil, signIns: [ToldSignIn]) {
-        self.importID = importID
-        self.key = key
-        self.after = after
-        self.signIns = signIns
+        (self.importID, self.key, self.after, self.signIns) = (importID, key, after, signIns)
     }
 
     /// The owner of the keys. No client of the HTTP door has such a name, because its first character is a control character.
     package static func owner(of importID: String) -> String { "\timport \(importID)" }
 }
 
-/// What became of a batch.
 package struct ToldBatch: Sendable, Equatable {
     /// Its rows of `grant_queue`.
     package var rows: [Int64]
@@ -63,7 +48,6 @@ package struct ToldBatch: Sendable, Equatable {
 
 /// What Apple says of the sealed token that a credential holds.
 package struct ImportedToken: Sendable, Equatable {
-    /// The time of the sign-in that brought the token.
     package var grantedAt: Timestamp?
     /// Nil while Apple has not answered.
     package var answer: TokenAnswer?
@@ -71,9 +55,7 @@ package struct ImportedToken: Sendable, Equatable {
     package var hasFailed: Bool
 
     package init(grantedAt: Timestamp?, answer: TokenAnswer?, hasFailed: Bool) {
-        self.grantedAt = grantedAt
-        self.answer = answer
-        self.hasFailed = hasFailed
+        (self.grantedAt, self.answer, self.hasFailed) = (grantedAt, answer, hasFailed)
     }
 }
 

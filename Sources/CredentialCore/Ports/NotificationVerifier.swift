@@ -3,7 +3,6 @@
 
 /// Turns the bytes of a notification into an event that Apple signed.
 package protocol NotificationVerifier: Sendable {
-    /// - Throws: why the bytes are not such an event, or that they cannot be judged yet.
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification
 }
 
@@ -18,16 +17,11 @@ package struct VerifiedNotification: Sendable, Equatable {
     package var event: Event
 
     package init(clientID: String, userID: String, tokenID: String, type: String, event: Event) {
-        self.clientID = clientID
-        self.userID = userID
-        self.tokenID = tokenID
-        self.type = type
-        self.event = event
+        (self.clientID, self.userID, self.tokenID, self.type, self.event) = (clientID, userID, tokenID, type, event)
     }
 }
 
 package enum VerificationError: Error, Sendable, Equatable {
-    /// The token will never verify.
     case rejected(RejectionReason, detail: String)
     /// Its key is not known yet. Verify again at `retryAt`.
     case keyNotYetKnown(retryAt: Timestamp)
@@ -64,12 +58,7 @@ package enum RejectionReason: String, Sendable, CaseIterable {
 /// Verifies that Apple issued an id_token to a client, and reads its user.
 package protocol IdentityTokenVerifier: Sendable {
     var hasKeys: Bool { get }
-
-    /// - Parameters:
-    ///   - clientID: the client that `aud` has to name.
-    ///   - nonce: the expected `nonce`; nil accepts any.
-    ///   - now: by Apple's clock.
-    /// - Throws: why the id_token is not valid, or `keyNotYetKnown` if its key is not known yet.
+    /// `aud` has to name the client, and `nonce` has to be the expected one, if there is one. `now` is by Apple's clock.
     func verify(
         _ token: Secret,
         issuedTo clientID: String,
@@ -87,9 +76,6 @@ package struct VerifiedIdentity: Sendable, Equatable {
     package var realUserStatus: Int?
 
     package init(userID: String, issuedAt: Timestamp, address: EmailAddress? = nil, realUserStatus: Int? = nil) {
-        self.userID = userID
-        self.issuedAt = issuedAt
-        self.address = address
-        self.realUserStatus = realUserStatus
+        (self.userID, self.issuedAt, self.address, self.realUserStatus) = (userID, issuedAt, address, realUserStatus)
     }
 }

@@ -4,7 +4,6 @@
 /// Apple's published keys, remembered across restarts and outages.
 package protocol SigningKeyStore: Sendable {
     func signingKeys() async throws -> [SigningKeyRecord]
-
     /// Stores fetched keys, and deletes others whose records are still as given. Notifications that waited for a new key become due, and so
     /// do quarantined ones.
     func remember(_ keys: [SigningKeyRecord], forgetting others: [SigningKeyRecord]) async throws
@@ -20,10 +19,7 @@ package struct SigningKeyRecord: Sendable, Hashable {
     package var proof: [UInt8]
 
     package init(keyID: String, jwk: String, lastSeenAt: Timestamp, proof: [UInt8] = []) {
-        self.keyID = keyID
-        self.jwk = jwk
-        self.lastSeenAt = lastSeenAt
-        self.proof = proof
+        (self.keyID, self.jwk, self.lastSeenAt, self.proof) = (keyID, jwk, lastSeenAt, proof)
     }
 }
 
@@ -31,15 +27,11 @@ package struct SigningKeyRecord: Sendable, Hashable {
 package protocol SigningKeyVoucher: Sendable {
     /// The record with its proof, which covers all of its other fields.
     func prove(_ record: SigningKeyRecord) -> SigningKeyRecord
-
     func isProved(_ record: SigningKeyRecord) -> Bool
 }
 
-/// What becomes of the keys that siwatch knows.
 package enum SigningKeyChange: String, Sendable, CaseIterable {
-    /// Apple publishes it from now on.
     case new
-    /// Apple publishes it no more.
     case retired
     /// It was retired for so long that it does not count any more.
     case forgotten

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package enum StoreError: Error, Sendable {
+package enum StoreError: Error, Sendable, CustomStringConvertible {
     /// Another connection holds the lock. Try again later.
     case busy
-    /// A conflict with others that ends by itself: a deadlock, a lock that took too long, or a cancelled statement. Nothing was written.
-    /// Try again; the rows are not at fault.
+    /// A conflict that ends by itself: a deadlock, a lock that took too long, a cancelled statement. Nothing was written. Try again.
     case retry(String)
     /// The database cannot be reached, or cannot be written now. It heals itself when the server is back. Nothing was written.
     case unavailable(String)
@@ -15,7 +14,6 @@ package enum StoreError: Error, Sendable {
     case refused(String)
     /// The stored data differs from what was written.
     case damaged(String)
-    /// This process may not write there.
     case readOnly(String)
     /// Reading or writing failed, and it is unknown whether the commit happened.
     case outcomeUnknown(String)
@@ -27,9 +25,7 @@ package enum StoreError: Error, Sendable {
         case .busy, .refused, .damaged, .readOnly, .outcomeUnknown: false
         }
     }
-}
 
-extension StoreError: CustomStringConvertible {
     /// How the description of `unavailable` begins.
     package static let absence = "the database cannot be reached"
     /// How the description of `full` begins.

@@ -3,14 +3,9 @@
 
 /// Apple's token endpoints for one app. Every result is an answer, so nothing throws.
 package protocol TokenEndpoint: Sendable {
-    /// Asks whether a refresh token is still good.
     func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse
-
-    /// Exchanges an authorization code. Apple takes a code once.
-    ///
-    /// - Parameter redirectURI: the redirect URI of a sign-in on the web; nil for a native sign-in.
+    /// Exchanges an authorization code, which Apple takes once. Only a sign-in on the web has a redirect URI.
     func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse
-
     /// Asks Apple to revoke a token. A 200 proves nothing, because Apple gives it to nearly any request.
     func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse
 }
@@ -26,19 +21,12 @@ package struct EndpointResponse<News: EndpointNews>: Sendable, Equatable {
     package var date: Timestamp?
 
     package init(_ answer: EndpointAnswer<News>, by identity: ClientIdentity, date: Timestamp? = nil) {
-        self.answer = answer
-        self.identity = identity
-        self.date = date
+        (self.answer, self.identity, self.date) = (answer, identity, date)
     }
 
-    /// When the request was sent, by Apple's clock.
-    ///
-    /// Answers are compared with sign-ins and events, which Apple dates. Our clock counts while it agrees with the date of the answer.
-    /// Otherwise the earliest possible time counts, so that a clock that is ahead cannot make a 200 newer than a later sign-in.
-    ///
-    /// - Parameters:
-    ///   - ours: when the request was sent, by our clock.
-    ///   - elapsed: from then until the answer came.
+    /// When the request was sent, by Apple's clock, because answers are compared with sign-ins and events, which Apple dates. Our clock
+    /// counts while it agrees with the date of the answer. Otherwise the earliest possible time counts, so that a clock that is ahead
+    /// cannot make a 200 newer than a later sign-in.
     package func requestedAt(_ ours: Timestamp, elapsed: Duration) -> Timestamp {
         guard let date else { return ours }
         let earliest = date.advanced(by: .zero - elapsed)
@@ -59,8 +47,7 @@ package enum EndpointAnswer<News: EndpointNews>: Sendable, Equatable {
     /// Our key, team, client or clock is wrong. The answer says nothing about any token or code.
     case misconfigured(String)
     case throttled(retryAfter: Duration?)
-    /// - Parameter isAnswerLost: whether Apple may have acted on the request without siwatch hearing the answer. A refresh changes nothing at
-    ///   Apple, so there it does not count.
+    /// - Parameter isAnswerLost: whether Apple may have acted on the request. It does not count for a refresh, which changes nothing.
     case unavailable(String, isAnswerLost: Bool = false, retryAfter: Duration? = nil)
 }
 
@@ -94,9 +81,7 @@ package enum RefreshNews: EndpointNews {
 package enum ExchangeNews: EndpointNews {
     /// A 200. The id_token names the user, once it is verified.
     case issued(IssuedTokens)
-    /// Apple refuses this code.
-    ///
-    /// - Parameter detail: Apple's text, without the code.
+    /// Apple refuses this code. The detail is Apple's text, without the code.
     case refused(GrantRejection, detail: String)
 
     package var provesClient: Bool {
@@ -107,7 +92,6 @@ package enum ExchangeNews: EndpointNews {
     }
 }
 
-/// The tokens that Apple issued for a code.
 package struct IssuedTokens: Sendable, Equatable {
     package var refreshToken: Secret?
     /// Nil if the answer has no id_token, or one that is not text.
@@ -116,14 +100,11 @@ package struct IssuedTokens: Sendable, Equatable {
     package var namedUserID: String?
 
     package init(refreshToken: Secret?, identityToken: Secret?, namedUserID: String? = nil) {
-        self.refreshToken = refreshToken
-        self.identityToken = identityToken
-        self.namedUserID = namedUserID
+        (self.refreshToken, self.identityToken, self.namedUserID) = (refreshToken, identityToken, namedUserID)
     }
 }
 
 package enum RevokeNews: EndpointNews {
-    /// A 200. Apple answers it to nearly every revocation, so it proves nothing.
     case accepted
 
     package var provesClient: Bool { false }

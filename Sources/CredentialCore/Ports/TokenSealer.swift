@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Seals refresh tokens, so that none is stored in clear.
 package protocol TokenSealer: Sendable {
     /// The key that tells two tokens of the same time apart.
     func fingerprint(of token: Secret) -> [UInt8]
-
     /// Encrypts a token for one credential and one grant. It opens for no other.
     func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken
-
     /// - Throws: if the key is missing, or the bytes are damaged or belong to another credential or grant.
     func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret
-
     /// Opens a token that a backend has sealed to the public key, so that the token never stands in the queue in clear.
     func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret
 }
 
-package enum DeliveryError: Error, Sendable, Equatable {
+package enum DeliveryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The token is sealed to a key that the key file does not hold.
     case unknownKey(id: String)
     /// The bytes are damaged, made for another user or client, or no token.
     case unreadable
-}
 
-extension DeliveryError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .unknownKey(let id): "sealed to key \(id), which the key file does not hold"
@@ -32,7 +26,6 @@ extension DeliveryError: CustomStringConvertible {
     }
 }
 
-/// Names a forgotten user for the tables.
 package protocol UserPseudonymizer: Sendable {
     /// A keyed hash of the `sub`, the same for the life of the database. Without the key it names nobody.
     func pseudonym(of userID: String) -> String
@@ -55,10 +48,8 @@ package struct ForgottenUser: Sendable, Equatable {
     }
 }
 
-/// A string that never prints itself: a refresh token, a code, a key.
-///
-/// Neither interpolation nor `dump` nor `Mirror` shows the text. Code that needs it calls `reveal`.
-package struct Secret: Sendable, Hashable {
+/// A string that never prints itself, by interpolation, `dump` or `Mirror`: a refresh token, a code, a key. `reveal` gives it out.
+package struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     private let text: String
 
     package init(_ text: String) {
@@ -66,9 +57,6 @@ package struct Secret: Sendable, Hashable {
     }
 
     package var reveal: String { text }
-}
-
-extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "[secret]" }
     package var debugDescription: String { "[secret]" }
     package var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,36 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The queues and the state: siwatch claims work and settles it here.
-///
-/// A claim keeps a row from other processes until its lease ends. It counts as an attempt, which outlives the process. A settlement is one
-/// transaction and returns after the commit. Settling twice changes nothing, because the second settlement finds no matching claim.
+/// The queues and the state. A claim keeps a row from other processes until its lease ends. It counts as an attempt, which outlives the
+/// process. A settlement is one transaction and returns after the commit. A second one finds no matching claim, so it changes nothing.
 package protocol WorkStore: Sendable {
     /// Whether backends wait for the store's commits, in no fixed order. The writer then has to give them a turn between two commits.
     var holdsBackendsUp: Bool { get }
-
     /// The longest time until the store answers a call, even with a failure. A caller that has waited for less does not hang.
     var longestSilence: Duration { get }
-
     /// Claims up to `limit` due notifications, oldest first. A row that may kill the process comes alone, and only if `suspects` is true,
     /// so that no other work is lost with it.
-    func claimNotifications(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedNotification]
-
+    func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration, suspects: Bool) async throws -> [ClaimedNotification]
     /// Claims up to `limit` due grants with a token or with neither token nor code. Grants with a code have their own lane.
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant]
 
-    /// Claims up to `limit` due grants with a code, nearest deadline first: for each app as many as it has permits. It also claims codes
-    /// that siwatch will not send, because their time is over or no app names their client. A row that may kill the process comes alone,
-    /// and only if `suspects` is true.
-    ///
-    /// - Parameters:
-    ///   - permits: by app.
-    ///   - quotas: by client, the most codes to claim for sending.
+    /// Claims up to `limit` due grants with a code, nearest deadline first: of each app as many as it has permits, and of each client as
+    /// many to send as its quota. It also claims codes that siwatch will not send, because their time is over or no app names their client.
+    /// A row that may kill the process comes as a notification does.
     func claimCodes(
         upTo limit: Int,
         permits: [String: Int],
@@ -42,21 +28,10 @@ package protocol WorkStore: Sendable {
 
     /// Claims up to `limit` due requests to revoke.
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest]
-
-    /// For each app, how many tokens to revoke are due, up to `limit`. Tokens of a paused app do not count, unless they are to be
-    /// given up.
-    ///
-    /// - Parameters:
-    ///   - trusted: now, if the clock can be trusted. Only then do tokens count that are to be given up, because no app has their client.
-    ///   - quotas: by client, the most tokens that count.
+    /// For each app, how many tokens to revoke are due, up to `limit` and the quotas of clients. Tokens of a paused app do not count,
+    /// unless they are to be given up, because no app has their client. Those count only by a clock that can be trusted.
     func dueRevocations(upTo limit: Int, at now: Timestamp, trusted: Timestamp?, quotas: [String: Int]) async throws -> [String: Int]
-
-    /// Claims tokens to revoke, longest due first: for each app as many as it has permits.
-    ///
-    /// - Parameters:
-    ///   - permits: by app.
-    ///   - trusted: as for `dueRevocations`.
-    ///   - quotas: by client, the most tokens to claim.
+    /// Claims tokens to revoke, longest due first: of each app as many as it has permits, of each client as many as its quota.
     func claimRevocations(
         permits: [String: Int],
         at now: Timestamp,
@@ -65,9 +40,7 @@ package protocol WorkStore: Sendable {
         quotas: [String: Int]
     ) async throws -> [DueRevocation]
 
-    /// Whether the user is signed in at any client of the same app, or another row of `grant_queue` may say so.
-    ///
-    /// - Parameter row: the row of `grant_queue` that does not count.
+    /// Whether the user is signed in at any client of the same app, or another row of `grant_queue` than this one may say so.
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
     /// When the app first asked, at `time` or later, to revoke the user's tokens, of the requests that siwatch has not opened. Nil if there
@@ -78,10 +51,9 @@ package protocol WorkStore: Sendable {
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; credentials of `preferred` clients go before all
     /// others. A pending rejection does not bring the daily check forward.
     ///
-    /// - Parameters:
-    ///   - firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They also take the places that
-    ///     other checks leave free. If it is 0, tokens that Apple has accepted before go before all others.
-    ///   - quotas: by client, the most credentials to claim.
+    /// - Parameter firstChecks: how many may be first checks of new sign-ins, which go before a backlog, and into places that others leave
+    ///   free.
+    ///   If it is 0, tokens that Apple has accepted before go before all others.
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
@@ -107,14 +79,10 @@ package protocol WorkStore: Sendable {
 
     /// Takes up to `limit` credentials of an app's canaries that were not taken within `BreakerRules.canaryInterval`. Stores this durably,
     /// so that a crash repeats none.
-    ///
-    /// - Parameter excluded: clients to leave out.
     func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
         async throws -> [DueCredential]
 
-    /// Applies and logs the settlements, and removes their queue rows, in one transaction.
-    ///
-    /// - Throws: `StoreError`. After any error but `outcomeUnknown` the store holds nothing of the batch.
+    /// Applies and logs the settlements and removes their rows, in one transaction. After any error but `outcomeUnknown` nothing is kept.
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges
 }
 

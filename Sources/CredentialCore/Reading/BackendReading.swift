@@ -13,7 +13,6 @@ package struct SignInOutcome: Sendable, Equatable {
     package var detail: String?
     package var signedInAt: Timestamp?
     package var settledAt: Timestamp?
-    /// Apple's guess whether a person signs in.
     package var realUserStatus: Int?
     /// The user as known in the same snapshot. Nil if siwatch knows nothing of the user.
     package var user: UserState?
@@ -41,7 +40,6 @@ package struct SignInOutcome: Sendable, Equatable {
     package var isSignedIn: Bool { ["applied", "stale", "duplicate", "retold"].contains(outcome) }
 }
 
-/// The row of `user_state`.
 package struct UserState: Sendable, Equatable, Codable {
     package var app: String
     package var userID: String
@@ -53,9 +51,7 @@ package struct UserState: Sendable, Equatable, Codable {
     package var emailIsPrivate: Bool?
     package var emailForwarding: String?
 
-    /// Whether a session is to end: the rule of docs/schema.md.
-    ///
-    /// - Parameter signedInAt: when the session's sign-in was.
+    /// Whether a session of this sign-in is to end: the rule of docs/schema.md.
     package func endsSession(of signedInAt: Timestamp) -> Bool {
         let isOver = state == CredentialState.revoked.rawValue || reason == StateReason.accountDeleted.rawValue
         return isOver && isGreater(changedAt, than: signedInAt)
@@ -80,19 +76,12 @@ package struct DeletionOutcome: Sendable, Equatable {
         package var settledAt: Timestamp?
 
         package init(clientID: String, outcome: String, reason: String?, settledAt: Timestamp?) {
-            self.clientID = clientID
-            self.outcome = outcome
-            self.reason = reason
-            self.settledAt = settledAt
+            (self.clientID, self.outcome, self.reason, self.settledAt) = (clientID, outcome, reason, settledAt)
         }
     }
 
     package init(row: RowReference, userID: String, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
-        self.row = row
-        self.userID = userID
-        self.isWaiting = isWaiting
-        self.isHeld = isHeld
-        self.receipts = receipts
+        (self.row, self.userID, self.isWaiting, self.isHeld, self.receipts) = (row, userID, isWaiting, isHeld, receipts)
     }
 }
 
@@ -107,10 +96,7 @@ package struct ChangePage: Sendable, Equatable {
     package var last: RowReference?
 
     package init(changes: [PublishedChange], oldest: Int64, newest: RowReference, last: RowReference?) {
-        self.changes = changes
-        self.oldest = oldest
-        self.newest = newest
-        self.last = last
+        (self.changes, self.oldest, self.newest, self.last) = (changes, oldest, newest, last)
     }
 
     /// Whether changes after an id are gone: past their retention, or lost by a restore.
@@ -125,7 +111,6 @@ package struct ChangePage: Sendable, Equatable {
     }
 }
 
-/// A row of `credential_change`.
 package struct PublishedChange: Sendable, Equatable, Codable {
     package var id: Int64
     package var app: String

@@ -5,20 +5,15 @@
 package struct PersonalData: Sendable, Equatable {
     package struct Table: Sendable, Equatable {
         package var name: String
-        /// By column.
         package var rows: [[String: Value]]
         /// The greatest id of the table at the time of the read; 0 for an empty table and for one without ids.
         package var greatestID: Int64
 
         package init(name: String, rows: [[String: Value]], greatestID: Int64) {
-            self.name = name
-            self.rows = rows
-            self.greatestID = greatestID
+            (self.name, self.rows, self.greatestID) = (name, rows, greatestID)
         }
 
-        package var ids: [Int64] {
-            rows.compactMap { if case .integer(let id) = $0["id"] { id } else { nil } }
-        }
+        package var ids: [Int64] { rows.compactMap { if case .integer(let id) = $0["id"] { id } else { nil } } }
     }
 
     package enum Value: Sendable, Equatable {
@@ -38,12 +33,10 @@ package struct PersonalData: Sendable, Equatable {
     package var isEmpty: Bool { tables.allSatisfy(\.rows.isEmpty) }
 }
 
-/// An operator wants siwatch to forget a user.
 package struct ErasureRequest: Codable, Sendable, Equatable {
     package var userID: String
     /// Only in this app; nil for all.
     package var app: String?
-    /// The name that stays.
     package var pseudonym: String
     /// Whether to forget a user who is authorized. A token is then lost without being revoked.
     package var evenIfAuthorized: Bool
@@ -52,12 +45,8 @@ package struct ErasureRequest: Codable, Sendable, Equatable {
     /// The greatest id of each table at the time of that search.
     package var searchedUpTo: [String: Int64]
 
-    /// - Parameter data: the user's rows, as a search has found them.
     package init(of userID: String, in app: String?, as pseudonym: String, evenIfAuthorized: Bool = false, found data: PersonalData) {
-        self.userID = userID
-        self.app = app
-        self.pseudonym = pseudonym
-        self.evenIfAuthorized = evenIfAuthorized
+        (self.userID, self.app, self.pseudonym, self.evenIfAuthorized) = (userID, app, pseudonym, evenIfAuthorized)
         found = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.ids) })
         searchedUpTo = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.greatestID) })
     }
@@ -66,11 +55,9 @@ package struct ErasureRequest: Codable, Sendable, Equatable {
 /// The receipt of an erasure. It names nobody.
 package struct Erasure: Codable, Sendable, Equatable {
     package var erasedAt: Timestamp
-    /// The name under which the remembered rows stand.
     package var pseudonym: String
     /// By app, the newest fact that siwatch knew of the user. It takes no fact up to that time any more.
     package var forgottenUntil: [String: Timestamp] = [:]
-    /// How many rows are gone, by table.
     package var erasedRows: [String: Int] = [:]
     /// By delivery, how many webhooks about the user were still to be sent at most, and are not.
     package var unsentWebhooks: [String: Int] = [:]

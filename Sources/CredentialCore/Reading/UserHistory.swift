@@ -37,7 +37,6 @@ package struct UserHistory: Sendable, Equatable {
         package var emailForwarding: String?
     }
 
-    /// One user at one client.
     package struct HeldCredential: Sendable, Equatable, Codable {
         package var app: String
         package var clientID: String
@@ -45,9 +44,7 @@ package struct UserHistory: Sendable, Equatable {
         package var reason: String
         package var changedAt: Timestamp?
         package var grantedAt: Timestamp?
-        /// The time of the sign-in that brought the newest token.
         package var tokenGrantedAt: Timestamp?
-        /// Whether siwatch still keeps that token, sealed.
         package var holdsToken: Bool
         package var revokedAt: Timestamp?
         package var verifiedAt: Timestamp?
@@ -60,7 +57,6 @@ package struct UserHistory: Sendable, Equatable {
         package var answer: String?
         package var failures: Int
         package var nextCheckAt: Timestamp?
-        /// Whether Apple rejects the token and has never accepted it.
         package var isNeverAccepted: Bool
         package var isBeingAsked: Bool
     }
@@ -71,7 +67,6 @@ package struct UserHistory: Sendable, Equatable {
         package var settledAt: Timestamp
         package var outcome: String
         package var reason: String?
-        /// A few words on a rejection, mostly Apple's.
         package var detail: String?
     }
 
@@ -92,9 +87,7 @@ package struct UserHistory: Sendable, Equatable {
     package struct Waiting: Sendable, Equatable, Codable {
         package var queue: String
         package var id: Int64
-        /// The app of the client; nil if none is known.
         package var app: String?
-        /// Since when an operator has paused that app.
         package var pausedAt: Timestamp?
         package var clientID: String
         package var at: Timestamp
@@ -102,23 +95,16 @@ package struct UserHistory: Sendable, Equatable {
         /// When a postponed row is due; 0 if siwatch has not looked at the row.
         package var dueAt: Timestamp
         package var isClaimed: Bool
-        /// Since when the row waits for its client or its time, by a clock that could be trusted. For a code, when it was first claimed. For a
-        /// request to revoke, since when it waits for an operator.
+        /// Since when the row waits for its client, its time or an operator, by a clock that could be trusted. Of a code, its first claim.
         package var waitsSince: Timestamp?
-        /// Whether a sign-in that was put off waits for its time.
         package var isAhead: Bool
-        /// How often siwatch sent the code and got no usable answer.
         package var failures: Int
-        /// Whether Apple may have taken the code without siwatch hearing the answer.
         package var isAnswerLost: Bool
-        /// Apple's last word about the code, or why there was none.
         package var detail: String?
         /// Since when the tokens of a request to revoke are at work.
         package var openedAt: Timestamp?
     }
-}
 
-extension UserHistory {
     package var isEmpty: Bool {
         var history = self
         history.refusals = [:]
@@ -150,7 +136,6 @@ package struct RevocationReceipt: Sendable, Equatable, Decodable {
     package var app: String?
     package var clientID: String
     package var requestedAt: Timestamp
-    /// The time of the sign-in that brought the token; nil if there was no token.
     package var tokenGrantedAt: Timestamp?
     package var proof = RevocationProof()
     package var settledAt: Timestamp
@@ -167,10 +152,8 @@ package struct TokenBeingRevoked: Sendable, Equatable, Decodable {
     package var request: Int64
     package var app: String
     package var clientID: String
-    /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
     package var proof = RevocationProof()
-    /// When siwatch asks Apple next.
     package var dueAt: Timestamp
     package var isClaimed: Bool
 
@@ -179,7 +162,6 @@ package struct TokenBeingRevoked: Sendable, Equatable, Decodable {
     }
 }
 
-/// A rejected notification, as the quarantine keeps it.
 package struct QuarantinedNotification: Sendable, Equatable {
     package var id: Int64
     package var receivedAt: Timestamp
@@ -190,11 +172,7 @@ package struct QuarantinedNotification: Sendable, Equatable {
     package var payload: [UInt8]
 
     package init(id: Int64, receivedAt: Timestamp, rejectedAt: Timestamp, reason: String, detail: String, payload: [UInt8]) {
-        self.id = id
-        self.receivedAt = receivedAt
-        self.rejectedAt = rejectedAt
-        self.reason = reason
-        self.detail = detail
-        self.payload = payload
+        (self.id, self.receivedAt, self.rejectedAt) = (id, receivedAt, rejectedAt)
+        (self.reason, self.detail, self.payload) = (reason, detail, payload)
     }
 }

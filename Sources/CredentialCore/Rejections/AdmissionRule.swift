@@ -23,11 +23,8 @@ package struct AdmissionRule: Sendable, Equatable {
         repeatedAfter: Duration? = nil,
         onlyAccepted: Bool = false
     ) {
-        self.clientID = clientID
-        self.keyID = keyID
-        self.answered = answered
-        self.repeatedAfter = repeatedAfter
-        self.onlyAccepted = onlyAccepted
+        (self.clientID, self.keyID, self.answered) = (clientID, keyID, answered)
+        (self.repeatedAfter, self.onlyAccepted) = (repeatedAfter, onlyAccepted)
     }
 }
 
@@ -46,24 +43,12 @@ extension RejectionBreaker {
         let settled = now.advanced(by: .zero - rules.settle)
         var admissions: [AdmissionRule] = []
         for (identity, normal) in proofs.proven(at: now, within: interval) {
+            let (client, key) = (identity.clientID, identity.keyID)
             if let normal, normal.lowerBound <= settled {
-                admissions.append(
-                    AdmissionRule(
-                        clientID: identity.clientID,
-                        keyID: identity.keyID,
-                        answered: normal.lowerBound...min(settled, normal.upperBound),
-                        onlyAccepted: true
-                    )
-                )
+                let answered = normal.lowerBound...min(settled, normal.upperBound)
+                admissions.append(AdmissionRule(clientID: client, keyID: key, answered: answered, onlyAccepted: true))
             }
-            admissions.append(
-                AdmissionRule(
-                    clientID: identity.clientID,
-                    keyID: identity.keyID,
-                    answered: .earliest...settled,
-                    repeatedAfter: interval
-                )
-            )
+            admissions.append(AdmissionRule(clientID: client, keyID: key, answered: .earliest...settled, repeatedAfter: interval))
         }
         if let confirmedAt, confirmedAt <= now { admissions.append(AdmissionRule(answered: .earliest...confirmedAt, onlyAccepted: true)) }
         return admissible(admissions)
@@ -80,24 +65,16 @@ package struct PendingRejection: Sendable, Equatable {
     /// When the request was sent. The fact that the rejection may become is of that moment.
     package var requestedAt: Timestamp
     package var answeredAt: Timestamp
-    /// The key that asked.
     package var keyID: String
 
     package init(requestedAt: Timestamp, answeredAt: Timestamp, keyID: String) {
-        self.requestedAt = requestedAt
-        self.answeredAt = answeredAt
-        self.keyID = keyID
+        (self.requestedAt, self.answeredAt, self.keyID) = (requestedAt, answeredAt, keyID)
     }
-}
 
-extension PendingRejection {
     /// Whether a rejection repeats this one, and Apple has accepted the client in between, with a token that it had accepted before. A time
-    /// without such a 200 may be one incident, or our mistake, and its second rejection says no more than the first.
-    ///
-    /// A pending rejection with a time in the future came from a clock that has since been set back, and is replaced. An interval by
-    /// Apple's clock must lie between the two, because our clock may have jumped over it.
-    ///
-    /// - Parameter provedAt: when Apple last accepted a token of the client that it had accepted before, by Apple's clock.
+    /// without such a 200 may be one incident, or our mistake, and its second rejection says no more than the first. An interval by Apple's
+    /// clock must lie between the two, because our clock may have jumped over it. A pending rejection with a time in the future came from a
+    /// clock that has since been set back, and is replaced.
     func isRepeated(by rejection: PendingRejection, provedAt: Timestamp?, under policy: RefreshPolicy) -> Bool {
         guard keyID == rejection.keyID, answeredAt <= rejection.answeredAt,
             requestedAt.advanced(by: policy.interval) <= rejection.requestedAt, let provedAt

@@ -18,7 +18,6 @@ struct AnswerRecord: Sendable {
     /// clock that has been set back since.
     private static let disorder = Duration.seconds(60)
 
-    /// The newest 200.
     var acceptedAt: Timestamp?
     /// The newest 200 about a token that Apple had accepted before.
     var provedAt: Timestamp?
@@ -41,8 +40,7 @@ struct AnswerRecord: Sendable {
         max(acceptedAt ?? .earliest, stretch.last?.at ?? .earliest) > now.advanced(by: Self.disorder)
     }
 
-    /// The time in which all answers were normal. It leaves out both ends, because other answers at the same moment may not have been
-    /// normal.
+    /// The time in which all answers were normal, without its ends, because other answers at those moments may not have been normal.
     var normal: ClosedRange<Timestamp>? {
         guard let start = normalSince?.advanced(by: .milliseconds(1)), let end = stretch.first?.at.advanced(by: .milliseconds(-1))
         else { return nil }

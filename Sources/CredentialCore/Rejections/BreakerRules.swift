@@ -3,7 +3,6 @@
 
 /// When the breaker of an app opens and closes. The figures are those of `[breaker]`.
 package struct BreakerRules: Sendable, Equatable {
-    /// How many answers the breaker remembers.
     package var window: Int
     /// Disproportion exceeds both this and `maxRejectedPercent`.
     package var maxRejections: Int
@@ -18,9 +17,7 @@ package struct BreakerRules: Sendable, Equatable {
         settle: Duration = .seconds(900),
         policy: RefreshPolicy = RefreshPolicy()
     ) {
-        self.window = window
-        self.maxRejections = maxRejections
-        self.maxRejectedPercent = maxRejectedPercent
+        (self.window, self.maxRejections, self.maxRejectedPercent) = (window, maxRejections, maxRejectedPercent)
         self.settle = min(settle, policy.interval)
     }
 
@@ -34,9 +31,7 @@ package struct BreakerRules: Sendable, Equatable {
     package static let canaryInterval = Duration.seconds(3600)
 
     /// The number of probes that shows whether answers are normal again: a tenth of the window, but enough to allow one rejection.
-    package var trialLength: Int {
-        min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent))
-    }
+    package var trialLength: Int { min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent)) }
 
     func isTooGreatAShare(_ rejections: Int, of answers: Int) -> Bool {
         rejections * 100 > answers * maxRejectedPercent

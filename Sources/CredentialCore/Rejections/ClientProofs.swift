@@ -8,8 +8,6 @@ package struct ClientProofs: Sendable {
     package init() {}
 
     /// Notes an answer to a check of a token that Apple had accepted before. It voids the record of an earlier load of the same client.
-    ///
-    /// - Parameter isValid: true for a 200, false for an `invalid_grant`.
     package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, settle: Duration) {
         update(identity, at: time) {
             if isValid { ($0.acceptedAt, $0.provedAt) = (time, time) }
@@ -17,10 +15,8 @@ package struct ClientProofs: Sendable {
         }
     }
 
-    /// Notes a 200 to any other request. It says nothing of the answers around it.
-    ///
-    /// - Parameter isProof: whether Apple had accepted the token before. Otherwise the 200 shows that the key works, and proves nothing of
-    ///   what Apple rejects.
+    /// Notes a 200 to any other request, which says nothing of the answers around it. If Apple had not accepted the token before, the 200
+    /// shows that the key works, and proves nothing of what Apple rejects.
     package mutating func recordValid(by identity: ClientIdentity, isProof: Bool, at time: Timestamp) {
         update(identity, at: time) {
             $0.acceptedAt = time
@@ -35,7 +31,6 @@ package struct ClientProofs: Sendable {
         change(&records[identity, default: AnswerRecord()])
     }
 
-    /// Forgets the proofs of clients that have another key now.
     package mutating func forget(clients: Set<String>) {
         records = records.filter { !clients.contains($0.key.clientID) }
     }

@@ -43,15 +43,11 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         package var rejectedAt: Timestamp?
 
         package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true, rejectedAt: Timestamp? = nil) {
-            self.credential = credential
-            self.isCanary = isCanary
-            self.isCheck = isCheck
-            self.rejectedAt = rejectedAt
+            (self.credential, self.isCanary, self.isCheck, self.rejectedAt) = (credential, isCanary, isCheck, rejectedAt)
         }
     }
 
     package enum Admission: Sendable, Equatable {
-        /// The rejection waits for the settle time.
         case pending
         /// Apple repeats a rejection that an operator has confirmed since. It counts as one of that moment, so it is believed.
         case confirmed(at: Timestamp)
@@ -70,7 +66,6 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     package private(set) var confirmedAt: Timestamp?
     /// Until when the breaker ignores the proportion, because an operator has confirmed disproportionate rejections.
     package private(set) var mutedUntil: Timestamp?
-    /// When the rejections last went out of proportion.
     package private(set) var outOfProportionAt: Timestamp?
     private var window = AnswerWindow()
     /// The answers to probes since the rejections went out of proportion; nil while they are in proportion.
@@ -91,7 +86,6 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     /// Whether siwatch asks slowly about the whole app. A client that Apple blames has its own pause and does not slow the others.
     package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
 
-    /// Whether the breaker holds the rejections of a client's tokens.
     package func holds(_ clientID: String) -> Bool {
         isProbed || !blamedClients.isEmpty && !clearedClients.contains(clientID)
     }
@@ -109,9 +103,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     /// The probes since the rejections went out of proportion, and how many were rejected.
     package var probed: (answers: Int, rejections: Int) { (trial?.count ?? 0, trial?.rejections ?? 0) }
 
-    /// Takes an answer. Answers count in the order in which they are judged.
-    ///
-    /// - Returns: what happens to a rejection.
+    /// Takes an answer, in the order in which answers are judged, and says what happens to a rejection.
     @discardableResult
     package mutating func judge(_ finding: Finding, of subject: Subject, under rules: BreakerRules, at now: Timestamp) -> Admission {
         // A confirmation in the future came from a clock that has since been set back, and confirms nothing.
@@ -165,10 +157,8 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
 
     package func isMuted(at now: Timestamp) -> Bool { isGreater(mutedUntil, than: now) }
 
-    /// Closes the breaker because the rejections are real. After disproportionate rejections it ignores the proportion for a while;
-    /// otherwise it goes on counting.
-    ///
-    /// - Parameter interval: the longest time between two checks. By then siwatch has asked about every user once more.
+    /// Closes the breaker because the rejections are real. After disproportionate ones it ignores the proportion for `interval`, by when
+    /// siwatch has asked about every user once more.
     package mutating func confirm(at now: Timestamp, within interval: Duration) {
         let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now) || isMuted(at: now)
         let window = window
@@ -186,13 +176,10 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         return breaker
     }
 
-    /// The breaker of an unreadable state that no daemon has met yet: open, since an unknown time.
+    /// The breaker of an unreadable state: written by another release, or changed by hand. It may have been open, since an unknown time.
     package static let unread = distrustful(since: Timestamp(milliseconds: 0))
 
-    /// Closes the breaker and forgets its answers. It believes no rejection by this.
-    package mutating func reset() {
-        self = RejectionBreaker()
-    }
+    package func breaker(at now: Timestamp) -> RejectionBreaker { self == .unread ? .distrustful(since: now) : self }
 
     /// Forgets canaries and clients that have left the configuration, because no answer about them can come.
     package mutating func keep(canaries: Set<String>, clients: Set<String>, at now: Timestamp) {
@@ -208,24 +195,8 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         update(at: now)
     }
 
-    /// Forgets a canary whose token is gone.
     package mutating func forget(canary: CredentialID, at now: Timestamp) {
         rejectedCanaries.remove(canary)
         update(at: now)
-    }
-}
-
-/// A breaker in the store.
-package enum StoredBreaker: Sendable, Equatable {
-    case readable(RejectionBreaker)
-    /// Written by another release, or changed by hand. The breaker may have been open.
-    case unreadable
-
-    /// The breaker that judges from now on.
-    package func breaker(at now: Timestamp) -> RejectionBreaker {
-        switch self {
-        case .readable(let breaker): breaker
-        case .unreadable: .distrustful(since: now)
-        }
     }
 }

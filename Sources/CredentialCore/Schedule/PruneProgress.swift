@@ -3,7 +3,6 @@
 
 /// How far one table has been searched for old rows, and which rows stayed.
 package struct PruneProgress: Sendable {
-    /// Neighbouring rows, by their ids and times.
     package struct Portion: Sendable {
         package var ids: ClosedRange<Int64>
         package var oldest: Timestamp
@@ -11,9 +10,7 @@ package struct PruneProgress: Sendable {
         package var left: (lastID: Int64, oldest: Timestamp)?
 
         package init(ids: ClosedRange<Int64>, oldest: Timestamp, left: (lastID: Int64, oldest: Timestamp)?) {
-            self.ids = ids
-            self.oldest = oldest
-            self.left = left
+            (self.ids, self.oldest, self.left) = (ids, oldest, left)
         }
     }
 
@@ -22,7 +19,6 @@ package struct PruneProgress: Sendable {
 
     /// All rows up to this id have been seen.
     package private(set) var last = Int64.min
-    /// The rows that were seen and stayed, in the same form.
     private var left: (lastID: Int64, oldest: Timestamp)?
     private var vain = 0
 
@@ -45,7 +41,6 @@ package struct PruneProgress: Sendable {
     }
 }
 
-/// How long siwatch keeps evidence.
 package struct Retention: Sendable, Equatable {
     package var notificationLog = Duration.days(90)
     package var quarantine = Duration.days(365)

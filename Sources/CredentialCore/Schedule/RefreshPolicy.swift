@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// When siwatch asks Apple about a credential again.
 package struct RefreshPolicy: Sendable, Equatable {
     /// The shortest time between two answers about a token. Apple allows about one validation a day.
     package let interval: Duration
@@ -21,21 +20,17 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// The greatest share of a back-off that is added, so that credentials that failed together are not asked about together again.
     private static let retrySpread = 0.25
 
-    /// Waits after the first, second, … failure in a row. The first are short, because most failures last seconds; in an outage asking
-    /// often does not help. The last one repeats.
+    /// Waits after the first, second, … failure in a row: short at first, because most failures last seconds. The last one repeats.
     static let backOff: [Duration] = [
         .seconds(10), .seconds(30), .seconds(120), .seconds(600), .seconds(1800), .seconds(3600), .seconds(10_800), .seconds(21_600),
     ]
 
-    /// The longest wait after a failure, for one credential.
     static let longestRetry = Duration.seconds(1800)
 
-    /// The next check after an answer of any kind.
     package func nextCheck(afterAnswerAt answer: Timestamp, of credential: CredentialID) -> Timestamp {
-        answer.advanced(by: interval).advanced(by: jitter(for: credential))
+        answer.advanced(by: interval + interval * (Self.spread * credential.slot))
     }
 
-    /// The longest time between an answer and the next check.
     package var longestInterval: Duration { interval * (1 + Self.spread) }
 
     /// How long after an answer that could not be believed siwatch asks Apple again. By then every other user has been asked about, with a
@@ -62,9 +57,8 @@ package struct RefreshPolicy: Sendable, Equatable {
         retryAfter: Duration? = nil,
         of credential: CredentialID
     ) -> Timestamp {
-        // A credential that failed in an outage must not wait for hours after the outage. The app's budget limits how many are asked about
-        // meanwhile.
-        let step = min(Self.backOff[min(max(failures, 1), Self.backOff.count) - 1], Self.longestRetry)
+        // A credential that failed in an outage must not wait for hours after it. The app's budget limits how many are asked about.
+        let step = min(Self.backOff.wait(afterFailures: failures), Self.longestRetry)
         let wait = max(step, min(retryAfter ?? .zero, longestDelay / (1 + Self.retrySpread)))
         return now.advanced(by: wait + wait * (Self.retrySpread * credential.slot))
     }
@@ -76,36 +70,30 @@ package struct RefreshPolicy: Sendable, Equatable {
     }
 
     /// How long a client stays paused after `failures` answers in a row that blame the configuration.
-    package static func pause(afterFailures failures: Int) -> Duration {
-        backOff[min(max(failures, 1), backOff.count) - 1]
-    }
+    package static func pause(afterFailures failures: Int) -> Duration { backOff.wait(afterFailures: failures) }
 
-    package static let longestPause = backOff[backOff.count - 1]
+    package static let longestPause = backOff.wait(afterFailures: .max)
 
-    /// How long a claim holds a credential. Each unsettled claim doubles it, so that an answer that kills the process comes ever more
-    /// rarely.
+    /// How long a claim holds a credential. Each unsettled claim doubles it, so that a deadly answer comes ever more rarely.
     package func lease(attempts: Int) -> Duration {
         min(shortestLease * (1 << min(max(attempts, 0), 10)), longestDelay)
     }
 
-    private var shortestLease: Duration { max(.seconds(60), timeout * 2 + leaseMargin) }
+    private var shortestLease: Duration { max(.seconds(60), timeout * 2 + Self.leaseMargin) }
 
     /// The time for the work after an answer, mainly its commit.
-    private var leaseMargin: Duration { .seconds(30) }
+    private static let leaseMargin = Duration.seconds(30)
 
-    /// How long a claimed credential may wait before siwatch asks Apple, so that its lease outlives the request. Never shorter than the
-    /// longest request.
-    package var longestReserve: Duration { shortestLease - timeout - leaseMargin }
+    /// How long a claimed credential may wait before siwatch asks Apple, so that its lease outlives the request.
+    package var longestReserve: Duration { shortestLease - timeout - Self.leaseMargin }
 
     /// The furthest possible due time from now. A later one came from a clock that has since been set back.
-    package var longestDelay: Duration {
-        let longestBackOff = Self.backOff[Self.backOff.count - 1] * (1 + Self.retrySpread)
-        return max(repetition, longestBackOff, shortestLease)
-    }
+    package var longestDelay: Duration { max(repetition, Self.longestPause * (1 + Self.retrySpread), shortestLease) }
+}
 
-    private func jitter(for credential: CredentialID) -> Duration {
-        interval * (Self.spread * credential.slot)
-    }
+extension [Duration] {
+    /// The wait after so many failures in a row, 1 or more. The last one repeats.
+    func wait(afterFailures failures: Int) -> Duration { self[Swift.min(Swift.max(failures, 1), count) - 1] }
 }
 
 extension CredentialID {
@@ -118,4 +106,30 @@ extension CredentialID {
         hash = (hash ^ hash >> 33) &* 0xff51_afd7_ed55_8ccd
         return Double(hash >> 11) / 0x1p53
     }
+}
+
+/// One check of every token of an app, at the rate that the configuration allows.
+package struct CheckRound: Sendable, Equatable {
+    package var tokens: Int
+    package var requestsPerSecond: Double
+    package var interval: Duration
+
+    package init(tokens: Int, requestsPerSecond: Double, interval: Duration) {
+        (self.tokens, self.requestsPerSecond, self.interval) = (tokens, requestsPerSecond, interval)
+    }
+
+    private var seconds: Double { Double(tokens) / max(requestsPerSecond, 0.001) }
+
+    package var duration: Duration { .seconds(min(seconds, Self.longest)) }
+
+    /// The duration in intervals. Above 1 the checks fall ever further behind.
+    package var ratio: Double { seconds / interval.inSeconds }
+
+    package var fits: Bool { ratio <= 1 }
+
+    /// A whole rate at which the round fits, with a tenth to spare for repeated questions.
+    package var sufficientRate: Int { Int(min((Double(tokens) * 1.1 / interval.inSeconds).rounded(.up), Self.longest)) }
+
+    /// Ten thousand years in seconds.
+    private static let longest = 3.2e11
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How far the proof of a token's revocation has come.
-///
-/// Apple answers 200 to nearly any revocation, so that answer proves nothing. The proof needs three answers to one team under one key:
-/// Apple accepts the token, is asked to revoke it, and no longer accepts it. Each answer is stored, so that after a crash the next question
-/// follows from the stored ones.
+/// How far the proof of a token's revocation has come. Apple answers 200 to nearly any revocation, so the proof needs three answers to one
+/// team under one key: Apple accepts the token, is asked to revoke it, and no longer accepts it. Each answer is stored, so that after a
+/// crash the next question follows from the stored ones.
 package struct RevocationProof: Sendable, Equatable, Encodable {
     package struct Answer: Sendable, Equatable, Encodable {
         package enum Word: String, Sendable, CaseIterable, Encodable {
@@ -28,9 +26,7 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         private enum CodingKeys: String, CodingKey { case word = "answer", askedAt, date }
 
         package init(_ word: Word, askedAt: Timestamp, date: Timestamp?) {
-            self.word = word
-            self.askedAt = askedAt
-            self.date = date
+            (self.word, self.askedAt, self.date) = (word, askedAt, date)
         }
     }
 
@@ -55,8 +51,7 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         case revoke
         /// The first question again, after the second.
         case isStillAccepted
-        /// The first question again, after Apple answered it with a rejection. siwatch believes the rejection only if Apple repeats it and
-        /// has accepted the client in between.
+        /// The first question again, after a rejection: that is believed only if Apple repeats it and has accepted the client in between.
         case isBelieved
     }
 
@@ -66,16 +61,10 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         return revocation == nil ? .revoke : .isStillAccepted
     }
 
-    /// Whether the token was good and is revoked.
-    package var isProved: Bool {
-        before?.word == .accepted && revocation != nil && after?.word == .rejected
-    }
+    package var isProved: Bool { before?.word == .accepted && revocation != nil && after?.word == .rejected }
 
-    /// Takes the answer to the next question. If none came to a revocation, the question after it tells whether that worked.
-    ///
-    /// - Parameter isAnotherTeam: whether another team asked than the one from which Apple accepted the token. To that team Apple may reject a
-    ///   token that it still accepts from the first.
-    /// - Returns: when to ask the question after that.
+    /// Takes the answer to the next question, and says when to ask the one after that. If none came to a revocation, the next question
+    /// tells whether that worked. From another team than the one from which it accepted a token, Apple may reject a good token.
     mutating func take(
         _ answer: Answer,
         keyID: String,
@@ -88,10 +77,7 @@ package struct RevocationProof: Sendable, Equatable, Encodable {
         if answer.word != .unheard { failures = 0 }
         // Answers to two keys or to two teams prove nothing together, so the proof begins anew.
         if let known = self.keyID, known != keyID || isAnotherTeam && before?.word == .accepted {
-            let (rounds, failures) = (rounds, failures)
-            self = RevocationProof()
-            self.rounds = rounds
-            self.failures = failures
+            (before, revocation, after, self.keyID) = (nil, nil, nil, nil)
             if answer.word == .revoked { return now }
             if answer.word == .unheard { return fail(at: now, retryAfter: retryAfter, of: id, under: policy) }
         }

@@ -17,14 +17,12 @@ package struct ClientDirectory: Sendable {
     package private(set) var apps: [String: App] = [:]
     package private(set) var clients: [String: Client] = [:]
     package private(set) var clientsByID: [Int64: Client] = [:]
-    /// The app of each client, by name.
     package private(set) var appNames: [String: String] = [:]
     /// The clients that the configuration names. The other clients have been taken out of it.
     private var configured: Set<Int64> = []
 
     package init() {}
 
-    /// - Parameters: the rows of `app` and of `client`.
     package init(apps rows: [(id: Int64, name: String)], clients: [(id: Int64, clientID: String, app: Int64)]) {
         var appsByID: [Int64: App] = [:]
         for row in rows {
@@ -41,14 +39,13 @@ package struct ClientDirectory: Sendable {
         }
     }
 
-    /// The app of a name from this directory. An unknown name stops the process, because the settlement would take a row from its queue and
-    /// write no state.
+    /// The app of a name. An unknown one stops the process, because the settlement would take a row from its queue and write no state.
     package func app(_ name: String) -> App {
         guard let app = apps[name] else { preconditionFailure("the app \(name) is not in the directory of its settlement") }
         return app
     }
 
-    /// The client of an id from this directory; an unknown id stops the process.
+    /// Likewise the client of an id.
     package func client(_ clientID: String) -> Client {
         guard let client = clients[clientID] else {
             preconditionFailure("the client \(clientID) is not in the directory of its settlement")
@@ -59,7 +56,6 @@ package struct ClientDirectory: Sendable {
     /// The names of the apps, in the order of their numbers, one a line.
     package var names: String { apps.values.sorted { $0.id < $1.id }.map(\.name).joined(separator: "\n") }
 
-    /// The greatest number of a client; 0 if there is no client.
     package var newestClient: Int64 { clientsByID.keys.max() ?? 0 }
 
     /// The clients of an app that the configuration names, by number.
@@ -71,7 +67,6 @@ package struct ClientDirectory: Sendable {
         clientsByID.values.filter { $0.app.id == app }.sorted { $0.id < $1.id }
     }
 
-    /// The limits by the clients' numbers.
     package func numbered(_ quotas: [String: Int]) -> [Int64: Int] {
         quotas.reduce(into: [:]) { numbered, quota in
             if let client = clients[quota.key] { numbered[client.id] = quota.value }

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Counts an app's requests to revoke, and holds the rest once an hour has brought too many.
-///
-/// One statement of a backend can ask for every user, and only the user can undo what Apple has revoked. So the first request beyond the
-/// bound reaches the revocation limit, and an operator decides about that request and all later ones.
+/// Counts an app's requests to revoke, and holds the rest once an hour has brought too many. One statement of a backend can ask for every
+/// user, and only the user can undo what Apple has revoked. So an operator decides about the first request beyond the bound and all later
+/// ones.
 package struct RevocationLimit: Sendable, Equatable {
     package var hourBeganAt: Timestamp?
     /// How many requests siwatch has opened in that hour.
     package var opened: Int
-    /// Since when requests wait for an operator.
     package var reachedAt: Timestamp?
-    /// How many of them wait.
     package var held: Int
-    /// How many credentials of the app are authorized.
     package var authorized: Int
 
     package init(hourBeganAt: Timestamp? = nil, opened: Int = 0, reachedAt: Timestamp? = nil, held: Int = 0, authorized: Int = 0) {
-        self.hourBeganAt = hourBeganAt
-        self.opened = opened
-        self.reachedAt = reachedAt
-        self.held = held
-        self.authorized = authorized
+        (self.hourBeganAt, self.opened, self.reachedAt) = (hourBeganAt, opened, reachedAt)
+        (self.held, self.authorized) = (held, authorized)
     }
 
-    /// Whether siwatch may open one more request. If not, it holds the request.
-    ///
-    /// The bound counts the users that the hour has ended among the authorized ones. A new hour begins with its first request, so two bounds
-    /// may come together at its border.
+    /// Whether siwatch may open one more request, or holds it. The bound counts the users that the hour has ended among the authorized
+    /// ones. A new hour begins with its first request, so two bounds may come together at its border.
     mutating func letsThrough(under rules: RevocationLimitRules, at now: Timestamp) -> Bool {
         // After a clock that was set back, the hour begins now, with its count.
         if let began = hourBeganAt, now < began.advanced(by: Self.hour) {

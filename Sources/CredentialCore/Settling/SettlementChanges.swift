@@ -7,17 +7,13 @@ package struct SettlementChanges: Sendable {
     package var results: [Settled] = []
     /// Unsigned notifications that left the quarantine's ring to make room, as the store found out.
     package var evicted = 0
-    /// The changes of queue rows, in order.
     package var queueRows: [QueueRowChange] = []
     /// The touched users, in the order of their ids, so that neighbouring rows are written together.
     package var users: [UserRecord] = []
     package var announcements: [Announcement] = []
-    /// The change of each number of credentials.
     package var counts: [StateOfApp: Int] = [:]
     package var tallies: [String: UserRecord.Tally] = [:]
-    /// The changed breakers, by app.
     package var breakers: [String: RejectionBreaker] = [:]
-    /// The changed revocation limits, by app.
     package var revocationLimits: [String: RevocationLimit] = [:]
     /// The breakers of all apps in the batch, changed or not. If the answer to an earlier commit was lost, the process does not know of the
     /// changes in that commit.
@@ -31,7 +27,6 @@ package struct SettlementChanges: Sendable {
     package var provedAt: [String: Timestamp] = [:]
     /// The clients whose refusal changed; nil for a client that Apple no longer refuses.
     package var refusals: [String: ClientRefusal?] = [:]
-    /// Checks that Apple answered, and checks that it did not.
     package var checks = (answered: 0, failed: 0)
     /// The apps that got a new token to ask about.
     package var replenished: Set<String> = []
@@ -52,17 +47,11 @@ package enum QueueRowChange: Sendable {
     case logGrant(GrantLogEntry)
     /// - Parameter waitsSince: since when the row has waited for its client or its time, by a clock that could be trusted.
     case postponeGrant(Int64, until: Timestamp, waitsSince: Timestamp?, isAhead: Bool)
-    /// - Parameters:
-    ///   - failures: how often siwatch sent the code and got no usable answer.
-    ///   - isAnswerLost: whether Apple may have taken the code.
-    ///   - detail: Apple's last word about the code, or why there was none.
-    case postponeCode(Int64, until: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?)
+    case postponeCode(ClaimedCode, until: Timestamp)
     case revocation(RevocationChange)
 }
 
-/// The change of a request to revoke or of one of its tokens.
 package enum RevocationChange: Sendable {
-    /// The request is split into one revocation for each token.
     case open(ClaimedRevocationRequest, CredentialID, [TokenToRevoke])
     case postpone(ClaimedRevocationRequest, until: Timestamp)
     /// The request waits until an operator confirms or drops it.
@@ -76,12 +65,10 @@ package enum RevocationChange: Sendable {
     case finish(DueRevocation, RevocationProof, RevocationOutcome, RevocationRejection?)
 }
 
-/// The log entry of a row that leaves `grant_queue`.
 package struct GrantLogEntry: Sendable {
     package var id: Int64
     package var outcome: GrantLogOutcome
     package var reason: GrantRejection?
-    /// A few words about `reason`.
     package var detail: String?
     /// The name of the user in the log, in place of the row's: Apple's name for a code without one, or the pseudonym of a forgotten user.
     package var userID: String?
@@ -89,11 +76,9 @@ package struct GrantLogEntry: Sendable {
     package var hasSecret: Bool
     /// When the sign-in was, as Apple says. Nil if only the row says it.
     package var signedInAt: Timestamp?
-    /// Of the id_token.
     package var realUserStatus: Int?
 }
 
-/// A token that siwatch holds, with its client.
 package struct TokenToRevoke: Sendable {
     package var clientID: String
     package var key: RefreshToken.Key
@@ -102,13 +87,10 @@ package struct TokenToRevoke: Sendable {
     /// The team from which Apple last accepted the token; nil if Apple never has.
     package var verifiedTeam: String?
 
-    /// Nil if there is no token or it is erased.
     package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing, verifiedTeam: String? = nil) {
         guard let token, let sealed = token.sealed else { return nil }
         self.clientID = clientID
         key = token.key
-        self.sealed = sealed
-        self.standing = standing
-        self.verifiedTeam = verifiedTeam
+        (self.sealed, self.standing, self.verifiedTeam) = (sealed, standing, verifiedTeam)
     }
 }

@@ -19,28 +19,21 @@ extension SettlementFold {
             }
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
             let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)
-            return close(
-                GrantLogEntry(
-                    id: work.id,
-                    outcome: outcome,
-                    userID: credential.userID,
-                    hasSecret: true,
-                    signedInAt: grant.grantedAt,
-                    realUserStatus: realUserStatus
-                )
-            )
+            var entry = GrantLogEntry(id: work.id, outcome: outcome, userID: credential.userID, hasSecret: true)
+            (entry.signedInAt, entry.realUserStatus) = (grant.grantedAt, realUserStatus)
+            return close(entry)
         case .rejected(let reason, let detail):
             return reject(work, reason, detail)
         case .late: return giveUp(work)
         case .failed(let time, let isAnswerLost, let detail):
-            let due = min(time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1)), end(of: work))
-            return tryAgain(work, at: due, failures: work.failures + 1, isAnswerLost: isAnswerLost, detail: detail ?? work.detail)
-        case .unpermitted(let time):
-            // No claim takes the code as long as the reason lasts.
-            let due = time.advanced(by: AuthorizationCode.wait(afterFailures: 1))
-            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures, isAnswerLost: false, detail: work.detail)
-        case .unknownClient:
-            return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false, detail: work.detail)
+            var work = work
+            work.failures += 1
+            if let detail { work.detail = detail }
+            let due = time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures))
+            return tryAgain(work, at: due, isAnswerLost: isAnswerLost)
+        // No claim takes the code as long as the reason lasts.
+        case .unpermitted(let time): return tryAgain(work, at: time.advanced(by: AuthorizationCode.wait(afterFailures: 1)))
+        case .unknownClient: return tryAgain(work, at: end(of: work))
         }
     }
 
@@ -54,14 +47,10 @@ extension SettlementFold {
         // siwatch does not send codes of a client that Apple refuses, however soon they come. A refusal from long before this code came may be
         // outdated. The comparison is loose because a refusal has Apple's time, and the code has ours.
         let cameAt = min(work.grantedAt, work.firstClaimedAt).advanced(by: .zero - Self.longestRefusal)
-        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= cameAt {
+        if work.detail == nil, let refusal = basis.clients[work.content?.clientID ?? ""]?.refusal, refusal.at >= cameAt {
             return reject(work, .invalidClient, refusal.word)
         }
         return reject(work, .codeExpired, work.detail)
-    }
-
-    private func refusal(ofClientOf work: ClaimedCode) -> ClientRefusal? {
-        work.content.flatMap { basis.clients[$0.clientID]?.refusal }
     }
 
     /// When siwatch gives the code up. If the clock is wrong, the deadline may be over already. The code then waits for a whole life of a
@@ -77,11 +66,12 @@ extension SettlementFold {
         withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }
     }
 
-    private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?) -> Settled {
+    private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, isAnswerLost: Bool = false) -> Settled {
         basis.heldGrants[work.id] = nil
+        var work = work
         // An earlier claim without a settlement may have sent the code.
-        let isLost = isAnswerLost || work.mayBeUsed
-        changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost, detail: detail))
+        work.isAnswerLost = isAnswerLost || work.mayBeUsed
+        changes.queueRows.append(.postponeCode(work, until: min(due, end(of: work))))
         return .postponed
     }
 

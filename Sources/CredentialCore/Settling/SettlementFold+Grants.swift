@@ -22,10 +22,7 @@ extension SettlementFold {
         }
     }
 
-    /// - Parameters:
-    ///   - importID: the import that tells the sign-in; nil for any other.
-    ///   - answer: what Apple said of the token when it issued it; nil if a backend brought the token.
-    ///   - teamID: the team to which Apple issued the token.
+    /// - Parameter answer: what Apple said of the token when it issued it to the team; nil if a backend brought the token.
     mutating func apply(
         _ grant: Grant,
         _ credential: CredentialID,
@@ -67,9 +64,7 @@ extension SettlementFold {
         return outcome
     }
 
-    /// Lets a sign-in wait for its client or its time, for at most a week.
-    ///
-    /// The wait counts from the first look by a clock that can be trusted, so that no step of a clock shortens it.
+    /// Lets a sign-in wait, for at most a week from the first look by a clock that can be trusted, so that no step of a clock shortens it.
     private mutating func wait(
         _ work: ClaimedGrant,
         due: Timestamp? = nil,
@@ -109,9 +104,7 @@ extension SettlementFold {
         return .grant(entry.outcome, entry.reason)
     }
 
-    /// The waiting sign-ins of a user.
-    ///
-    /// - Parameter includingAhead: whether those that wait long for their time count. The others can be taken soon.
+    /// The waiting sign-ins of a user that can be taken soon, and those that wait long for their time if `includingAhead`.
     func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
         basis.waitingGrants[id]?.filter { grant in
             guard !goneGrants.contains(grant.id) else { return false }
@@ -122,10 +115,8 @@ extension SettlementFold {
         } ?? []
     }
 
-    /// Whether work should wait for these sign-ins.
-    ///
-    /// It waits while one of them is on its way, even behind an import of millions or in a process that stood still. Otherwise it waits for
-    /// six minutes of taking sign-ins.
+    /// Whether work should wait for these sign-ins: while one of them is on its way, even behind an import of millions or in a process that
+    /// stood still, and otherwise for six minutes of taking sign-ins.
     func isWorthWaiting(for grants: [WaitingGrant], since arrival: Timestamp) -> Bool {
         guard !grants.isEmpty else { return false }
         if grants.contains(where: \.isOnItsWay) { return true }

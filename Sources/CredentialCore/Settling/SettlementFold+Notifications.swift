@@ -46,8 +46,7 @@ extension SettlementFold {
         return true
     }
 
-    /// Whether an event must wait for a grant in the queue that is not older. A user who signed in again is then never reported revoked in
-    /// between.
+    /// Whether an event must wait for a grant in the queue that is not older, so that nobody is reported revoked in between.
     private func awaitsNewerGrant(_ notification: VerifiedNotification, of app: String, receivedAt: Timestamp) -> Bool {
         guard notification.event.endsSignIns else { return false }
         let id = AppUserID(app: app, userID: notification.userID)

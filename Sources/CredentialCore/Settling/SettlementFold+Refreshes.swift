@@ -13,7 +13,7 @@ extension SettlementFold {
         if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
-        withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
+        withUser(id, .refresh, at: verdict.answer == .valid ? verdict.requestedAt ?? now : now) { [rules, now] user in
             // Reads the record again, because the breaker's judgement may have dropped the pending rejection.
             guard var record = user[work.id.clientID] else { return }
             if work.purpose == .canary {
@@ -26,9 +26,7 @@ extension SettlementFold {
         return wait == .forgotten || (work.purpose == .canary && verdict.rejection != nil) ? .held : .refreshed
     }
 
-    /// Lets the breaker judge an answer.
-    ///
-    /// - Returns: what happens to a rejection; nil if there is no rejection, or nothing new in it.
+    /// Lets the breaker judge an answer. Nil if there is no rejection, or nothing new in it.
     private mutating func judge(
         _ verdict: RefreshVerdict,
         of work: DueCredential,
@@ -69,8 +67,7 @@ extension SettlementFold {
         }
     }
 
-    /// Admits a rejection that has waited long enough. It is believed if it is still pending, no newer sign-in waits, and the breaker does
-    /// not hold it.
+    /// Admits a rejection that has waited, if it is still pending, no newer sign-in waits, and the breaker does not hold it.
     mutating func admit(_ rejection: PendingRejection, of work: DueCredential) -> Settled {
         guard let app = apps[work.id.clientID] else { return .superseded }
         let id = AppUserID(app: app, userID: work.id.userID)
@@ -94,14 +91,8 @@ extension SettlementFold {
         }
         if isTokenBack { changes.replenished.insert(app) }
         if endsSignIn {
-            changes.admitted.append(
-                AdmittedRejection(
-                    app: app,
-                    credential: work.id,
-                    tokenGrantedAt: work.token.grantedAt,
-                    rejectedAt: rejection.requestedAt
-                )
-            )
+            let (granted, rejected) = (work.token.grantedAt, rejection.requestedAt)
+            changes.admitted.append(AdmittedRejection(app: app, credential: work.id, tokenGrantedAt: granted, rejectedAt: rejected))
         }
         return isBelieved ? .refreshed : .postponed
     }
@@ -116,7 +107,6 @@ extension SettlementFold {
 }
 
 extension RefreshVerdict {
-    /// What the breaker learns from the verdict; nil for nothing.
     fileprivate var finding: RejectionBreaker.Finding? {
         switch self {
         case .valid: .valid
@@ -124,10 +114,5 @@ extension RefreshVerdict {
         case .failed(.misconfigured, _, _): .blamed
         case .unnamed, .anotherUser, .unclear, .failed(.throttled, _, _), .failed(.unavailable, _, _): nil
         }
-    }
-
-    /// When the verdict's fact became true; nil if it is no fact.
-    fileprivate var factTime: Timestamp? {
-        if case .valid(let requestedAt, _) = self { requestedAt } else { nil }
     }
 }

@@ -96,15 +96,13 @@ extension SettlementFold {
             basis.requests[AppUserID(app: app, userID: credential.userID), default: KnownRequests()].note(nil, from: time)
         }
         changes.queueRows.append(.revocation(.close(work, outcome, reason)))
-        return .revocation(outcome)
+        return .revocation(outcome, reason)
     }
 
     // MARK: A token that is told late
 
     /// Revokes a token that siwatch is told of after a request that names its sign-in. A request names every sign-in up to its time, and a
     /// proof erases tokens, so this does not wait for the lane. But if all these requests had no token, the lane and its limit decide.
-    ///
-    /// - Parameter teamID: the team to which Apple has issued the token for a code; nil if a backend brought it.
     mutating func revoke(_ token: RefreshToken, of credential: CredentialID, in app: String, issuedTo teamID: String?) {
         let id = AppUserID(app: app, userID: credential.userID)
         guard let known = basis.requests[id], let wantedAt = known.newest, token.key.grantedAt <= wantedAt,
@@ -145,23 +143,17 @@ extension SettlementFold {
         case .otherTeam where proof.next == .isBelieved && !isHeld(work):
             return close(work, proof, .rejected, .otherTeam)
         case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
-            let due = proof.wait(under: rules.policy, at: now)
-            return proceed(with: work, proof, due: due)
+            return proceed(with: work, proof, due: proof.wait(under: rules.policy, at: now))
         case .failed(let time, let retryAfter):
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)
         case .unpermitted(let time): return proceed(with: work, proof, due: time.advanced(by: RevocationProof.pausedWait))
-        case .anotherUser: return close(work, proof, .rejected, .anotherUser)
-        case .unnamedUser: return close(work, proof, .rejected, .unnamedUser)
         case .overtaken: return close(work, proof, .superseded)
-        case .unknownClient: return close(work, proof, .rejected, .unknownClient)
-        case .disabled: return close(work, proof, .rejected, .revocationsDisabled)
-        case .poison: return close(work, proof, .rejected, .poison)
+        case .rejected(let reason): return close(work, proof, .rejected, reason)
         }
     }
 
-    /// Ends a token that was dead before Apple was first asked. What siwatch knows of the user now decides whether that says something of
-    /// the user.
+    /// Ends a token that was dead before Apple was first asked. What siwatch knows now decides whether that says something of the user.
     private mutating func end(_ work: DueRevocation, _ proof: RevocationProof) -> Settled {
         // Apple has accepted the token since the request was opened, whatever a backend has told. Another key began the proof anew.
         if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
@@ -183,7 +175,6 @@ extension SettlementFold {
         return .postponed
     }
 
-    /// Notes that the token is dead, as the app asked.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
         let wantedAt = work.wantedAt(by: proof)
         withUser(work.user, .revocation, at: wantedAt) { user in
@@ -206,6 +197,6 @@ extension SettlementFold {
         if basis.tokensBeingRevoked[work.user]?[work.token] == work.requestedAt { basis.tokensBeingRevoked[work.user]?[work.token] = nil }
         basis.requests[work.user, default: KnownRequests()].note(RevocationID(work), from: work.wantedAt(by: proof))
         changes.queueRows.append(.revocation(.finish(work, proof, outcome, reason)))
-        return .revocation(outcome)
+        return .revocation(outcome, reason)
     }
 }

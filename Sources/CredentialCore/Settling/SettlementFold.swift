@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A fold of settlements over the contents of a store: facts move registers, the breaker judges, and the result is the rows to write.
-///
-/// Pure: a store loads the basis, folds, and writes the changes, in one transaction.
+/// A pure fold of settlements over the contents of a store: facts move registers, the breaker judges, and the rows to write come out.
 package struct SettlementFold {
     let rules: SettlementRules
     let now: Timestamp
-    /// The app of each client.
     let apps: [String: String]
     var basis: SettlementBasis
     var changes = SettlementChanges()
@@ -33,13 +30,6 @@ package struct SettlementFold {
         return fold.finished()
     }
 
-    private init(rules: SettlementRules, now: Timestamp, apps: [String: String], basis: consuming SettlementBasis) {
-        self.rules = rules
-        self.now = now
-        self.apps = apps
-        self.basis = basis
-    }
-
     private mutating func settle(_ settlement: Settlement) -> Settled {
         switch settlement {
         case .notification(let work, let verdict): settle(work, verdict)
@@ -54,7 +44,7 @@ package struct SettlementFold {
 
     private consuming func finished() -> SettlementChanges {
         // The breaker that replaces an unreadable state is written down, with its time.
-        for (app, breaker) in breakers where basis.breakers[app, default: .readable(RejectionBreaker())] != .readable(breaker) {
+        for (app, breaker) in breakers where basis.breakers[app, default: RejectionBreaker()] != breaker {
             changes.breakers[app] = breaker
         }
         changes.knownBreakers = basis.breakers.mapValues { [now] in $0.breaker(at: now) }.merging(breakers) { $1 }
@@ -95,7 +85,6 @@ package struct SettlementFold {
         basis.forgotten[id].flatMap { time <= $0.until ? $0 : nil }
     }
 
-    /// Changes a user's records and the tallies.
     @discardableResult
     private mutating func with<Result>(_ id: AppUserID, _ body: (inout UserRecord) -> Result) -> Result {
         func counting(_ user: inout UserRecord?) -> (Result, before: UserRecord.Tally, after: UserRecord.Tally) {
@@ -142,10 +131,8 @@ package struct SettlementFold {
             with(id) { [rules] in $0.forgetRejections(under: rules.policy) }
         }
     }
-}
 
-/// What Apple's answers in any lane say of a client.
-extension SettlementFold {
+    /// What Apple's answers in any lane say of a client.
     mutating func hear(_ answer: ClientAnswer?, of clientID: String) {
         guard let answer else { return }
         if case .accepted(let time) = answer { changes.validAt[clientID] = latest(changes.validAt[clientID], time) }

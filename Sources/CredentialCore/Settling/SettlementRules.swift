@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The settings that a store needs to settle.
 package struct SettlementRules: Sendable {
     package var policy: RefreshPolicy
     /// How soon siwatch looks again at a row that has begun to wait for a sign-in.
@@ -25,23 +24,16 @@ package struct SettlementRules: Sendable {
         canaries: [String: Set<String>] = [:],
         pseudonymizer: (any UserPseudonymizer)? = nil
     ) {
-        self.policy = policy
-        self.pollInterval = pollInterval
-        self.startedAt = startedAt
+        (self.policy, self.pollInterval, self.startedAt) = (policy, pollInterval, startedAt)
         self.breaker = breaker ?? BreakerRules(policy: policy)
-        self.revocationLimit = revocationLimit
-        self.canaries = canaries
-        self.pseudonymizer = pseudonymizer
+        (self.revocationLimit, self.canaries, self.pseudonymizer) = (revocationLimit, canaries, pseudonymizer)
     }
 
     package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }
 
-    /// When to look again at a request to revoke that waits for a sign-in of its user. The longer it has waited, the rarer siwatch looks, so
-    /// that thousands of waiting requests do not hold up the others.
-    ///
-    /// Events have no such rule, because new events go before waiting ones.
-    ///
-    /// - Parameter requestedAt: from when the request counts. Far ahead it is looked at as rarely as long after.
+    /// When to look again at a request to revoke that waits for a sign-in of its user. The longer it has waited, or the further it is dated
+    /// ahead, the rarer siwatch looks, so that thousands of waiting requests do not hold up the others. New events go before waiting ones
+    /// anyway.
     func requestRetry(requestedAt: Timestamp, at now: Timestamp) -> Duration {
         let waited = requestedAt > now ? now.duration(to: requestedAt) : requestedAt.duration(to: now)
         guard waited < Self.longestWaitForGrant else { return Self.longestSignInRetry }
@@ -50,22 +42,19 @@ package struct SettlementRules: Sendable {
         return max(retry, min(pollInterval, Self.longestSignInRetry))
     }
 
-    /// The wait for a grant that is not on its way. A code lives for less (five minutes), so a grant that still waits then is late for
-    /// other reasons.
+    /// The wait for a grant that is not on its way. A code lives for less: five minutes.
     package static let longestWaitForGrant = Duration.seconds(360)
     /// How often siwatch looks at a notification of an unknown client.
     package static let unknownClientRetry = Duration.seconds(60)
-    /// How far ahead of Apple's clock a sign-in may be dated and is taken at once. A date made from an `iat` may be ahead by a second, and
-    /// siwatch knows Apple's clock to a second and the time that an answer was on its way.
-    ///
-    /// Any other sign-in waits for its time. Taken sooner, it would count as newer than another sign-in of its user before that time.
+    /// How far ahead of Apple's clock a sign-in may be dated and is taken at once: an `iat` may be ahead by a second, and siwatch knows
+    /// Apple's clock to a second and the time that an answer was on its way. Any other sign-in waits for its time. Taken sooner, it would
+    /// count as newer than another sign-in of its user.
     package static let longestLead = Duration.seconds(3)
     /// How often siwatch looks at a grant that waits for its client. Rare, because many may wait: only a start makes a client known, and a
     /// start makes its grants due at once.
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)
     /// How often siwatch looks at a grant that waits for its time, because not its date but the clock may be wrong.
     package static let aheadRetry = Duration.seconds(600)
-    /// How long such a grant waits.
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
     /// The longest time between two looks at a row that waits for a sign-in.
     package static let longestSignInRetry = Duration.seconds(60)

@@ -18,8 +18,7 @@ package struct SettlementScope: Sendable {
     package private(set) var bringing: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `limitedApps`. A store with
-    /// several replicas locks its rows of an app by the breaker.
+    /// The apps whose breakers judge something, or of whose clients Apple has said something, and `limitedApps`. A server locks their rows.
     package private(set) var judgedApps: Set<String> = []
     /// The apps whose revocation limit the fold needs.
     package private(set) var limitedApps: Set<String> = []
@@ -33,7 +32,6 @@ package struct SettlementScope: Sendable {
     package init(of settlements: [Settlement], apps: [String: String], under rules: SettlementRules) {
         self.apps = apps
         var known: Set<AppUserID> = []
-        /// - Parameter judges: whether the breaker of the user's app has something to say.
         @discardableResult func touch(_ credential: CredentialID, judges: Bool = false) -> AppUserID? {
             guard let id = user(credential) else { return nil }
             if judges || rules.isCanary(id.userID, of: id.app) { judgedApps.insert(id.app) }
@@ -98,7 +96,6 @@ package struct SettlementScope: Sendable {
     }
 }
 
-/// The store's data that a batch touches.
 package struct SettlementBasis: Sendable {
     package var users: [AppUserID: UserRecord] = [:]
     package var forgotten: [AppUserID: ForgottenUser] = [:]
@@ -115,20 +112,17 @@ package struct SettlementBasis: Sendable {
     package var waitsSince: [Int64: Timestamp] = [:]
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
     /// By app; absent for an app that has judged nothing yet.
-    package var breakers: [String: StoredBreaker] = [:]
+    package var breakers: [String: RejectionBreaker] = [:]
     package var revocationLimits: [String: RevocationLimit] = [:]
     /// When Apple last accepted a token of the client that it had accepted before, by Apple's clock.
     package var provedAt: [String: Timestamp] = [:]
-    /// What Apple has said of each client.
     package var clients: [String: ClientRecord] = [:]
 
     package init() {}
 }
 
-/// A sign-in that waits in its queue.
-///
-/// A sign-in that was put off, for its client or until a far time, delays no event. A code delays events, because it lives five minutes. A
-/// sign-in that waits for its time delays a request to revoke, because the sign-in may be newer than the request.
+/// A sign-in that waits in its queue. A code delays events, because it lives five minutes; a sign-in that was put off, for its client or
+/// until a far time, does not. One that waits for its time delays a request to revoke, because it may be newer than the request.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
@@ -141,33 +135,19 @@ package struct WaitingGrant: Sendable {
     /// Whether it is dated ahead, and waits for its time, which does not come soon.
     package var isAhead: Bool
 
-    package init(
-        id: Int64,
-        clientID: String,
-        grantedAt: Timestamp,
-        bringsCode: Bool = false,
-        isOnItsWay: Bool,
-        isAhead: Bool = false
-    ) {
-        self.id = id
-        self.clientID = clientID
-        self.grantedAt = grantedAt
-        self.bringsCode = bringsCode
-        self.isAhead = isAhead
+    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, isOnItsWay: Bool, isAhead: Bool = false) {
+        (self.id, self.clientID, self.grantedAt, self.bringsCode, self.isAhead) = (id, clientID, grantedAt, bringsCode, isAhead)
         self.isOnItsWay = bringsCode || isOnItsWay
     }
 }
 
-/// A token of a request to revoke.
 package struct RevocationID: Sendable, Hashable {
     package var request: Int64
     package var clientID: String
     package var fingerprint: [UInt8]
 
     package init(request: Int64, clientID: String, fingerprint: [UInt8]) {
-        self.request = request
-        self.clientID = clientID
-        self.fingerprint = fingerprint
+        (self.request, self.clientID, self.fingerprint) = (request, clientID, fingerprint)
     }
 
     package init(_ work: DueRevocation) {
@@ -187,7 +167,6 @@ package struct KnownRequests: Sendable {
     /// The newest of those that had a token, which the revocation limit has let through.
     package var newestWithToken: Timestamp? { open.values.reduce(answeredWithToken) { latest($0, $1) } }
 
-    /// - Parameter token: nil for a request without a token.
     package mutating func note(_ token: RevocationID?, from time: Timestamp, isOpen: Bool = false) {
         guard let token else { return answered = latest(answered, time) }
         open[token] = isOpen ? time : nil

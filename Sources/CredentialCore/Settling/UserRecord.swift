@@ -5,18 +5,13 @@
 package struct UserRecord: Sendable {
     package let id: AppUserID
     package var registers: AppUser
-    /// The registers in the store; nil if it has none.
     package let stored: AppUser?
-    /// By client.
     package private(set) var holdings: [Holding] = []
 
-    /// A user's credential at one client.
     package struct Holding: Sendable {
         package let clientID: String
         package var record: CredentialRecord
-        /// The record in the store; nil for a client without a row.
         package let stored: CredentialRecord?
-        /// The state in the store; nil for a client without a row.
         private let storedStanding: CredentialStanding?
         /// The published row before the current fact.
         fileprivate var published: PublishedCredential?
@@ -29,20 +24,17 @@ package struct UserRecord: Sendable {
             storedStanding = published?.standing
         }
 
-        /// The current state.
         package var standing: CredentialStanding? { published?.standing }
 
         /// Whether the store has to write the record. A change of the user's registers alone may change the state.
         package var isChanged: Bool { record != stored || published?.standing != storedStanding }
     }
 
-    /// How many of a user's clients count in the app's tallies.
     package struct Tally: Sendable, Equatable {
         package var unverified = 0
         package var pending = 0
         package var neverAccepted = 0
         package var foreign = 0
-        /// Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
         package var ended = 0
         package var unproven = 0
 
@@ -58,9 +50,6 @@ package struct UserRecord: Sendable {
         }
     }
 
-    /// - Parameters:
-    ///   - stored: nil for a user without a known event.
-    ///   - credentials: in any order.
     package init(_ id: AppUserID, stored: AppUser?, credentials: [(clientID: String, record: CredentialRecord)]) {
         self.id = id
         self.stored = stored
@@ -70,10 +59,8 @@ package struct UserRecord: Sendable {
         if holdings.count > 1 { holdings.sort { $0.clientID < $1.clientID } }
     }
 
-    /// Whether the store has to write the user's registers.
     package var areRegistersChanged: Bool { registers != stored ?? AppUser() }
 
-    /// The record at a client; nil if there is none.
     package subscript(clientID: String) -> CredentialRecord? {
         get { holdings.first { $0.clientID == clientID }?.record }
         set {
@@ -126,9 +113,7 @@ package struct UserRecord: Sendable {
     }
 
     /// Something besides an import tells of the user, so no undo takes a credential.
-    mutating func keep() {
-        for place in holdings.indices { holdings[place].record.importedBy = nil }
-    }
+    mutating func keep() { for place in holdings.indices { holdings[place].record.importedBy = nil } }
 
     /// The credentials that only an import has told of.
     package func part(of importID: Int64) -> UserRecord {
@@ -157,7 +142,6 @@ package struct UserRecord: Sendable {
         return changes
     }
 
-    /// Drops the pending rejections because the app's breaker has opened.
     mutating func forgetRejections(under policy: RefreshPolicy) {
         for place in holdings.indices { holdings[place].record.forgetRejection(under: policy) }
     }

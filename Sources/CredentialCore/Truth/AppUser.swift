@@ -31,7 +31,6 @@ package struct AppUser: Sendable, Equatable {
         }
     }
 
-    /// Takes the address of a sign-in.
     package mutating func apply(_ grant: Grant) {
         guard let address = grant.address else { return }
         note(Mailbox(at: grant.grantedAt, rank: .idToken, address: address))
@@ -77,9 +76,7 @@ package struct Mailbox: Sendable, Equatable, Comparable {
     package var address: EmailAddress
 
     package init(at: Timestamp, rank: Rank, address: EmailAddress) {
-        self.at = at
-        self.rank = rank
-        self.address = address
+        (self.at, self.rank, self.address) = (at, rank, address)
     }
 
     package static func < (left: Mailbox, right: Mailbox) -> Bool {
@@ -91,16 +88,9 @@ package struct Mailbox: Sendable, Equatable, Comparable {
         return left.privacyRank < right.privacyRank
     }
 
-    private var privacyRank: Int {
-        switch address.isPrivate {
-        case nil: 0
-        case false?: 1
-        case true?: 2
-        }
-    }
+    private var privacyRank: Int { address.isPrivate.map { $0 ? 2 : 1 } ?? 0 }
 }
 
-/// Whether Apple's relay forwards mail to the user.
 package struct Forwarding: Sendable, Equatable, Comparable {
     package enum Status: String, Sendable {
         case enabled, disabled

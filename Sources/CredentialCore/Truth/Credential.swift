@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The registers of one user at one client. Each keeps the greatest key that it has seen, so order and duplicates do not matter.
-///
-/// The letters are those of the table in docs/truth.md.
+/// The registers of one user at one client, by the letters of docs/truth.md. Each keeps its greatest key, so order and duplicates do not
+/// matter.
 package struct Credential: Sendable, Equatable {
     /// `G`: the newest sign-in.
     package var grantedAt: Timestamp?
@@ -46,10 +45,8 @@ package struct Credential: Sendable, Equatable {
         rejectedAt = nil
     }
 
-    /// Takes a token that Apple has just issued for a sign-in older than `T`.
-    ///
-    /// While Apple has not accepted `T`, the issued token is surest and replaces `P`, unless `P` is newer and Apple had accepted it. It may
-    /// be `T` itself, if a backend told `T` with a later time.
+    /// Takes a token that Apple has just issued for a sign-in older than `T`. While Apple has not accepted `T`, it is surest and replaces
+    /// `P`, unless `P` is newer and Apple had accepted it. It may be `T` itself, if a backend told `T` with a later time.
     package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
         if let token, token.key.fingerprint == issued.key.fingerprint {
             return apply(RefreshAnswer(.valid, token: token.key, requestedAt: answer.requestedAt, teamID: answer.teamID))
@@ -70,8 +67,7 @@ package struct Credential: Sendable, Equatable {
         return copy == other
     }
 
-    /// Whether a sign-in brings a token that came with an earlier sign-in. Such a sign-in proves nothing new. Mostly a backend tells all
-    /// its tokens again, dated now.
+    /// Whether a sign-in brings a token of an earlier sign-in, and so proves nothing new: mostly a backend tells all its tokens again.
     package func isRetold(_ grant: Grant) -> Bool {
         guard let new = grant.token?.key else { return false }
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
@@ -82,7 +78,7 @@ package struct Credential: Sendable, Equatable {
         ([self.token, formerToken].compactMap { $0?.key } + olderTokens.keys).contains { $0.fingerprint == token.fingerprint }
     }
 
-    /// Makes `T` the former token, unless another one is kept and Apple has rejected `T` or never accepted it. A rejected `T` is not kept
+    /// Makes `T` the former token, unless another one is kept and Apple rejects `T` or never accepted it. A rejected `T` is not kept
     /// sealed.
     private mutating func displaceToken() {
         guard var token else { return }
@@ -100,9 +96,8 @@ package struct Credential: Sendable, Equatable {
     }
 
     /// Makes `P` the current token again. Either Apple rejects `T` and has never accepted it, because `T` came by a mistake. Or `P` is the
-    /// newer token, which an answer about another user had put back, and the rejection of `T` says nothing of the newest sign-in.
-    ///
-    /// If a backend told several tokens before Apple had accepted any, their order decides which of them is `P`.
+    /// newer token, which an answer about another user had put back, and the rejection of `T` says nothing of the newest sign-in. Of
+    /// several tokens that Apple has not accepted, the order in which a backend told them decides which is `P`.
     package mutating func fallBack() {
         guard rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
         guard verifiedAt == nil || isTokenRejected && former.key > token.key && !isTokenOfNewestSignIn else { return }
@@ -141,16 +136,11 @@ package struct Credential: Sendable, Equatable {
         }
     }
 
-    /// Takes a request to revoke after which Apple no longer accepts the client's token.
-    package mutating func revoke(at requestedAt: Timestamp) {
-        revokedAt = latest(revokedAt, requestedAt)
-    }
+    package mutating func revoke(at requestedAt: Timestamp) { revokedAt = latest(revokedAt, requestedAt) }
 
     /// Erases the sealed tokens that a signed event or a proved revocation has ended.
     package mutating func eraseUnusableToken(under user: AppUser) {
-        if token?.sealed != nil, !isTokenUsable(under: user) {
-            token?.sealed = nil
-        }
+        if token?.sealed != nil, !isTokenUsable(under: user) { token?.sealed = nil }
         if formerToken?.sealed != nil, !isUsable(formerToken, under: user) {
             formerToken?.sealed = nil
             formerVerifiedAt = nil
@@ -170,29 +160,22 @@ package struct Credential: Sendable, Equatable {
     }
 
     /// Whether Apple's last admitted answer about `T` is a rejection. At the same time the 200 wins.
-    package var isTokenRejected: Bool {
-        isGreater(rejectedAt, than: verifiedAt)
-    }
+    package var isTokenRejected: Bool { isGreater(rejectedAt, than: verifiedAt) }
 
     /// Whether Apple last accepted `T` from this team. What Apple says of `T` to another team says nothing of the user, because an app that
     /// has changed hands asks about the tokens of its old team.
     package func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
 
-    /// Whether Apple rejects `T` and has never accepted it. The token was dead before siwatch got it, was issued to another client, or is
-    /// no token. Its rejection says nothing of any sign-in.
+    /// Whether Apple rejects `T` and has never accepted it. Its rejection says nothing of any sign-in.
     package func isTokenNeverAccepted(under user: AppUser) -> Bool {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
     }
 
-    /// Whether nothing at Apple proves the newest sign-in: it brought no token, and Apple has accepted none since; or Apple rejects the token
-    /// and has never accepted it.
+    /// Whether nothing at Apple proves the newest sign-in: Apple has accepted no token since, or rejects one that it never accepted.
     var isUnproven: Bool { grantedAt.map { !wasTokenGood(at: $0) } ?? false || rejectedAt != nil && verifiedAt == nil }
 
-    /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, and `T` came with that sign-in or Apple has
-    /// accepted it since.
-    package var isTokenOfNewestSignIn: Bool {
-        verifiedAt != nil && grantedAt.map { wasTokenGood(at: $0) } ?? true
-    }
+    /// Whether the end of `T` says something of the newest sign-in: Apple accepted `T`, and `T` came with it or was accepted since.
+    package var isTokenOfNewestSignIn: Bool { verifiedAt != nil && grantedAt.map { wasTokenGood(at: $0) } ?? true }
 
     /// The token to ask Apple about on schedule; nil if there is none.
     package func tokenToCheck(under user: AppUser) -> RefreshToken? {

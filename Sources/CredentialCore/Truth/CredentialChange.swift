@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A change of a credential's published row, as backends are told it.
 package enum CredentialChange: Sendable, Equatable {
     case state(from: CredentialState?, to: CredentialState, reason: StateReason, occurredAt: Timestamp)
     case email(EmailAddress?, forwarding: Forwarding.Status?, occurredAt: Timestamp)
@@ -24,11 +23,10 @@ package struct PublishedCredential: Sendable, Equatable {
         forwarding = user.shownForwarding
     }
 
-    /// The changes to announce when this row replaces `old`: one for a new state or reason, and one for a new e-mail or forwarding.
-    ///
-    /// A new `since` of an ended state is a change too, because a session that began in between ends as well, and its sign-in may be
-    /// committed only now. A newer sign-in of a signed-in user announces nothing, because its backend told it. Nor does a `never_granted`
-    /// credential, because nothing is known of it.
+    /// The changes to announce when this row replaces `old`: one for a new state or reason, and one for a new e-mail or forwarding. A new
+    /// `since` of an ended state is a change too, because a session that began in between ends as well, and its sign-in may be committed
+    /// only now. A newer sign-in of a signed-in user announces nothing, because its backend told it. Nor does `never_granted`, of which
+    /// nothing is known.
     package func changes(since old: PublishedCredential?, at time: Timestamp) -> [CredentialChange] {
         guard isKnown else { return [] }
         let old = old.flatMap { $0.isKnown ? $0 : nil }

@@ -8,7 +8,6 @@ package enum CredentialState: String, Sendable, CaseIterable {
     case notFound
 }
 
-/// Why a credential is in its state.
 package enum StateReason: String, Sendable, CaseIterable {
     case granted
     case tokenRejected = "token_rejected"
@@ -18,16 +17,13 @@ package enum StateReason: String, Sendable, CaseIterable {
     case neverGranted = "never_granted"
 }
 
-/// A state, its reason, and since when it is true at Apple.
 package struct CredentialStanding: Sendable, Equatable {
     package var state: CredentialState
     package var reason: StateReason
     package var since: Timestamp?
 
     package init(_ state: CredentialState, _ reason: StateReason, since: Timestamp?) {
-        self.state = state
-        self.reason = reason
-        self.since = since
+        (self.state, self.reason, self.since) = (state, reason, since)
     }
 }
 
@@ -44,9 +40,7 @@ extension Credential {
         if isGreater(user.consentRevokedAt, than: grantedAt) {
             return CredentialStanding(.revoked, .consentRevoked, since: user.consentRevokedAt)
         }
-        guard let grantedAt else {
-            return CredentialStanding(.notFound, .neverGranted, since: nil)
-        }
+        guard let grantedAt else { return CredentialStanding(.notFound, .neverGranted, since: nil) }
         if let verifiedAt, isTokenRejected, wasTokenGood(at: grantedAt) {
             // The token ended at an unknown moment after this. The rejection does not end a session that began since.
             return CredentialStanding(.revoked, .tokenRejected, since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1))))

@@ -10,9 +10,7 @@ package struct Grant: Sendable, Equatable {
     package var address: EmailAddress?
 
     package init(grantedAt: Timestamp, token: RefreshToken? = nil, address: EmailAddress? = nil) {
-        self.grantedAt = grantedAt
-        self.token = token
-        self.address = address
+        (self.grantedAt, self.token, self.address) = (grantedAt, token, address)
     }
 }
 
@@ -44,7 +42,6 @@ package struct Event: Sendable, Equatable {
     }
 }
 
-/// Apple's answer to a refresh of one token.
 package struct RefreshAnswer: Sendable, Equatable {
     package enum Verdict: Sendable, Equatable {
         case valid
@@ -56,14 +53,10 @@ package struct RefreshAnswer: Sendable, Equatable {
     package var token: RefreshToken.Key
     /// When the request was sent. The answer says nothing of later events.
     package var requestedAt: Timestamp
-    /// The team that asked.
     package var teamID: String?
 
     package init(_ verdict: Verdict, token: RefreshToken.Key, requestedAt: Timestamp, teamID: String? = nil) {
-        self.verdict = verdict
-        self.token = token
-        self.requestedAt = requestedAt
-        self.teamID = teamID
+        (self.verdict, self.token, self.requestedAt, self.teamID) = (verdict, token, requestedAt, teamID)
     }
 }
 
@@ -105,7 +98,6 @@ package struct SealedToken: Sendable, Hashable {
     }
 }
 
-/// An e-mail address, real or relayed.
 package struct EmailAddress: Sendable, Hashable {
     package var text: String
     package var isPrivate: Bool?

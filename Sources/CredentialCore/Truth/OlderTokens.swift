@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The keys by which siwatch recognises tokens of earlier sign-ins. A backend with a token for each device may tell all of them each night.
-///
-/// siwatch neither keeps these tokens nor asks about them.
+/// The keys by which siwatch recognises tokens of earlier sign-ins, which it neither keeps nor asks about. A backend with a token for each
+/// device may tell all of them each night.
 package struct OlderTokens: Sendable, Equatable {
     /// Newest first.
     package private(set) var keys: [RefreshToken.Key] = []
@@ -20,7 +19,6 @@ package struct OlderTokens: Sendable, Equatable {
         keys = Array(keys.prefix(Self.most))
     }
 
-    /// Whether the same token came with an earlier sign-in than this key's.
     func contains(anEarlier key: RefreshToken.Key) -> Bool { keys.contains { $0.isEarlier(than: key) } }
 
     // MARK: At rest
@@ -30,8 +28,7 @@ package struct OlderTokens: Sendable, Equatable {
         if keys.isEmpty { return nil }
         var bytes: [UInt8] = []
         for key in keys {
-            let time = UInt64(bitPattern: key.grantedAt.milliseconds)
-            for shift in stride(from: UInt64(56), through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: time >> shift)) }
+            withUnsafeBytes(of: key.grantedAt.milliseconds.bigEndian) { bytes += $0 }
             bytes.append(UInt8(key.fingerprint.count))
             bytes += key.fingerprint
         }
@@ -42,19 +39,16 @@ package struct OlderTokens: Sendable, Equatable {
     package init(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while rest.count > 8 {
-            let time = rest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let time = rest.prefix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
             let length = Int(rest[rest.startIndex + 8])
             rest = rest.dropFirst(9)
             guard rest.count >= length else { return }
-            keys.append(
-                RefreshToken.Key(grantedAt: Timestamp(milliseconds: Int64(bitPattern: time)), fingerprint: Array(rest.prefix(length)))
-            )
+            keys.append(RefreshToken.Key(grantedAt: Timestamp(milliseconds: time), fingerprint: Array(rest.prefix(length))))
             rest = rest.dropFirst(length)
         }
     }
 }
 
 extension RefreshToken.Key {
-    /// Whether it is the same token from an earlier sign-in.
     func isEarlier(than other: RefreshToken.Key) -> Bool { fingerprint == other.fingerprint && grantedAt < other.grantedAt }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Judges whether siwatch may delete by age under the wall clock, with a clock that never steps and with Apple's clock.
-///
-/// The wall clock should show what Apple's clock last showed, plus the time that has passed since. If Apple has not been heard for a week,
-/// siwatch believes a wall clock that has not stepped for an hour.
+/// Judges whether siwatch may delete by age under the wall clock, with a clock that never steps and with Apple's clock. The wall clock
+/// should show what Apple's clock last showed, plus the time that has passed since. If Apple has not been heard for a week, siwatch
+/// believes a wall clock that has not stepped for an hour.
 package struct ClockTrust: Sendable {
-    /// Why the wall clock cannot be trusted.
     package enum Doubt: String, Sendable {
         /// The process is young and has not heard Apple.
         case unproven
@@ -40,10 +38,7 @@ package struct ClockTrust: Sendable {
         steadySince = uptime
     }
 
-    /// Takes in what Apple's clock shows.
-    ///
-    /// - Parameter isExact: whether that is known to a second or two.
-    /// - Returns: whether it is believed.
+    /// Takes in what Apple's clock shows, `isExact` if to a second or two, and says whether it is believed.
     @discardableResult
     package mutating func hear(apple date: Timestamp, isExact: Bool, wall: Timestamp, uptime: Duration) -> Bool {
         // A step that nobody has seen yet was before this.
@@ -63,7 +58,6 @@ package struct ClockTrust: Sendable {
         return true
     }
 
-    /// Whether Apple should be asked for its time.
     package var needsApple: Bool { hasSteppedSinceApple || stray != nil }
 
     /// The time by Apple's clock, as its last exact answer showed it. It is the time of the wall clock if there was none within a week. After
@@ -85,9 +79,7 @@ package struct ClockTrust: Sendable {
         return apple.date.advanced(by: uptime - apple.uptime)
     }
 
-    /// Looks at both clocks.
-    ///
-    /// - Returns: why the wall clock cannot be trusted; nil if it can.
+    /// Looks at both clocks, and says why the wall clock cannot be trusted; nil if it can.
     package mutating func look(wall: Timestamp, uptime: Duration) -> Doubt? {
         let expected = seen.wall.advanced(by: uptime - seen.uptime)
         seen = (wall, uptime)

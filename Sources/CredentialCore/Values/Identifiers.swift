@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// One user at one client.
 package struct CredentialID: Sendable, Hashable, Codable {
     package var clientID: String
     package var userID: String
@@ -61,14 +60,10 @@ package struct ClientIdentity: Sendable, Hashable {
     package var load: Int
 
     package init(clientID: String, keyID: String, teamID: String? = nil, load: Int = 0) {
-        self.clientID = clientID
-        self.keyID = keyID
-        self.teamID = teamID
-        self.load = load
+        (self.clientID, self.keyID, self.teamID, self.load) = (clientID, keyID, teamID, load)
     }
 }
 
-/// The clients of an app group, as configured.
 package struct AppClients: Sendable, Equatable {
     package var name: String
     package var clientIDs: [String]
@@ -77,4 +72,9 @@ package struct AppClients: Sendable, Equatable {
         self.name = name
         self.clientIDs = clientIDs
     }
+}
+
+/// The name of an enum's case in snake case, without its values: a word for logs.
+package func caseName(of value: some Any) -> String {
+    "\(value)".prefix { $0 != "(" }.reduce("") { $0 + ($1.isUppercase ? "_\($1.lowercased())" : "\($1)") }
 }

@@ -2,10 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// Names a row over HTTP: by its number, and by what stays the same of it, because after a restore another row gets the number.
-package struct RowReference: Sendable, Hashable {
+package struct RowReference: Sendable, Hashable, LosslessStringConvertible, Encodable {
     package var id: Int64
-    /// The time that the row keeps for its life: of a sign-in its `granted_at`, of a deletion its `requested_at`, of a change its
-    /// `recorded_at`.
+    /// The time that the row keeps for its life: `granted_at` of a sign-in, `requested_at` of a deletion, `recorded_at` of a change.
     package var time: Timestamp
     /// A checksum of the user that a backend told with the row. Backends give such rows their times, and those of two users may be the same.
     package var user: UInt32?
@@ -17,7 +16,6 @@ package struct RowReference: Sendable, Hashable {
         user = userID.map(Self.checksum)
     }
 
-    /// Stands before every row.
     package static let beforeAll = RowReference(id: 0, time: Timestamp(milliseconds: 0))
 
     /// Whether it names the row that has its number now. The receipt of a forgotten user stays, and nobody can tell whose it is.
@@ -30,10 +28,8 @@ package struct RowReference: Sendable, Hashable {
     private static func checksum(_ text: String) -> UInt32 {
         text.utf8.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
     }
-}
 
-/// `17-mh6ev6r4`, or `17-mh6ev6r4-1z141z3`: the time in milliseconds and the checksum, to the base of 36.
-extension RowReference: LosslessStringConvertible {
+    /// `17-mh6ev6r4`, or `17-mh6ev6r4-1z141z3`: the time in milliseconds and the checksum, to the base of 36.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2 || parts.count == 3, parts[0].utf8.count <= 15, parts[1].utf8.count <= 9, let id = Int64(parts[0]),
@@ -50,9 +46,7 @@ extension RowReference: LosslessStringConvertible {
     package var description: String {
         "\(id)-\(String(time.milliseconds, radix: 36))" + (user.map { "-" + String($0, radix: 36) } ?? "")
     }
-}
 
-extension RowReference: Encodable {
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

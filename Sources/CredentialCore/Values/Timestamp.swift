@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A moment as whole milliseconds since 1970-01-01T00:00:00Z, as the tables hold it.
-///
-/// An integer and never a `Double`, because facts are compared exactly and ties have a meaning.
-package struct Timestamp: Hashable, Sendable {
+/// A moment as whole milliseconds since 1970-01-01T00:00:00Z, as the tables hold it. Never a `Double`, because facts are compared exactly
+/// and ties have a meaning.
+package struct Timestamp: Hashable, Comparable, Codable, InstantProtocol, Sendable {
     package var milliseconds: Int64
 
     package init(milliseconds: Int64) {
@@ -19,21 +18,13 @@ package struct Timestamp: Hashable, Sendable {
     /// Earlier than every other moment.
     package static let earliest = Timestamp(milliseconds: .min)
 
-    /// The moments that a table accepts: from 2019, when Sign in with Apple began, to 2100. A value in seconds or microseconds falls
-    /// outside.
+    /// The moments that a table accepts, from 2019, when Sign in with Apple began: a value in seconds or microseconds falls outside.
     package static let legal = Timestamp(milliseconds: 1_546_300_800_000)...Timestamp(milliseconds: 4_102_444_800_000)
-}
 
-extension Timestamp: Comparable {
-    package static func < (left: Timestamp, right: Timestamp) -> Bool {
-        left.milliseconds < right.milliseconds
-    }
-}
+    package static func < (left: Timestamp, right: Timestamp) -> Bool { left.milliseconds < right.milliseconds }
 
-extension Timestamp: InstantProtocol {
     package typealias Duration = Swift.Duration
 
-    /// Stops at the ends of the range.
     package func advanced(by duration: Duration) -> Timestamp {
         Timestamp(milliseconds: Int64(clamping: Int128(milliseconds) + duration.wholeMilliseconds))
     }
@@ -41,10 +32,9 @@ extension Timestamp: InstantProtocol {
     package func duration(to other: Timestamp) -> Duration {
         .milliseconds(Int128(other.milliseconds) - Int128(milliseconds))
     }
-}
 
-/// Coded as one whole number, as the tables hold it.
-extension Timestamp: Codable {
+    // MARK: Coded as one whole number, as the tables hold it
+
     package init(from decoder: any Decoder) throws {
         milliseconds = try decoder.singleValueContainer().decode(Int64.self)
     }
@@ -87,9 +77,7 @@ package func isGreater(_ left: Timestamp?, than right: Timestamp?) -> Bool {
     return left > right
 }
 
-/// A clock whose instants are timestamps. Sleeping, due times and tests share it.
-///
-/// It follows the machine's wall clock, so it may step. No loop sleeps on it for longer than a poll interval.
+/// A clock whose instants are timestamps. It follows the machine's wall clock, so it may step: no loop sleeps on it beyond a poll interval.
 package struct WallClock: Clock {
     package typealias Instant = Timestamp
 
@@ -104,7 +92,6 @@ package struct WallClock: Clock {
         self.wait = sleep
     }
 
-    /// The same clock with other hands.
     package func showing(_ now: @escaping @Sendable () -> Timestamp) -> WallClock { WallClock(now: now, sleep: wait) }
 
     package var now: Timestamp { read() }

@@ -5,7 +5,6 @@
 package struct ClaimedCode: Sendable {
     package var id: Int64
     package var claim: Claim
-    /// The app of the client; nil if the store does not know the client.
     package var app: String?
     package var grantedAt: Timestamp
     package var firstClaimedAt: Timestamp
@@ -31,11 +30,7 @@ package struct ClaimedCode: Sendable {
         package var nonce: String?
 
         package init(clientID: String, userID: String? = nil, code: Secret, redirectURI: String? = nil, nonce: String? = nil) {
-            self.clientID = clientID
-            self.userID = userID
-            self.code = code
-            self.redirectURI = redirectURI
-            self.nonce = nonce
+            (self.clientID, self.userID, self.code, self.redirectURI, self.nonce) = (clientID, userID, code, redirectURI, nonce)
         }
     }
 
@@ -50,15 +45,8 @@ package struct ClaimedCode: Sendable {
         detail: String? = nil,
         content: Content?
     ) {
-        self.id = id
-        self.claim = claim
-        self.app = app
-        self.grantedAt = grantedAt
-        self.firstClaimedAt = firstClaimedAt
-        self.failures = failures
-        self.isAnswerLost = isAnswerLost
-        self.detail = detail
-        self.content = content
+        (self.id, self.claim, self.app, self.grantedAt, self.firstClaimedAt) = (id, claim, app, grantedAt, firstClaimedAt)
+        (self.failures, self.isAnswerLost, self.detail, self.content) = (failures, isAnswerLost, detail, content)
     }
 
     /// When Apple no longer takes the code. A code that is dated ahead lives from its first claim.
@@ -71,24 +59,14 @@ package struct ClaimedCode: Sendable {
     package var mayBeUsed: Bool { isAnswerLost || claim.attempts > 1 }
 }
 
-/// How a code ended, or why it is tried again.
 package enum CodeVerdict: Sendable, Equatable {
-    /// Apple issued tokens for the code and named the user.
-    ///
-    /// - Parameters:
-    ///   - requestedAt: by Apple's clock.
-    ///   - answeredAt: by our clock.
-    ///   - realUserStatus: of the id_token.
+    /// Apple issued tokens for the code and named the user. `requestedAt` is by Apple's clock, `answeredAt` by ours.
     case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp, realUserStatus: Int? = nil)
     /// - Parameter detail: a few words for the log, without secrets.
     case rejected(GrantRejection, detail: String? = nil)
     /// The code's five minutes were over before siwatch sent it, or sent it again. Its row and client decide the logged reason.
     case late
-    /// The answer says nothing about the code. siwatch tries it again while it lives.
-    ///
-    /// - Parameters:
-    ///   - isAnswerLost: whether Apple may have taken the code.
-    ///   - detail: a few words that stay with the row, without secrets; nil keeps the words that are there.
+    /// The answer says nothing about the code, which is tried again while it lives. `detail` stays with the row; nil keeps the words there.
     case failed(at: Timestamp, isAnswerLost: Bool, detail: String? = nil)
     /// siwatch has not sent the code, because it had no permit.
     case unpermitted(at: Timestamp)
@@ -96,7 +74,6 @@ package enum CodeVerdict: Sendable, Equatable {
     case unknownClient
 }
 
-/// How long and how often siwatch sends an authorization code.
 package enum AuthorizationCode {
     /// Apple documents five minutes.
     package static let life = Duration.minutes(5)
@@ -104,21 +81,16 @@ package enum AuthorizationCode {
     /// Waits after the first, second, … failure, short because a user is waiting. The last one repeats.
     private static let backOff: [Duration] = [.milliseconds(500), .seconds(1), .seconds(2), .seconds(5)]
 
-    package static var longestWait: Duration { backOff[backOff.count - 1] }
+    package static var longestWait: Duration { backOff.wait(afterFailures: .max) }
 
-    /// - Parameter failures: 1 or more.
-    static func wait(afterFailures failures: Int) -> Duration {
-        backOff[min(max(failures, 1), backOff.count) - 1]
-    }
+    static func wait(afterFailures failures: Int) -> Duration { backOff.wait(afterFailures: failures) }
 }
 
 /// An unclaimed row of `grant_queue` with a code that is due.
 package struct WaitingCode: Sendable {
     package var id: Int64
     package var attempts: Int
-    /// Nil if the client is not text.
     package var client: String?
-    /// Nil if the store does not know the client.
     package var app: String?
     /// The backend's time, in milliseconds since 1970.
     package var grantedAt: Int64
@@ -126,12 +98,8 @@ package struct WaitingCode: Sendable {
     package var livesSince: Int64
 
     package init(id: Int64, attempts: Int, client: String?, app: String?, grantedAt: Int64, livesSince: Int64) {
-        self.id = id
-        self.attempts = attempts
-        self.client = client
-        self.app = app
-        self.grantedAt = grantedAt
-        self.livesSince = livesSince
+        (self.id, self.attempts, self.client) = (id, attempts, client)
+        (self.app, self.grantedAt, self.livesSince) = (app, grantedAt, livesSince)
     }
 
     /// How many clients one claim searches for codes, beside the known clients.

@@ -20,10 +20,8 @@ package struct Claim: Sendable, Hashable {
 
     package var isPoison: Bool { attempts > Self.poisonAttempts }
 
-    /// The due rows to claim together, in their order. A suspect row comes alone, so that no other row is lost with it if it kills the
-    /// process again.
-    ///
-    /// - Parameter suspects: whether a suspect row may come.
+    /// The due rows to claim together, in their order. A suspect row comes alone, if it may come, so that no other row is lost with it if
+    /// it kills the process again.
     package static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
         if let first = rows.first, first.attempts >= suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < suspectAttempts }.map(\.id)
@@ -38,10 +36,7 @@ package struct ClaimedNotification: Sendable {
     package var receivedAt: Timestamp
 
     package init(id: Int64, claim: Claim, payload: [UInt8], receivedAt: Timestamp) {
-        self.id = id
-        self.claim = claim
-        self.payload = payload
-        self.receivedAt = receivedAt
+        (self.id, self.claim, self.payload, self.receivedAt) = (id, claim, payload, receivedAt)
     }
 }
 
@@ -52,7 +47,6 @@ package struct ClaimedGrant: Sendable {
     package var grantedAt: Timestamp
     /// The import that tells the row; nil for a backend.
     package var importID: Int64?
-    /// The backend's text; nil if it is not UTF-8 or too long to be meant.
     package var content: Content?
 
     package struct Content: Sendable {
@@ -63,23 +57,15 @@ package struct ClaimedGrant: Sendable {
         package var address: EmailAddress?
 
         package init(credential: CredentialID, refreshToken: Secret?, sealedToken: [UInt8]? = nil, address: EmailAddress?) {
-            self.credential = credential
-            self.refreshToken = refreshToken
-            self.sealedToken = sealedToken
-            self.address = address
+            (self.credential, self.refreshToken, self.sealedToken, self.address) = (credential, refreshToken, sealedToken, address)
         }
     }
 
     package init(id: Int64, claim: Claim, grantedAt: Timestamp, importID: Int64? = nil, content: Content?) {
-        self.id = id
-        self.claim = claim
-        self.grantedAt = grantedAt
-        self.importID = importID
-        self.content = content
+        (self.id, self.claim, self.grantedAt, self.importID, self.content) = (id, claim, grantedAt, importID, content)
     }
 }
 
-/// A claimed credential whose check is due.
 package struct DueCredential: Sendable {
     package enum Purpose: Sendable, Equatable {
         case check
@@ -99,9 +85,7 @@ package struct DueCredential: Sendable {
     package var wasAccepted: Bool
     /// The team from which Apple had accepted the token.
     package var verifiedTeam: String?
-    /// The team that asked Apple; nil before.
     package var teamID: String?
-    /// What Apple's answer says of the client; nil before.
     package var clientAnswer: ClientAnswer?
 
     package init(
@@ -114,13 +98,7 @@ package struct DueCredential: Sendable {
         wasAccepted: Bool = false,
         verifiedTeam: String? = nil
     ) {
-        self.id = id
-        self.app = app
-        self.purpose = purpose
-        self.claim = claim
-        self.token = token
-        self.sealed = sealed
-        self.wasAccepted = wasAccepted
-        self.verifiedTeam = verifiedTeam
+        (self.id, self.app, self.purpose, self.claim) = (id, app, purpose, claim)
+        (self.token, self.sealed, self.wasAccepted, self.verifiedTeam) = (token, sealed, wasAccepted, verifiedTeam)
     }
 }

@@ -14,14 +14,11 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case confirmRevocations(app: String, count: Int)
     /// Rejects all requests that an app's revocation limit holds.
     case dropRevocations(app: String)
-    /// Asks Apple about one user out of turn.
     case recheckUser(String)
-    /// Asks Apple about all users of an app out of turn.
     case recheckApp(String)
     /// Puts notifications from the quarantine back into their queue. `receivedAt` replaces their time of arrival, unless it is nil.
     case retryQuarantined([Int64], receivedAt: Timestamp?)
     case dropQuarantined([Int64])
-    /// Forgets a user.
     case forget(ErasureRequest)
     /// Takes back one portion of the import of this name.
     case undoImport(String)
@@ -30,38 +27,13 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     package static let mostQuarantined = 1000
     /// The oldest age of a request. Nobody waits for the answer to an older one, and the operator may not mean it any more.
     package static let expiry = Duration.seconds(60)
-}
 
-extension OperatorRequest {
-    /// The name in logs.
-    package var name: String {
-        switch self {
-        case .pause: "pause"
-        case .resume: "resume"
-        case .confirmRejections: "breaker confirm"
-        case .resetBreaker: "breaker reset"
-        case .confirmRevocations: "revocations confirm"
-        case .dropRevocations: "revocations drop"
-        case .recheckUser, .recheckApp: "recheck"
-        case .retryQuarantined: "quarantine retry"
-        case .dropQuarantined: "quarantine drop"
-        case .forget: "forget"
-        case .undoImport: "import undo"
-        }
-    }
+    package var name: String { caseName(of: self) }
 
     /// Whether the request erases, so that its own row must not keep the user's name.
     package var isErasure: Bool { if case .forget = self { true } else { false } }
 
-    /// Whether the request erases sealed tokens.
-    package var erasesTokens: Bool {
-        switch self {
-        case .forget, .undoImport: true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
-            .retryQuarantined, .dropQuarantined:
-            false
-        }
-    }
+    package var erasesTokens: Bool { if case .undoImport = self { true } else { isErasure } }
 
     package var app: String? {
         switch self {
@@ -74,13 +46,9 @@ extension OperatorRequest {
     }
 
     package var userID: String? {
-        switch self {
-        case .recheckUser(let userID): userID
-        case .forget(let request): request.userID
-        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckApp, .retryQuarantined,
-            .dropQuarantined, .undoImport:
-            nil
-        }
+        if case .recheckUser(let userID) = self { return userID }
+        if case .forget(let request) = self { return request.userID }
+        return nil
     }
 }
 
@@ -95,11 +63,9 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case breakerReset(wasOpen: Bool)
     /// This many requests are decided. The revocation limit is lifted once it holds none.
     case revocationsReleased(count: Int, left: Int)
-    /// The revocation limit is not reached, and holds nothing.
     case limitNotReached
     case rechecking(Recheck)
-    /// At most this many credentials are asked about, spread out from now on. `tooSoon` of them had a recent answer and wait until Apple
-    /// may be asked again.
+    /// At most this many credentials are asked about, spread out from now on; `tooSoon` of them wait until Apple may be asked again.
     case recheckingApp(credentials: Int, tooSoon: Int, requestsPerSecond: Int, isPaused: Bool)
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
@@ -116,7 +82,6 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case notUnderstood
     case refused(String)
 
-    /// A row of a queue, or the tokens of a request to revoke.
     package struct WaitingRow: Codable, Sendable, Equatable {
         package var table: String
         package var id: Int64
@@ -127,14 +92,12 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// The effect of a recheck on one user's credentials.
     package struct Recheck: Codable, Sendable, Equatable {
         /// Apple is asked as soon as the limits of the app allow.
         package var due = 0
         /// Apple's answer is too recent. `soonest` is the first time at which Apple may be asked again.
         package var tooSoon = 0
         package var soonest: Timestamp?
-        /// siwatch has no token to ask about.
         package var withoutToken = 0
         /// The user's paused apps. siwatch asks about them once they are resumed.
         package var pausedApps: [String] = []
@@ -145,13 +108,9 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The limits of a recheck.
 package struct RecheckRules: Sendable {
-    /// The shortest time between two out-of-turn questions about one credential.
     package var interval: Duration
-    /// How many credentials become due in a second in the recheck of an app.
     package var requestsPerSecond: Int
-    /// The shortest time between an answer and the next check.
     package var refreshInterval: Duration
     /// Those of the configuration, whose tokens alone are asked about; nil for all.
     package var clients: Set<String>?
@@ -165,8 +124,7 @@ package struct RecheckRules: Sendable {
 
     package func asks(about clientID: String) -> Bool { clients?.contains(clientID) ?? true }
 
-    /// When Apple may be asked out of turn about a token that it answered about at this time; nil if it may be asked now. An answer in the
-    /// future came from a clock that has since been set back.
+    /// When Apple may be asked out of turn about a token; nil if now. An answer in the future came from a clock that has been set back.
     package func wait(afterAnswerAt answeredAt: Timestamp?, at now: Timestamp) -> Timestamp? {
         guard let answeredAt, answeredAt <= now, now < answeredAt.advanced(by: interval) else { return nil }
         return answeredAt.advanced(by: interval)

@@ -14,8 +14,7 @@ package enum Queue: String, Sendable, CaseIterable {
     /// The longest notification that the queue takes, in bytes.
     package static let longestNotification = 65_536
 
-    /// The payload of one claim, in bytes. It bounds the memory that long rubbish takes, and is many times what thousands of Apple's
-    /// notifications need. The last row may exceed it.
+    /// The payload of one claim, in bytes, which bounds the memory that long rubbish takes. The last row may exceed it.
     package static let largestClaim = 32 << 20
 
     package var arrivalColumn: String {
@@ -45,8 +44,7 @@ package enum CheckCounter {
     package static let failedAt = "checks_failed_at"
 }
 
-/// The longest accepted texts, in bytes. Apple's tokens have about 64 characters, its identifiers at most 255. Far longer texts were not
-/// meant.
+/// The longest accepted texts, in bytes: many times as long as Apple's. Longer texts were not meant.
 package enum Longest {
     package static let identifier = 512
     package static let token = 8192
@@ -62,7 +60,6 @@ package enum UnsignedRing: String, Sendable, CaseIterable {
     case unknownKey = "unknown_key"
 
     package static let mostRows = 10_000
-    /// In bytes of payload.
     package static let mostBytes = 64 << 20
     package static let evictedCounter = "quarantine_evicted"
 

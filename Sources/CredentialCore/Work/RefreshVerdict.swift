@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What Apple's answer to a refresh means for a credential.
 package enum RefreshVerdict: Sendable, Equatable {
-    /// A 200 about this user. `requestedAt` is by Apple's clock if Apple sent a date, and dates the fact. `answeredAt` is by our clock, and
-    /// dates the schedule.
+    /// A 200 about this user. `requestedAt`, by Apple's clock if it sent a date, dates the fact. `answeredAt`, by ours, dates the schedule.
     case valid(requestedAt: Timestamp, answeredAt: Timestamp)
     /// A 200 without a user's name. It counts as one about this user if an id_token has named the user for this token before.
     case unnamed(requestedAt: Timestamp, answeredAt: Timestamp)
-    /// An `invalid_grant`. In the transaction the breaker decides whether it waits to be believed.
-    ///
-    /// - Parameter isProven: whether the client and key have had a 200 lately; without one the rejection counts as held.
+    /// An `invalid_grant`. The breaker decides whether it waits to be believed. It is proven if the client and key have had a 200 lately.
     case rejected(PendingRejection, isProven: Bool)
     case anotherUser(answeredAt: Timestamp)
-    /// Neither yes nor no.
     case unclear(answeredAt: Timestamp)
-    /// No answer about the token.
     case failed(Failure, at: Timestamp, retryAfter: Duration? = nil)
 
     package enum Failure: String, Sendable, CaseIterable {
-        /// `invalid_client` and its like: the configuration is wrong.
         case misconfigured
         case throttled
         case unavailable
@@ -34,7 +27,6 @@ package enum RefreshVerdict: Sendable, Equatable {
         }
     }
 
-    /// When Apple answered about the token; nil if it did not.
     package var answeredAt: Timestamp? {
         switch self {
         case .valid(_, let answeredAt), .unnamed(_, let answeredAt), .anotherUser(let answeredAt), .unclear(let answeredAt): answeredAt
@@ -43,11 +35,8 @@ package enum RefreshVerdict: Sendable, Equatable {
         }
     }
 
-    package var rejection: PendingRejection? {
-        if case .rejected(let rejection, _) = self { rejection } else { nil }
-    }
+    package var rejection: PendingRejection? { if case .rejected(let rejection, _) = self { rejection } else { nil } }
 
-    /// Nil if Apple did not answer.
     package var answer: TokenAnswer? {
         switch self {
         case .valid: .valid
@@ -71,19 +60,14 @@ package enum TokenAnswer: String, Sendable, CaseIterable {
     case valid, rejected
     /// The token is good and belongs to another user.
     case anotherUser = "another_user"
-    /// Neither yes nor no.
     case unclear
 }
 
-/// What an answer of Apple's says of the client, apart from the token or the code.
-///
-/// The times are those of the request, by Apple's clock.
+/// What an answer of Apple's says of the client, as of the request, by Apple's clock.
 package enum ClientAnswer: Sendable, Equatable {
     /// A 200: Apple knows the client and takes its key.
     case accepted(at: Timestamp)
-    /// `invalid_client` and its like: the configuration is wrong.
-    ///
-    /// - Parameter word: Apple's text, without secrets.
+    /// `invalid_client` and its like: the configuration is wrong. The word is Apple's text, without secrets.
     case refused(word: String, at: Timestamp)
 
     package var requestedAt: Timestamp {
@@ -103,9 +87,7 @@ package struct ClientRefusal: Sendable, Equatable, Codable {
     package var word: String
 
     package init(since: Timestamp, at: Timestamp, word: String) {
-        self.since = since
-        self.at = at
-        self.word = word
+        (self.since, self.at, self.word) = (since, at, word)
     }
 
     private static let errors: Set<String> = ["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"]

@@ -5,12 +5,10 @@
 package struct ClaimedRevocationRequest: Sendable {
     package var id: Int64
     package var claim: Claim
-    /// The app of the client; nil if the store does not know the client.
     package var app: String?
     package var requestedAt: Timestamp
     /// From when the request counts; nil before siwatch has looked at it. Not later than `requestedAt`.
     package var effectiveAt: Timestamp?
-    /// The user and client; nil if they are not UTF-8 or too long to be meant.
     package var credential: CredentialID?
     /// Whether an operator has confirmed the request, so that the revocation limit does not hold it.
     package var isConfirmed: Bool
@@ -24,13 +22,8 @@ package struct ClaimedRevocationRequest: Sendable {
         credential: CredentialID?,
         isConfirmed: Bool = false
     ) {
-        self.id = id
-        self.claim = claim
-        self.app = app
-        self.requestedAt = requestedAt
-        self.effectiveAt = effectiveAt
-        self.credential = credential
-        self.isConfirmed = isConfirmed
+        (self.id, self.claim, self.app, self.requestedAt) = (id, claim, app, requestedAt)
+        (self.effectiveAt, self.credential, self.isConfirmed) = (effectiveAt, credential, isConfirmed)
     }
 }
 
@@ -51,9 +44,7 @@ package struct DueRevocation: Sendable {
     package var newerSignIn: NewerSignIn
     /// The team from which Apple had accepted the token when the request was opened; nil if Apple never had.
     package var verifiedTeam: String?
-    /// The team that asked Apple; nil before.
     package var teamID: String?
-    /// What Apple's answer says of the client; nil before.
     package var clientAnswer: ClientAnswer?
 
     package init(
@@ -69,17 +60,9 @@ package struct DueRevocation: Sendable {
         newerSignIn: NewerSignIn = .none,
         verifiedTeam: String? = nil
     ) {
-        self.request = request
-        self.requestedAt = requestedAt
-        self.id = id
-        self.app = app
-        self.claim = claim
-        self.token = token
-        self.sealed = sealed
-        self.standing = standing
-        self.proof = proof
-        self.newerSignIn = newerSignIn
-        self.verifiedTeam = verifiedTeam
+        (self.request, self.requestedAt, self.id, self.app) = (request, requestedAt, id, app)
+        (self.claim, self.token, self.sealed, self.standing) = (claim, token, sealed, standing)
+        (self.proof, self.newerSignIn, self.verifiedTeam) = (proof, newerSignIn, verifiedTeam)
     }
 
     /// What was known of the token when the request was opened, or what Apple has said of it since.
@@ -107,16 +90,13 @@ package struct DueRevocation: Sendable {
 
     package static func wantedAt(_ requestedAt: Timestamp, askedAt: Timestamp?, date: Timestamp?, tokenGrantedAt: Timestamp) -> Timestamp {
         guard let askedAt, let date else { return requestedAt }
-        // Apple's date has no fraction of the second. Our clock gives it, if it agrees with the date; otherwise only the second's start is
-        // sure.
+        // Apple's date is cut to the second. Our clock gives the fraction if it agrees; otherwise only the second's start is sure.
         let agrees = date.advanced(by: .zero - longestAnswer)...date.advanced(by: .milliseconds(999))
         return min(requestedAt, max(agrees.contains(askedAt) ? askedAt : date, tokenGrantedAt))
     }
 
     /// The latest opening of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a
-    /// week from then, and stands in the way of no other.
-    ///
-    /// - Parameter trusted: now, if the clock can be trusted. Otherwise no token has waited long enough.
+    /// week from then, by a clock that can be trusted, and stands in the way of no other.
     package static func latestOpening(isWatched: Bool, at trusted: Timestamp?) -> Timestamp {
         isWatched ? anyTime : trusted?.advanced(by: .zero - SettlementRules.longestGrantWait) ?? .earliest
     }
@@ -146,7 +126,6 @@ package enum RevocationRequestVerdict: Sendable, Equatable {
     case rejected(RevocationRejection)
 }
 
-/// The verdict about a token to revoke.
 package enum RevocationVerdict: Sendable, Equatable {
     /// Apple answered the next question, or siwatch asked Apple to revoke the token, and got no answer.
     case answered(RevocationProof.Answer, by: ClientIdentity, retryAfter: Duration? = nil)
@@ -154,23 +133,13 @@ package enum RevocationVerdict: Sendable, Equatable {
     case admitted
     /// The token may have been dead before Apple was first asked, but this may not be believed yet.
     case unproven
-    /// Apple had accepted the token from another team, and has accepted other tokens from the team that asks now. Whether the token is dead
-    /// cannot be found out.
+    /// Apple had accepted the token from another team than the one that asks, so nobody can find out whether it is dead.
     case otherTeam
-    /// The token belongs to another user, because two users' tokens were mixed up. siwatch does not revoke it.
-    case anotherUser
-    /// The token may belong to another user, because Apple has never named its user.
-    case unnamedUser
-    /// The user has signed in again.
+    /// siwatch does not revoke the token.
+    case rejected(RevocationRejection)
     case overtaken
     /// The user may have signed in again: a waiting row will tell.
     case mayBeOvertaken
-    /// The configuration no longer names the client.
-    case unknownClient
-    /// The configuration forbids revocations for the app.
-    case disabled
-    /// The row has killed the process too often.
-    case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
     /// siwatch asked nothing, because the client is paused.
     case unpermitted(at: Timestamp)
@@ -185,19 +154,22 @@ package enum RevocationOutcome: String, Sendable, CaseIterable {
     case superseded
     /// siwatch held no token to revoke.
     case noToken = "no_token"
-    /// Apple rejected the token when first asked, and had never accepted it as that of the newest sign-in. Nothing was revoked, and no
-    /// state follows.
+    /// Apple rejected the token when first asked, and had never accepted it as that of the newest sign-in. No state follows.
     case noValidToken = "no_valid_token"
     case rejected
 }
 
 package enum RevocationRejection: String, Sendable, CaseIterable {
+    /// The configuration does not name the client, or no longer.
     case unknownClient = "unknown_client"
     case malformed
+    /// The row has killed the process too often.
     case poison
+    /// Two users' tokens were mixed up.
     case anotherUser = "another_user"
-    /// Apple accepts the token and has never named its user.
+    /// Apple accepts the token and has never named its user, so it may be another's.
     case unnamedUser = "unnamed_user"
+    /// The configuration forbids revocations for the app.
     case revocationsDisabled = "revocations_disabled"
     /// The revocation limit held the request, and an operator has dropped it.
     case dropped

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The result of one piece of claimed work.
 package enum Settlement: Sendable {
     case notification(ClaimedNotification, NotificationVerdict)
     case grant(ClaimedGrant, GrantVerdict)
@@ -22,10 +21,8 @@ package enum NotificationVerdict: Sendable, Equatable {
 package enum GrantVerdict: Sendable, Equatable {
     /// - Parameter lost: why the token that the backend has sealed is lost; nil if it is not. The sign-in counts without a token.
     case accepted(Grant, CredentialID, lost: GrantRejection? = nil)
-    /// The sign-in is dated further ahead than the clock skew explains. It waits until `due`, for at most a week, because a clock that is
-    /// behind must not cost a token.
-    ///
-    /// The week counts from the first `lookedAt` by a clock that can be trusted. `lookedAt` is nil if no clock could be trusted.
+    /// The sign-in is dated further ahead than the clock skew explains. It waits until `due`, for at most a week from the first `lookedAt`
+    /// by a clock that can be trusted, because a clock that is behind must not cost a token.
     case inFuture(due: Timestamp, lookedAt: Timestamp?)
     /// No app names the client. The sign-in waits for a week, counted as for `inFuture`, because a forgotten line must not cost a token.
     case unknownClient(lookedAt: Timestamp?)
@@ -45,8 +42,7 @@ package enum GrantRejection: String, Sendable, CaseIterable {
 
     /// The code's five minutes were over, by our clock before siwatch sent it, or by Apple's word.
     case codeExpired = "code_expired"
-    /// The code expired and Apple never looked at it: Apple refused the client when the code was sent, or the code was never sent and Apple
-    /// refuses the client.
+    /// The code expired and Apple never looked at it, because Apple refuses the client.
     case invalidClient = "invalid_client"
     case codeUsed = "code_used"
     /// Apple issued the code to another client.
@@ -69,12 +65,11 @@ package enum Settled: Sendable, Equatable {
     case grant(GrantLogOutcome, GrantRejection?)
     case refreshed
     /// The outcome for a token to revoke, or for a request without tokens.
-    case revocation(RevocationOutcome)
+    case revocation(RevocationOutcome, RevocationRejection? = nil)
     /// A rejection that is not believed: the breaker holds it, another team asked, or siwatch asked about a canary out of turn.
     case held
     /// A request to revoke that waits for an operator, because the revocation limit is reached.
     case heldBack(reachesLimit: Bool)
-    /// The row stays in its queue.
     case postponed
     /// Another process holds the row now, or a newer grant replaced the token that siwatch asked about.
     case superseded
@@ -93,7 +88,6 @@ package enum GrantLogOutcome: String, Sendable, CaseIterable {
     case rejected
 }
 
-/// One entry of the change feed.
 package struct Announcement: Sendable, Equatable {
     package var app: String
     package var credential: CredentialID
@@ -103,10 +97,6 @@ package struct Announcement: Sendable, Equatable {
     package var tokenID: String?
 
     package init(app: String, credential: CredentialID, change: CredentialChange, source: ChangeSource, tokenID: String? = nil) {
-        self.app = app
-        self.credential = credential
-        self.change = change
-        self.source = source
-        self.tokenID = tokenID
+        (self.app, self.credential, self.change, self.source, self.tokenID) = (app, credential, change, source, tokenID)
     }
 }

@@ -15,7 +15,6 @@ package final class ClockGuard: Sendable {
     private struct State {
         var trust: ClockTrust
         var isWrong = false
-        /// How far Apple's clock is ahead of ours, to a second or two.
         var skew: Duration?
         var last: Observation?
     }
@@ -31,11 +30,8 @@ package final class ClockGuard: Sendable {
     /// The longest exchange whose answer tells the time to a second or two.
     private static let longestExactExchange = Duration.seconds(2)
 
-    /// - Parameter uptime: reads a clock that never steps.
     package init(clock: WallClock, uptime: @escaping @Sendable () -> Duration, telemetry: Telemetry) {
-        self.clock = clock
-        self.uptime = uptime
-        self.telemetry = telemetry
+        (self.clock, self.uptime, self.telemetry) = (clock, uptime, telemetry)
         state = NIOLockedValueBox(State(trust: ClockTrust(wall: clock.now, uptime: uptime())))
     }
 
@@ -49,9 +45,7 @@ package final class ClockGuard: Sendable {
     }
 
     /// Now by Apple's clock, to a second or two, as its last answer showed it. Until Apple has been heard, it is now by ours.
-    package var appleTime: Timestamp {
-        state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) }
-    }
+    package var appleTime: Timestamp { state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) } }
 
     /// Whether Apple has been heard, so that `appleTime` is not only our own.
     package var knowsAppleTime: Bool {
@@ -67,11 +61,8 @@ package final class ClockGuard: Sendable {
     /// How far Apple's clock is ahead of ours, to a second or two; nil until Apple has answered.
     package var skew: Duration? { state.withLockedValue(\.skew) }
 
-    /// Takes in the time of Apple's clock, as an answer shows it.
-    ///
-    /// - Parameters:
-    ///   - date: the `Date` of an answer that has just come, cut to whole seconds.
-    ///   - duration: from the beginning of the exchange, by a clock that never steps. After a freeze it may be long.
+    /// Takes in the `Date` of an answer that has just come, cut to whole seconds, and the duration of the exchange by a clock that never
+    /// steps. After a freeze it may be long.
     package func observe(_ date: Timestamp, after duration: Duration) {
         let now = clock.now
         // Of thousands of answers in a second, one is enough.

@@ -4,8 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// The clock that a fleet shares: its database's. Between two looks, a clock that never steps carries it on. This machine's wall clock does
-/// not matter.
+/// The clock that a fleet shares: its database's. Between two looks, a clock that never steps carries it on.
 package final class FleetClock: Sendable {
     private let local: WallClock
     private let uptime: @Sendable () -> Duration
@@ -14,9 +13,7 @@ package final class FleetClock: Sendable {
     /// The uptime at the start of the last successful renewal.
     private let askedAt = NIOLockedValueBox<Duration?>(nil)
 
-    /// Shows the local time until the first look at the shared clock.
-    ///
-    /// - Parameter uptime: reads a clock that never steps.
+    /// Shows the local time until the first look at the shared clock. `uptime` never steps.
     package init(local: WallClock, uptime: @escaping @Sendable () -> Duration) {
         self.local = local
         self.uptime = uptime
@@ -40,11 +37,9 @@ package final class FleetClock: Sendable {
     /// Whether this machine's clock differs from the shared clock by more than `most`.
     package func isOff(by most: Duration) -> Bool { skew > most || skew < .zero - most }
 
-    /// Whether the last successful renewal is less than `time` ago. After a longer break, this replica does not know what the other
-    /// replicas do.
+    /// Whether the last successful renewal is less than `time` ago. After that, this replica does not know what the others do.
     package func hearsOthers(within time: Duration) -> Bool { askedAt.withLockedValue { $0 }.map { uptime() - $0 < time } ?? false }
 
-    /// Reads the shared clock, before any work needs it.
     package func look(at fleet: any Fleet) async throws {
         let askedAt = uptime()
         goBy(try await fleet.time, askedAt: askedAt, answeredAt: uptime())

@@ -18,14 +18,9 @@ package struct LaneKeeper: Service {
     private let reader: any CredentialReader
     private let telemetry: Telemetry
 
-    /// How long a lane stays with a replica that no longer renews.
     package static let lease = Duration.seconds(3)
     private static let interval = Duration.seconds(1)
 
-    /// - Parameters:
-    ///   - leases: for each lane that this replica may own.
-    ///   - clients: of each app.
-    ///   - uptime: the clock of the leases and of `clock`, which never steps.
     package init(
         _ fleet: any Fleet,
         as replica: Replica,
@@ -37,15 +32,8 @@ package struct LaneKeeper: Service {
         reader: any CredentialReader,
         telemetry: Telemetry
     ) {
-        self.fleet = fleet
-        self.replica = replica
-        self.leases = leases
-        self.clients = clients
-        self.clock = clock
-        self.uptime = uptime
-        self.breakers = breakers
-        self.reader = reader
-        self.telemetry = telemetry
+        (self.fleet, self.replica, self.leases, self.clients, self.clock) = (fleet, replica, leases, clients, clock)
+        (self.uptime, self.breakers, self.reader, self.telemetry) = (uptime, breakers, reader, telemetry)
     }
 
     /// An older replica runs with other apps, clients, canaries or rules. Each would judge the other's rows differently.
@@ -57,7 +45,6 @@ package struct LaneKeeper: Service {
         }
     }
 
-    /// - Throws: `OtherConfiguration`
     package func run() async throws {
         for await _ in Wakeups(every: Self.interval).untilShutdown() {
             guard let elder = await renew() else { continue }
@@ -68,9 +55,7 @@ package struct LaneKeeper: Service {
         if !Task.isCancelled { await leave() }
     }
 
-    /// Renews once. If that fails, this replica's lanes end with their leases.
-    ///
-    /// - Returns: an older replica that has another configuration.
+    /// Renews once, or lets this replica's lanes end with their leases. Returns an older replica that has another configuration.
     @discardableResult
     package func renew() async -> Replica? {
         let askedAt = uptime()

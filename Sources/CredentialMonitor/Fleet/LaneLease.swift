@@ -4,10 +4,9 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Whether this replica owns a lane, by a clock that never steps. Lanes ask right before each request.
-///
-/// The lease counts from before the renewal was sent, so it ends here before another replica can take the lane. A new owner waits a second,
-/// so that no second holds requests of two owners.
+/// Whether this replica owns a lane, by a clock that never steps. Lanes ask right before each request. The lease counts from before the
+/// renewal was sent, so it ends here before another replica can take the lane. A new owner waits a second, so that no second holds requests
+/// of two owners.
 package final class LaneLease: Sendable {
     private let uptime: @Sendable () -> Duration
     private let state: NIOLockedValueBox<State>
@@ -24,7 +23,6 @@ package final class LaneLease: Sendable {
     static let margin = Duration.milliseconds(250)
     private static let pause = Duration.seconds(1)
 
-    /// - Parameter uptime: reads a clock that never steps.
     package init(uptime: @escaping @Sendable () -> Duration) {
         self.uptime = uptime
         state = NIOLockedValueBox(State())
@@ -38,17 +36,12 @@ package final class LaneLease: Sendable {
     /// For a store without other replicas: one process holds the lock on its database.
     package static let endless = LaneLease()
 
-    package var holds: Bool {
-        state.withLockedValue { $0.holds(at: uptime()) }
-    }
+    package var holds: Bool { state.withLockedValue { $0.holds(at: uptime()) } }
 
     /// Whether this replica has owned the lane without a break since `epoch`.
     func isOurs(since epoch: Int64) -> Bool { state.withLockedValue { $0.epoch == epoch } }
 
-    /// - Parameters:
-    ///   - epoch: a new one if another replica may have owned the lane in between.
-    ///   - askedAt: by the uptime, as is `answeredAt`.
-    /// - Returns: whether the lane is taken anew.
+    /// Goes on, or takes the lane anew if another replica may have owned it since: then the epoch is new. Says whether it does.
     func renew(_ epoch: Int64, askedAt: Duration, answeredAt: Duration, for length: Duration) -> Bool {
         state.withLockedValue { state in
             let isNew = state.epoch != epoch
@@ -67,7 +60,5 @@ package final class LaneLease: Sendable {
         }
     }
 
-    func end() {
-        state.withLockedValue { $0.end = min($0.end, uptime()) }
-    }
+    func end() { state.withLockedValue { $0.end = min($0.end, uptime()) } }
 }

@@ -41,7 +41,6 @@ extension WorkHandler {
     package func retryDelay() -> Duration? { nil }
 }
 
-/// The lanes, by the names in logs and health reports.
 package enum Lane: Sendable, Hashable, CustomStringConvertible {
     case notifications
     case grants
@@ -71,9 +70,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let mayClaim: @Sendable () -> Bool
     private let executors: [(any TaskExecutor)?]
 
-    /// - Parameters:
-    ///   - mayClaim: false while this replica has not heard of the other replicas.
-    ///   - executors: where work is resolved, in turn. If empty, on any free thread.
+    /// `mayClaim` is false while this replica has not heard of the others. The executors resolve work in turn, if there are any.
     package init(
         _ handler: Handler,
         writer: SettlementWriter,
@@ -82,11 +79,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         mayClaim: @escaping @Sendable () -> Bool = { true },
         executors: [any TaskExecutor] = []
     ) {
-        self.handler = handler
-        self.writer = writer
-        self.wakeups = wakeups
-        self.progress = progress
-        self.mayClaim = mayClaim
+        (self.handler, self.writer, self.wakeups, self.progress, self.mayClaim) = (handler, writer, wakeups, progress, mayClaim)
         self.executors = executors.isEmpty ? [nil] : executors
     }
 

@@ -5,13 +5,10 @@ package import CredentialCore
 import Logging
 import NIOConcurrencyHelpers
 
-/// Exchanges authorization codes while users wait for their sign-in.
-///
-/// One lane for all apps, with permits of its own, so that no backlog of checks delays a sign-in.
+/// Exchanges authorization codes while users wait. One lane for all apps, with permits of its own, so that no backlog of checks delays it.
 package struct CodeHandler: WorkHandler, LanePart {
     let context: LaneContext
     private let apps: [AppAtWork]
-    /// By client.
     private let paces: [String: Pace]
     private let verifier: any IdentityTokenVerifier
     private let judge: IssueJudge
@@ -25,15 +22,8 @@ package struct CodeHandler: WorkHandler, LanePart {
     private static let retryPoll = Duration.milliseconds(250)
 
     /// - Parameter records: earlier judgements of codes, by client. A new process has none.
-    package init(
-        apps: [AppAtWork],
-        verifier: any IdentityTokenVerifier,
-        _ context: LaneContext,
-        records: [String: CodeRecord] = [:]
-    ) {
-        self.apps = apps
-        self.verifier = verifier
-        self.context = context
+    package init(apps: [AppAtWork], verifier: any IdentityTokenVerifier, _ context: LaneContext, records: [String: CodeRecord] = [:]) {
+        (self.apps, self.verifier, self.context) = (apps, verifier, context)
         paces = apps.reduce(into: [:]) { paces, app in
             let pace = Pace(of: app, lane: .codes, context)
             for clientID in app.clientIDs { paces[clientID] = pace }
@@ -46,11 +36,9 @@ package struct CodeHandler: WorkHandler, LanePart {
         RequestBudget(limits, longestPause: .seconds(30), lease: lease)
     }
 
-    /// Hands for the concurrent requests of all apps. Neither an app that Apple answers slowly nor an answer that waits for a signing key
-    /// delays other users.
+    /// Hands for the requests of all apps. Neither a slow answer of Apple's nor one that waits for a signing key delays other users.
     package var width: Int { max(apps.map(\.codeBudget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
 
-    /// Outlives the request and the wait for a signing key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
 
     package func handful(of room: Int) -> Int { 1 }
@@ -58,22 +46,15 @@ package struct CodeHandler: WorkHandler, LanePart {
     /// Takes permits first, like the checks. Sends nothing while no signing key of Apple's is known, because no answer could be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
         let now = clock.now
-        let isNothingUnderWay = slots == width
+        let isIdle = slots == width
         judge.keyWaits.takeBack()
         let canVerify = verifier.hasKeys
         var permits: [String: Int] = [:]
         for app in apps { permits[app.name] = canVerify ? app.codeBudget.take(upTo: min(slots, app.codeBudget.room), at: now) : 0 }
         var unused = permits
         defer { for app in apps { app.codeBudget.giveBack(unused[app.name] ?? 0) } }
-        let quotas: [String: Int] = apps.reduce(into: [:]) { $0.merge($1.codeBudget.quotas(at: now), uniquingKeysWith: min) }
-        let claimed = try await store.claimCodes(
-            upTo: slots,
-            permits: permits,
-            at: now,
-            lease: lease,
-            suspects: isNothingUnderWay,
-            quotas: quotas
-        )
+        let quotas: [String: Int] = apps.reduce(into: [:]) { $0.merge($1.codeBudget.pauses.quotas(at: now), uniquingKeysWith: min) }
+        let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: isIdle, quotas: quotas)
         if !claimed.isEmpty { context.signInRush.begin() }
         for code in claimed where isToBeSent(code, at: now) {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
@@ -102,9 +83,7 @@ package struct CodeHandler: WorkHandler, LanePart {
         return [.code(asked, verdict)]
     }
 
-    /// Nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
-    ///
-    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
+    /// Nil if a fault of our own or a stop prevents a verdict: the row stays claimed. Notes who asked, and what Apple said of the client.
     private func verdict(on work: ClaimedCode, noting asked: inout ClaimedCode) async -> CodeVerdict? {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
@@ -116,30 +95,13 @@ package struct CodeHandler: WorkHandler, LanePart {
         }
         if isLate { return .late }
         let app = pace.app
-        guard isPermitted(work, by: app), app.codeBudget.isOurs, app.codeBudget.maySend(of: content.clientID, at: clock.now) else {
-            return .unpermitted(at: clock.now)
-        }
-
-        let sentAt = clock.now
-        let response = await app.codeBudget.whileUnderWay { await exchange(content, by: app.endpoint) }
-        let answeredAt = clock.now
-        asked.teamID = response.identity.teamID
-        // The request never left, so another replica must send the code.
-        if case .unavailable(_, isAnswerLost: false, _) = response.answer, !app.codeBudget.isOurs { return .unpermitted(at: answeredAt) }
-        if case .news(.issued) = response.answer { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
-        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        asked.clientAnswer = pace.follow(response, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        switch response.answer {
-        case .news(.issued(let tokens)):
-            return await judge.verdict(
-                on: tokens,
-                of: work,
-                content,
-                by: app,
-                requestedAt: requestedAt,
-                issuedAt: response.answeredAt(answeredAt),
-                answeredAt: answeredAt
-            )
+        guard isPermitted(work, by: app),
+            let answer = await pace.ask(about: content.clientID, { await exchange(content, by: app.endpoint) })
+        else { return .unpermitted(at: clock.now) }
+        (asked.teamID, asked.clientAnswer) = (answer.response.identity.teamID, answer.clientAnswer)
+        let answeredAt = answer.answeredAt
+        switch answer.response.answer {
+        case .news(.issued(let tokens)): return await judge.verdict(on: tokens, in: answer, of: work, content, by: app)
         case .news(.refused(.codeUsed, let detail)) where work.mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
         case .news(.refused(.codeExpired, let detail)) where work.mayBeUsed: return .rejected(.answerLost, detail: detail)
         case .news(.refused(let reason, let detail)): return .rejected(reason, detail: detail)
@@ -162,8 +124,7 @@ package struct CodeHandler: WorkHandler, LanePart {
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
-    /// Whether the code may be sent. The store claims a late code without a permit. If the code was late only by our wrong clock, this takes
-    /// the permit.
+    /// Whether the code may be sent. One that was late only by our wrong clock was claimed without a permit, and takes it here.
     private func isPermitted(_ work: ClaimedCode, by app: AppAtWork) -> Bool {
         let now = clock.now
         return work.deadline > now || verifier.hasKeys && app.codeBudget.take(upTo: 1, at: now) == 1
@@ -173,13 +134,5 @@ package struct CodeHandler: WorkHandler, LanePart {
         let start = ContinuousClock.now
         defer { telemetry.record(.codeExchangeDuration, (ContinuousClock.now - start).inSeconds) }
         return await endpoint.exchange(content.code, redirectURI: content.redirectURI, of: content.clientID)
-    }
-}
-
-extension RefreshPolicy {
-    /// How long a request took. If the clock stepped in between, the time-out, which no request exceeds.
-    func elapsed(from sentAt: Timestamp, to answeredAt: Timestamp) -> Duration {
-        let elapsed = sentAt.duration(to: answeredAt)
-        return (.zero...timeout).contains(elapsed) ? elapsed : timeout
     }
 }

@@ -16,7 +16,6 @@ package struct GrantHandler: WorkHandler, LanePart {
     private static let chunk = 512
     private static let lease = Duration.seconds(60)
 
-    /// - Parameter clients: every client that the configuration names.
     package init(of clients: Set<String>, _ context: LaneContext) {
         self.clients = clients
         self.context = context
@@ -84,8 +83,7 @@ extension DeliveryError {
     }
 }
 
-/// Since when the lane of sign-ins has turned without a break. Waits for a sign-in do not count time in which the process or its machine
-/// stands still.
+/// Since when the lane of sign-ins has turned without a break: time in which the process or its machine stands still does not count.
 package final class GrantIntake: Sendable {
     private let longestBreak: Duration
     private let state: NIOLockedValueBox<(since: Timestamp, last: Timestamp)>
@@ -95,13 +93,9 @@ package final class GrantIntake: Sendable {
         state = NIOLockedValueBox((start, start))
     }
 
-    func turn(at now: Timestamp) {
-        state.withLockedValue { $0 = (since($0, at: now), now) }
-    }
+    func turn(at now: Timestamp) { state.withLockedValue { $0 = (since($0, at: now), now) } }
 
-    func since(at now: Timestamp) -> Timestamp {
-        state.withLockedValue { since($0, at: now) }
-    }
+    func since(at now: Timestamp) -> Timestamp { state.withLockedValue { since($0, at: now) } }
 
     /// A last turn in the future means that the clock was set back.
     private func since(_ state: (since: Timestamp, last: Timestamp), at now: Timestamp) -> Timestamp {

@@ -22,20 +22,15 @@ struct IssueJudge: LanePart {
     /// How long an answer waits for an unknown signing key, which is fetched once a minute, and for the store.
     static let longestWaitForKey = Duration.seconds(75)
 
-    /// - Parameters:
-    ///   - requestedAt: by Apple's clock.
-    ///   - issuedAt: when Apple answered, by its clock.
-    ///   - answeredAt: the same, by our clock.
     /// - Returns: nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
     func verdict(
         on tokens: IssuedTokens,
+        in answer: Asked<ExchangeNews>,
         of work: ClaimedCode,
         _ content: ClaimedCode.Content,
-        by app: AppAtWork,
-        requestedAt: Timestamp,
-        issuedAt: Timestamp,
-        answeredAt: Timestamp
+        by app: AppAtWork
     ) async -> CodeVerdict? {
+        let issuedAt = answer.response.answeredAt(answer.answeredAt)
         let identity: VerifiedIdentity
         do {
             identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
@@ -58,7 +53,7 @@ struct IssueJudge: LanePart {
         do {
             // `iat` is cut to the second. Within it, the answer came after the sign-in and before everything that follows from it.
             let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
-            grantedAt = try await min(time, firstRequestToRevoke(credential, since: work.grantedAt, answeredAt: answeredAt) ?? time)
+            grantedAt = try await min(time, firstRequestToRevoke(credential, since: work.grantedAt, answeredAt: answer.answeredAt) ?? time)
         } catch {
             telemetry.settlementFailed(.codes, error)
             return nil
@@ -67,13 +62,8 @@ struct IssueJudge: LanePart {
             let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
             if token != nil { telemetry.count(.seals) }
             let grant = Grant(grantedAt: grantedAt, token: token, address: identity.address)
-            return .exchanged(
-                grant,
-                credential,
-                requestedAt: requestedAt,
-                answeredAt: answeredAt,
-                realUserStatus: identity.realUserStatus
-            )
+            let (requestedAt, answeredAt) = (answer.requestedAt, answer.answeredAt)
+            return .exchanged(grant, credential, requestedAt: requestedAt, answeredAt: answeredAt, realUserStatus: identity.realUserStatus)
         } catch {
             telemetry.log(.sealingFailed, ["error": "\(error)"])
             return nil
@@ -82,11 +72,7 @@ struct IssueJudge: LanePart {
 
     /// When the app first asked to revoke, since `time`. A user who deletes an account means the sign-in before that, however late Apple
     /// was asked. A sign-in dated after the request would undo it. The code is used up, so its answer waits for the store as for a key.
-    private func firstRequestToRevoke(
-        _ credential: CredentialID,
-        since time: Timestamp,
-        answeredAt: Timestamp
-    ) async throws -> Timestamp? {
+    private func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp, answeredAt: Timestamp) async throws -> Timestamp? {
         var waited = min(max(answeredAt.duration(to: clock.now), .zero), Self.longestWaitForKey)
         while true {
             do {
@@ -99,8 +85,7 @@ struct IssueJudge: LanePart {
         }
     }
 
-    /// Verifies an id_token. Waits for an unknown key, because Apple may sign with a new one before it is published. The code is used up,
-    /// so its answer must not be lost.
+    /// Verifies an id_token. Waits for an unknown key, because Apple may sign before it publishes, and the code is used up.
     private func verify(
         _ token: Secret?,
         for content: ClaimedCode.Content,
@@ -158,23 +143,18 @@ extension VerificationError {
 
 extension TokenSealer {
     func sealed(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> RefreshToken {
-        RefreshToken(
-            key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: fingerprint(of: token)),
-            sealed: try seal(token, for: credential, grantedAt: grantedAt)
-        )
+        let key = RefreshToken.Key(grantedAt: grantedAt, fingerprint: fingerprint(of: token))
+        return RefreshToken(key: key, sealed: try seal(token, for: credential, grantedAt: grantedAt))
     }
 }
 
-/// How many of Apple's answers wait for a signing key, and the extra hands in place of those that hold them.
-///
-/// Such an answer asks nothing more of Apple, so it must not keep another user's code from being sent.
+/// How many of Apple's answers wait for a signing key, and the extra hands for those: they must not keep a user's code from being sent.
 final class KeyWaits: Sendable {
     private let state = NIOLockedValueBox((waiting: 0, hands: 0))
 
     /// Answers beyond this number hold up other codes. An answer is a few kilobytes.
     static let most = 4096
 
-    /// Hands in addition to the usual ones.
     var hands: Int { state.withLockedValue(\.hands) }
 
     func begin() {
@@ -184,13 +164,9 @@ final class KeyWaits: Sendable {
         }
     }
 
-    func end() {
-        state.withLockedValue { $0.waiting -= 1 }
-    }
+    func end() { state.withLockedValue { $0.waiting -= 1 } }
 
     /// Takes back extra hands without a waiting answer. Only a claim does this, so that the number cannot shrink between the count of free
     /// hands and the claim: the claim would believe that nothing is under way.
-    func takeBack() {
-        state.withLockedValue { $0.hands = min($0.waiting, Self.most) }
-    }
+    func takeBack() { state.withLockedValue { $0.hands = min($0.waiting, Self.most) } }
 }

@@ -3,7 +3,6 @@
 
 package import CredentialCore
 
-/// What all lanes share.
 package struct LaneContext: Sendable {
     var store: any WorkStore
     let sealer: any TokenSealer
@@ -37,13 +36,21 @@ extension LanePart {
     var clock: WallClock { context.clock }
     var telemetry: Telemetry { context.telemetry }
 
-    /// Now, if the clock can be trusted.
     var trusted: Timestamp? { if let clockGuard = context.clockGuard { clockGuard.trusted } else { clock.now } }
     /// Now by Apple's clock, as far as siwatch knows it.
     var appleTime: Timestamp { context.clockGuard?.appleTime ?? clock.now }
+
+    /// Nil if the token cannot be opened, as the log then says.
+    func open(_ sealed: SealedToken, of credential: CredentialID, in app: String, grantedAt: Timestamp) -> Secret? {
+        do {
+            return try sealer.open(sealed, for: credential, grantedAt: grantedAt)
+        } catch {
+            telemetry.log(.tokenUnreadable, telemetry.metadata(app, credential).adding(error: error))
+            return nil
+        }
+    }
 }
 
-/// An app that siwatch watches, as its lanes need it.
 package struct AppAtWork: Sendable {
     package var name: String
     package var clientIDs: Set<String>
@@ -55,7 +62,6 @@ package struct AppAtWork: Sendable {
     package var codeBudget: RequestBudget
     /// Users of the app whose tokens are asked about first.
     package var canaries: Set<String>
-    /// Whether siwatch may end consents at Apple.
     package var mayRevoke: Bool
 
     package init(
@@ -67,12 +73,7 @@ package struct AppAtWork: Sendable {
         canaries: Set<String> = [],
         mayRevoke: Bool = true
     ) {
-        self.name = name
-        self.clientIDs = clientIDs
-        self.endpoint = endpoint
-        self.budget = budget
-        self.codeBudget = codeBudget
-        self.canaries = canaries
-        self.mayRevoke = mayRevoke
+        (self.name, self.clientIDs, self.endpoint, self.budget) = (name, clientIDs, endpoint, budget)
+        (self.codeBudget, self.canaries, self.mayRevoke) = (codeBudget, canaries, mayRevoke)
     }
 }

@@ -18,10 +18,7 @@ package final class LoopProgress: Sendable {
     private let firstTurns: AsyncStream<Void>
     private let allTurned: AsyncStream<Void>.Continuation
 
-    /// - Parameters:
-    ///   - lanes: the lanes whose loops have to run.
-    ///   - pollInterval: a loop that has not turned within twice this time, or within five seconds if that is longer, is stalled.
-    ///   - longestSilence: how long the store may take to say that it cannot work.
+    /// `pollInterval`: a loop that has not turned within twice this time, or five seconds, is stalled. `longestSilence` is the store's.
     package init(
         lanes: Set<Lane>,
         pollInterval: Duration,
@@ -29,10 +26,7 @@ package final class LoopProgress: Sendable {
         writer: SettlementWriter? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        self.lanes = lanes
-        self.now = now
-        self.longestSilence = longestSilence
-        self.writer = writer
+        (self.lanes, self.now, self.longestSilence, self.writer) = (lanes, now, longestSilence, writer)
         // A busy machine may take a while to run a ready task. That is no stall.
         limit = max(pollInterval * 2, .seconds(5))
         (firstTurns, allTurned) = AsyncStream.makeStream()
@@ -53,27 +47,21 @@ package final class LoopProgress: Sendable {
         refusals.withLockedValue { $0[lane] = (now(), error.map { "\($0)" } ?? $0[lane]?.cause) }
     }
 
-    /// Returns once every loop has turned, or at a stop or a cancellation. Await it once.
-    ///
-    /// - Returns: whether every loop has turned and no stop has begun.
+    /// Returns once every loop has turned, or false at a stop or a cancellation. Await it once.
     package func waitForFirstTurns() async -> Bool {
         for await _ in firstTurns.cancelOnGracefulShutdown() {}
         return !Task.isShuttingDownGracefully && !Task.isCancelled
     }
 
     /// Loops that have not turned for too long or never, by name, and a writer whose commit does not end.
-    package var stalled: [String] {
-        silent(in: turns.withLockedValue { $0 }) + hungWriter
-    }
+    package var stalled: [String] { silent(in: turns.withLockedValue { $0 }) + hungWriter }
 
     /// The last cause for which a loop cannot work; nil if all can.
     package var refusal: String? {
         refusals.withLockedValue { refusals in refusals.values.filter { $0.cause != nil }.max { $0.at < $1.at }?.cause }
     }
 
-    /// Why nothing turns, and which loops do not; nil if all turn.
-    ///
-    /// - Parameter known: what the reader hears too, and so need not hear twice.
+    /// Why nothing turns, and which loops do not; nil if all turn. Leaves out what the reader hears too.
     package func trouble(besides known: String? = nil) -> String? {
         let (turns, refusals) = (turns.withLockedValue { $0 }, refusals.withLockedValue { $0 })
         let silent = silent(in: turns)

@@ -3,7 +3,6 @@
 
 package import CredentialCore
 
-/// Verifies claimed notifications and judges them.
 package struct NotificationHandler: WorkHandler, LanePart {
     let context: LaneContext
     private let verifier: any NotificationVerifier
@@ -24,12 +23,8 @@ package struct NotificationHandler: WorkHandler, LanePart {
     }
 
     package func claim(upTo slots: Int) async throws -> [ArraySlice<ClaimedNotification>] {
-        let claimed = try await store.claimNotifications(
-            upTo: slots * chunk,
-            at: clock.now,
-            lease: Self.lease,
-            suspects: slots == width
-        )
+        let isIdle = slots == width
+        let claimed = try await store.claimNotifications(upTo: slots * chunk, at: clock.now, lease: Self.lease, suspects: isIdle)
         return claimed.chunked(into: slots)
     }
 

@@ -5,9 +5,8 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
-/// Carries out the requests of operators' commands. A command waits for its answer, so the answer comes within milliseconds.
-///
-/// Requests change schedules, the quarantine and pauses, or forget a user. They tell no news of a state, so they need no writer.
+/// Carries out the requests of operators' commands within milliseconds, because a command waits for its answer. Requests change schedules,
+/// the quarantine and pauses, or forget a user. They tell no news of a state, so they need no writer.
 package struct OperatorRequestHandler: Service, LanePart {
     let context: LaneContext
     private let desk: any OperatorDesk
@@ -21,7 +20,6 @@ package struct OperatorRequestHandler: Service, LanePart {
 
     package static let lane = Lane.operatorRequests
 
-    /// - Parameter refreshes: the loops whose schedules a request may change.
     package init(
         desk: any OperatorDesk,
         reader: any BreakerReader,
@@ -31,13 +29,8 @@ package struct OperatorRequestHandler: Service, LanePart {
         progress: LoopProgress,
         _ context: LaneContext
     ) {
-        self.desk = desk
-        self.reader = reader
-        self.rules = rules
-        self.context = context
-        self.wakeups = wakeups
-        self.refreshes = refreshes
-        self.progress = progress
+        (self.desk, self.reader, self.rules, self.context) = (desk, reader, rules, context)
+        (self.wakeups, self.refreshes, self.progress) = (wakeups, refreshes, progress)
     }
 
     package func run() async throws {
@@ -54,7 +47,6 @@ package struct OperatorRequestHandler: Service, LanePart {
         }
     }
 
-    /// - Returns: whether there was a request.
     package func handleNext() async throws -> Bool {
         // The load may have failed after the last request.
         if isStale.withLockedValue(\.self) { try await takeOver() }
@@ -77,7 +69,5 @@ package struct OperatorRequestHandler: Service, LanePart {
         hint()
     }
 
-    private func hint() {
-        for wakeup in refreshes { wakeup.hint() }
-    }
+    private func hint() { for wakeup in refreshes { wakeup.hint() } }
 }

@@ -27,8 +27,7 @@ package struct RefreshHandler: WorkHandler, LanePart {
 
     package var width: Int { app.budget.limits.maxConcurrentRequests }
     /// Enough for a commit to be worth its fsync, and no more than the limits allow in a twelfth of a second: work in reserve has its
-    /// permit, and goes out at once after Apple was slow. While the app is held back there is no reserve: claimed work is then a probe, and
-    /// finds a hand.
+    /// permit, and goes out at once after Apple was slow. While the app is held back, claimed work is a probe, and finds a hand.
     package var reserve: (most: Int, longestWait: Duration)? {
         let permitted = min(max(Int(app.budget.limits.maxRequestsPerSecond / 12), 1), 512)
         return (isHeldBack ? 0 : permitted, policy.longestReserve)
@@ -36,7 +35,7 @@ package struct RefreshHandler: WorkHandler, LanePart {
 
     /// Holds work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
     package func isHeld(_ work: DueCredential) -> Bool {
-        if case .admission = work.purpose { false } else { isHeldBack || app.budget.isPaused(work.id.clientID, at: clock.now) }
+        if case .admission = work.purpose { false } else { isHeldBack || app.budget.pauses.holds(work.id.clientID, at: clock.now) }
     }
 
     /// Whether Apple has asked for patience, the breaker is open for more than a blamed client, or an operator has paused the app.
@@ -48,13 +47,8 @@ package struct RefreshHandler: WorkHandler, LanePart {
         // Apple's answers to other replicas are not known here, so nothing can be admitted by them.
         guard app.budget.isOurs else { return [] }
         let now = clock.now
-        let settled = try await store.claimPendingRejections(
-            of: app.name,
-            admittedBy: breakers.admissions(of: app.name, at: now),
-            upTo: slots,
-            at: now,
-            policy: policy
-        )
+        let rules = breakers.admissions(of: app.name, at: now)
+        let settled = try await store.claimPendingRejections(of: app.name, admittedBy: rules, upTo: slots, at: now, policy: policy)
         guard settled.isEmpty else { return settled }
         let breaker = breakers.breaker(of: app.name)
         // As of now, because the store took its time and other lanes have taken permits since.
@@ -63,8 +57,8 @@ package struct RefreshHandler: WorkHandler, LanePart {
         var due: [DueCredential] = []
         defer { app.budget.giveBack(permits - due.count, isProbing: breaker.isProbed) }
         do {
-            app.budget.suspect(breaker.blamedClients)
-            let quotas = app.budget.quotas(at: clock.now)
+            app.budget.pauses.suspect(breaker.blamedClients)
+            let quotas = app.budget.pauses.quotas(at: clock.now)
             due = try await store.takeCanaries(app.canaries, of: app.name, excluding: Set(quotas.keys), upTo: permits, at: now)
             if due.count < permits {
                 due += try await store.claimDueCredentials(
@@ -99,8 +93,7 @@ package struct RefreshHandler: WorkHandler, LanePart {
         }
     }
 
-    /// Claims a first check at once for clients without a 200, so that a developer who has just set up a client learns whether the key
-    /// works.
+    /// Claims a first check at once for clients without a 200, so that a developer who has just set one up learns whether the key works.
     private func tryUnprovenClients(but excluded: Set<String>, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
         let untried = breakers.unproven(app.clientIDs.subtracting(excluded), at: now).filter { client in
             // A trial in the future means that the clock was set back.
@@ -114,75 +107,43 @@ package struct RefreshHandler: WorkHandler, LanePart {
         return claimed
     }
 
-    package func retryDelay() -> Duration? {
-        app.budget.isExhausted(at: clock.now) ? RequestBudget.refill : nil
-    }
+    package func retryDelay() -> Duration? { app.budget.isExhausted(at: clock.now) ? RequestBudget.refill : nil }
 
     package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
+        guard let token = open(work.sealed, of: work.id, in: app.name, grantedAt: work.token.grantedAt) else {
+            return [.refresh(work, .failed(.unavailable, at: clock.now))]
+        }
+        let answer = await pace.ask(about: work.id.clientID, isProof: work.wasAccepted) {
+            await telemetry.timed { await app.endpoint.refresh(token, of: work.id) }
+        }
         // Left to its lease: another replica owns the app, or the client was paused after the claim.
-        guard let (response, sentAt) = await ask(work) else { return [] }
-        let answeredAt = clock.now
-        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        // Before the pace is set, because blame of another client spares a client that this answer proves.
-        let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
-        let clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        telemetry.refreshAnswered(app.name, work.id, response.answer)
-        if !work.wasAccepted { telemetry.firstChecked(app.name, response.answer) }
+        guard let answer else { return [] }
+        telemetry.refreshAnswered(app.name, work.id, answer.response.answer, isFirst: !work.wasAccepted)
         var asked = work
-        (asked.teamID, asked.clientAnswer) = (response.identity.teamID, clientAnswer)
-        return [.refresh(asked, verdict)]
+        (asked.teamID, asked.clientAnswer) = (answer.response.identity.teamID, answer.clientAnswer)
+        return [.refresh(asked, verdict(on: answer, to: work))]
     }
 
-    /// Judges the answer for the user, and notes what it proves of the client and the key.
-    private func verdict(
-        on response: RefreshResponse,
-        to work: DueCredential,
-        requestedAt: Timestamp,
-        answeredAt: Timestamp
-    ) -> RefreshVerdict {
-        let identity = response.identity
-        switch response.answer {
-        case .news(.valid):
-            breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
-            return .valid(requestedAt: requestedAt, answeredAt: answeredAt)
-        case .news(.unnamed):
-            breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
-            return .unnamed(requestedAt: requestedAt, answeredAt: answeredAt)
+    /// Judges the answer for the user, and notes whether Apple answers normally.
+    private func verdict(on answer: Asked<RefreshNews>, to work: DueCredential) -> RefreshVerdict {
+        let (identity, requestedAt, answeredAt) = (answer.response.identity, answer.requestedAt, answer.answeredAt)
+        if case .news(let news) = answer.response.answer, news.provesClient || news == .rejected {
+            breakers.record(isValid: news.provesClient, of: work, by: identity, at: answeredAt)
+        }
+        return switch answer.response.answer {
+        case .news(.valid): .valid(requestedAt: requestedAt, answeredAt: answeredAt)
+        case .news(.unnamed): .unnamed(requestedAt: requestedAt, answeredAt: answeredAt)
         case .news(.rejected):
-            breakers.record(isValid: false, of: work, by: identity, at: answeredAt)
-            return .rejected(
+            .rejected(
                 PendingRejection(requestedAt: requestedAt, answeredAt: answeredAt, keyID: identity.keyID),
                 isProven: breakers.isProven(clientID: identity.clientID, keyID: identity.keyID, at: answeredAt)
             )
-        case .news(.ambiguous): return .unclear(answeredAt: answeredAt)
-        case .news(.anotherUser): return .anotherUser(answeredAt: answeredAt)
-        case .misconfigured: return .failed(.misconfigured, at: answeredAt)
-        case .throttled(let retryAfter): return .failed(.throttled, at: answeredAt, retryAfter: retryAfter)
-        case .unavailable(_, _, let retryAfter): return .failed(.unavailable, at: answeredAt, retryAfter: retryAfter)
+        case .news(.ambiguous): .unclear(answeredAt: answeredAt)
+        case .news(.anotherUser): .anotherUser(answeredAt: answeredAt)
+        case .misconfigured: .failed(.misconfigured, at: answeredAt)
+        case .throttled(let retryAfter): .failed(.throttled, at: answeredAt, retryAfter: retryAfter)
+        case .unavailable(_, _, let retryAfter): .failed(.unavailable, at: answeredAt, retryAfter: retryAfter)
         }
-    }
-
-    /// Nil if another replica owns the app by now, or if the client is paused.
-    private func ask(_ work: DueCredential) async -> (RefreshResponse, sentAt: Timestamp)? {
-        let token: Secret
-        do {
-            token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
-        } catch {
-            telemetry.tokenUnreadable(app.name, work.id, error)
-            let response = RefreshResponse(
-                .unavailable("the stored token cannot be opened"),
-                by: ClientIdentity(clientID: work.id.clientID, keyID: "")
-            )
-            return (response, clock.now)
-        }
-        guard app.budget.isOurs, app.budget.maySend(of: work.id.clientID, at: clock.now) else { return nil }
-        let sentAt = clock.now
-        telemetry.requestStarted()
-        let start = ContinuousClock.now
-        defer { telemetry.requestEnded(after: ContinuousClock.now - start) }
-        let response = await app.endpoint.refresh(token, of: work.id)
-        if case .unavailable = response.answer, !app.budget.isOurs { return nil }
-        return (response, sentAt)
     }
 }

@@ -3,9 +3,8 @@
 
 package import CredentialCore
 
-/// Revokes tokens at Apple for backends, and proves each revocation. It asks one question at a time, and commits what it knows after each.
-///
-/// Its questions take permits of the app, ahead of the checks.
+/// Revokes tokens at Apple for backends, with permits of the app, ahead of the checks. It asks one question at a time to prove each
+/// revocation, and commits what it knows after each.
 package struct RevocationHandler: WorkHandler, LanePart {
     package enum Work: Sendable {
         case request(ClaimedRevocationRequest)
@@ -13,7 +12,6 @@ package struct RevocationHandler: WorkHandler, LanePart {
     }
 
     let context: LaneContext
-    /// By app.
     private let paces: [String: Pace]
     private let clientIDs: Set<String>
 
@@ -36,7 +34,7 @@ package struct RevocationHandler: WorkHandler, LanePart {
     package func claim(upTo slots: Int) async throws -> [Work] {
         let now = clock.now
         let trusted = trusted
-        let quotas: [String: Int] = paces.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
+        let quotas: [String: Int] = paces.values.reduce(into: [:]) { $0.merge($1.app.budget.pauses.quotas(at: now), uniquingKeysWith: min) }
         let due = try await store.dueRevocations(upTo: slots, at: now, trusted: trusted, quotas: quotas)
         func tokens(_ permits: [String: Int]) async throws -> [DueRevocation] {
             try await store.claimRevocations(permits: permits, at: now, trusted: trusted, policy: policy, quotas: quotas)
@@ -44,9 +42,8 @@ package struct RevocationHandler: WorkHandler, LanePart {
         var work = try await claimPermitted(due, upTo: slots, by: tokens).map(Work.token)
         do {
             if work.count < slots {
-                work += try await store.claimRevocationRequests(upTo: slots - work.count, at: clock.now, lease: Self.lease).map(
-                    Work.request
-                )
+                let requests = try await store.claimRevocationRequests(upTo: slots - work.count, at: clock.now, lease: Self.lease)
+                work += requests.map(Work.request)
             }
             var left = slots - work.count
             // The tokens of an app that has left the configuration are given up. Apple is not asked, so they need no permit.
@@ -93,7 +90,6 @@ package struct RevocationHandler: WorkHandler, LanePart {
             return [.revocationRequest(request, verdict(on: request))]
         case .token(let revocation):
             var asked = revocation
-            // Nil if another replica owns the app by now. The row is left to its lease.
             guard let verdict = await verdict(on: revocation, noting: &asked) else { return [] }
             return [.revocation(asked, verdict)]
         }
@@ -111,7 +107,7 @@ package struct RevocationHandler: WorkHandler, LanePart {
 
     // MARK: A token
 
-    /// Whether the configuration forbids the next question. The last question is allowed: the revocation was sent, and its result is worth
+    /// Whether the configuration forbids the next question. The last one is allowed: the revocation was sent, and its result is worth
     /// knowing.
     private func isForbidden(_ work: DueRevocation) -> Bool {
         paces[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
@@ -128,77 +124,66 @@ package struct RevocationHandler: WorkHandler, LanePart {
         }
     }
 
-    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
+    /// - Returns: nil if the row is left to its lease.
     private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
-        if work.claim.isPoison { return .poison }
-        if isForbidden(work) { return .disabled }
+        if work.claim.isPoison { return .rejected(.poison) }
+        if isForbidden(work) { return .rejected(.revocationsDisabled) }
         guard let question = question(of: work), let pace = paces[work.app] else {
             switch work.newerSignIn {
             case .known: return .overtaken
             case .possible: return .mayBeOvertaken
-            case .none: return clientIDs.contains(work.id.clientID) ? .unproven : .unknownClient
+            case .none: return clientIDs.contains(work.id.clientID) ? .unproven : .rejected(.unknownClient)
             }
         }
-        let token: Secret
-        do {
-            token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
-        } catch {
-            telemetry.tokenUnreadable(work.app, work.id, error)
-            return .failed(at: clock.now)
-        }
         let app = pace.app
-        guard app.budget.isOurs else { return nil }
-        // The work was claimed before its client was paused, or another question is trying the client.
-        guard app.budget.maySend(of: work.id.clientID, at: clock.now) else { return .unpermitted(at: clock.now) }
-        let sentAt = clock.now
+        let token = open(work.sealed, of: work.id, in: work.app, grantedAt: work.token.grantedAt)
+        guard let token else { return .failed(at: clock.now) }
+        // The client is paused. Or another replica owns the app by now, and the row is left to its lease.
+        var unasked: RevocationVerdict? { app.budget.isOurs ? .unpermitted(at: clock.now) : nil }
         if question == .revoke {
-            let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
-            if case .unavailable = response.answer, !app.budget.isOurs { return nil }
-            asked.clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
-            telemetry.answered(work.app, work.id, response.answer)
-            return verdict(on: response, sentAt: sentAt)
+            let answer = await pace.ask(about: work.id.clientID) { await app.endpoint.revoke(token, of: work.id.clientID) }
+            guard let answer else { return unasked }
+            asked.clientAnswer = answer.clientAnswer
+            telemetry.answered(work.app, work.id, answer.response.answer)
+            return verdict(on: answer)
         }
-        let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
-        if case .unavailable = response.answer, !app.budget.isOurs { return nil }
-        asked.teamID = response.identity.teamID
-        if response.answer == .news(.valid) || response.answer == .news(.unnamed) {
-            // A revoked token had been accepted before, so this 200 is a proof.
-            let isProof = work.standing != .neverAccepted || question == .isStillAccepted
-            breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
-        }
-        asked.clientAnswer = pace.follow(response, of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
-        telemetry.refreshAnswered(work.app, work.id, response.answer)
-        return verdict(on: response, to: question, of: work, sentAt: sentAt)
+        // A revoked token had been accepted before, so a 200 about it is a proof.
+        let isProof = work.standing != .neverAccepted || question == .isStillAccepted
+        let answer = await pace.ask(about: work.id.clientID, isProof: isProof) { await app.endpoint.refresh(token, of: work.id) }
+        guard let answer else { return unasked }
+        (asked.teamID, asked.clientAnswer) = (answer.response.identity.teamID, answer.clientAnswer)
+        telemetry.refreshAnswered(work.app, work.id, answer.response.answer)
+        return verdict(on: answer, to: question, work)
     }
 
-    private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {
-        switch response.answer {
-        case .news(.accepted):
-            .answered(RevocationProof.Answer(.revoked, askedAt: sentAt, date: response.date), by: response.identity)
+    private func verdict(on answer: Asked<RevokeNews>) -> RevocationVerdict {
+        switch answer.response.answer {
+        case .news(.accepted): answer.says(.revoked)
         case .misconfigured: .failed(at: clock.now)
+        case .unavailable(_, isAnswerLost: true, let retryAfter): answer.says(.unheard, retryAfter: retryAfter)
         case .throttled(let retryAfter), .unavailable(_, isAnswerLost: false, let retryAfter):
             .failed(at: clock.now, retryAfter: retryAfter)
-        case .unavailable(_, isAnswerLost: true, let retryAfter):
-            .answered(RevocationProof.Answer(.unheard, askedAt: sentAt, date: nil), by: response.identity, retryAfter: retryAfter)
         }
     }
 
-    private func verdict(
-        on response: RefreshResponse,
-        to question: RevocationProof.Question,
-        of work: DueRevocation,
-        sentAt: Timestamp
-    ) -> RevocationVerdict {
-        switch response.answer {
-        case .news(.unnamed) where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
-        case .news(.valid), .news(.unnamed):
-            .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
-        case .news(.rejected) where question == .isBelieved && response.identity.keyID == work.proof.keyID:
-            work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted
-        case .news(.rejected): .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
-        case .news(.anotherUser) where question != .isStillAccepted: .anotherUser
+    private func verdict(on answer: Asked<RefreshNews>, to question: RevocationProof.Question, _ work: DueRevocation) -> RevocationVerdict {
+        let identity = answer.response.identity
+        return switch answer.response.answer {
+        case .news(.unnamed) where question != .isStillAccepted && work.standing == .neverAccepted: .rejected(.unnamedUser)
+        case .news(.valid), .news(.unnamed): answer.says(.accepted)
+        case .news(.rejected) where question == .isBelieved && identity.keyID == work.proof.keyID:
+            work.wasAccepted(byAnotherTeamThan: identity.teamID) ? .otherTeam : .admitted
+        case .news(.rejected): answer.says(.rejected)
+        case .news(.anotherUser) where question != .isStillAccepted: .rejected(.anotherUser)
         case .news(.anotherUser), .news(.ambiguous), .misconfigured: .failed(at: clock.now)
         case .throttled(let retryAfter), .unavailable(_, _, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
         }
+    }
+}
+
+extension Asked {
+    fileprivate func says(_ word: RevocationProof.Answer.Word, retryAfter: Duration? = nil) -> RevocationVerdict {
+        let answer = RevocationProof.Answer(word, askedAt: sentAt, date: word == .unheard ? nil : response.date)
+        return .answered(answer, by: response.identity, retryAfter: retryAfter)
     }
 }

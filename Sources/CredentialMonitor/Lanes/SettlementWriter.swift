@@ -5,9 +5,8 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
-/// The only place where state changes. Submissions during a commit go into the next one, so that a batch costs one fsync.
-///
-/// It stands before the loops in the service group, so it stops after them and still writes their last submissions.
+/// The only place where state changes. Submissions during a commit go into the next one, so that a batch costs one fsync. It stands before
+/// the loops in the service group, so it stops after them and still writes their last submissions.
 package final class SettlementWriter: Service {
     let store: any WorkStore
     let rules: SettlementRules
@@ -44,7 +43,6 @@ package final class SettlementWriter: Service {
         /// Goes before waiting submissions, in a commit of its own.
         case urgent
         case waiting
-        /// Nobody waits for this submission.
         case patient
     }
 
@@ -73,20 +71,14 @@ package final class SettlementWriter: Service {
         telemetry: Telemetry,
         onSettled: @escaping @Sendable (SettlementChanges) -> Void = { _ in }
     ) {
-        self.store = store
-        self.rules = rules
-        self.clock = clock
-        self.telemetry = telemetry
-        self.onSettled = onSettled
+        (self.store, self.rules, self.clock, self.telemetry, self.onSettled) = (store, rules, clock, telemetry, onSettled)
         breakers = Breakers(rules, telemetry: telemetry)
         intake = GrantIntake(pollInterval: rules.pollInterval, since: rules.startedAt)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Submits settlements, and returns after their commit.
-    ///
-    /// - Parameter isUrgent: whether they go before waiting submissions, in a commit of their own.
-    /// - Throws: if nothing of this submission was written, as far as is known. Its claims then run out.
+    /// Submits settlements, and returns after their commit; urgent ones have a commit of their own, before waiting submissions. If it
+    /// throws, nothing was written, as far as is known, and the claims run out.
     package func submit(_ settlements: [Settlement], isUrgent: Bool = false) async throws {
         guard !settlements.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
@@ -126,7 +118,6 @@ package final class SettlementWriter: Service {
         state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > longestCommit } ?? false
     }
 
-    /// How many submissions wait for the next commit.
     package var waiting: Int { state.withLockedValue { $0.waiting.count } }
 
     package func run() async throws {
@@ -210,8 +201,7 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Commits at once, and tries again while the store is in trouble. Only for `run` and for code in its place, because there is one
-    /// writer.
+    /// Commits at once, and tries again while the store is in trouble. Only the one writer may call it, or code in its place.
     package func settle(_ settlements: [Settlement]) async throws {
         // Failures in a row that a new process might not meet.
         var failures = 0

@@ -23,7 +23,6 @@ final class WorkPool<Work: Sendable>: Sendable {
         set { isHinted.store(newValue, ordering: .relaxed) }
     }
 
-    /// How many pieces of work are under way or in reserve, and how many are done in a second.
     var counts: (claimed: Int, donePerSecond: Int) {
         state.withLockedValue { ($0.busy + $0.reserve.count, $0.throughput.perSecond(at: .now)) }
     }
@@ -39,9 +38,7 @@ final class WorkPool<Work: Sendable>: Sendable {
         }
     }
 
-    func finish() {
-        state.withLockedValue { $0.throughput.add(at: .now) }
-    }
+    func finish() { state.withLockedValue { $0.throughput.add(at: .now) } }
 
     /// The next piece for a hand that has finished one. Nil if the hand must rest.
     func next(width: Int) -> Work? {
@@ -56,13 +53,9 @@ final class WorkPool<Work: Sendable>: Sendable {
     }
 
     /// Whether the caller may begin to wait. One delayed hint at a time is enough.
-    func startWaiting() -> Bool {
-        !isWaiting.exchange(true, ordering: .relaxed)
-    }
+    func startWaiting() -> Bool { !isWaiting.exchange(true, ordering: .relaxed) }
 
-    func stopWaiting() {
-        isWaiting.store(false, ordering: .relaxed)
-    }
+    func stopWaiting() { isWaiting.store(false, ordering: .relaxed) }
 }
 
 /// How many pieces of work are done in a second, counted over half a second.

@@ -4,7 +4,6 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// How many requests an app may send to Apple.
 package struct RequestLimits: Sendable, Equatable {
     package var maxRequestsPerSecond: Double
     package var maxConcurrentRequests: Int
@@ -19,6 +18,7 @@ package struct RequestLimits: Sendable, Equatable {
 package final class RequestBudget: Sendable {
     private let state: NIOLockedValueBox<State>
     private let lease: LaneLease
+    package let pauses: ClientPauses
 
     private struct State {
         var limits: RequestLimits
@@ -26,7 +26,6 @@ package final class RequestBudget: Sendable {
         var refilledAt: Timestamp?
         /// The share of the limit that is in use: halved when Apple struggles, then growing back.
         var share = 1.0
-        /// When the share was last halved.
         var slowedAt: Timestamp?
         /// Pieces of work under way, in lanes that share their hands among apps.
         var underWay = 0
@@ -35,7 +34,6 @@ package final class RequestBudget: Sendable {
         /// When the refresh lane last took a probe's permit. No other lane may change it.
         var probedAt: Timestamp?
         var throttled: Pause?
-        var pauses: ClientPauses
 
         var rate: Double { limits.maxRequestsPerSecond * share }
         /// Unused permits gather up to the rate of a fifth of a second.
@@ -51,12 +49,11 @@ package final class RequestBudget: Sendable {
     /// The share stays above zero, because some request has to notice the end of an outage.
     private static let leastShare = 1.0 / 32
 
-    /// - Parameters:
-    ///   - longestPause: of a client, however many answers blame it.
-    ///   - lease: of the app's lane. The limits hold for a fleet, so only the lane's owner has permits.
+    /// `longestPause` is that of a client. The limits hold for a fleet, so only the owner of the app's lane has permits.
     package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause, lease: LaneLease = .endless) {
         self.lease = lease
-        var state = State(limits: limits, permits: 0, pauses: ClientPauses(longest: longestPause))
+        pauses = ClientPauses(longest: longestPause)
+        var state = State(limits: limits, permits: 0)
         state.permits = state.capacity
         self.state = NIOLockedValueBox(state)
     }
@@ -64,7 +61,6 @@ package final class RequestBudget: Sendable {
     /// Whether this replica asks Apple for the app. Check it before each request, because permits may be older than a change of owner.
     package var isOurs: Bool { lease.holds }
 
-    /// How many requests may be sent in a second now, on average.
     package func rate(at now: Timestamp) -> Double {
         state.withLockedValue { state in
             refill(&state, at: now)
@@ -78,11 +74,8 @@ package final class RequestBudget: Sendable {
         set { state.withLockedValue { $0.limits = newValue } }
     }
 
-    /// Takes up to `count` permits; none while Apple asks for patience or another replica owns the app.
-    ///
-    /// - Parameters:
-    ///   - isProbing: whether the app's breaker is open. Then there is one permit in each `BreakerRules.probeInterval`.
-    ///   - goesFirst: whether missing permits are kept for the next such call.
+    /// Takes up to `count` permits; none while Apple asks for patience or another replica owns the app. While the app is probed, there is
+    /// one in each `BreakerRules.probeInterval`. Missing permits of a caller that goes first are kept for its next call.
     package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
             guard isOurs, state.throttled?.holds(at: now) != true else { return 0 }
@@ -117,7 +110,6 @@ package final class RequestBudget: Sendable {
         return await body()
     }
 
-    /// Whether a caller that goes first still lacks permits.
     package var isWanted: Bool { state.withLockedValue { $0.wanted > 0 } }
 
     /// Whether claiming stopped because no permit is left.
@@ -128,9 +120,8 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Halves the rate, because Apple throttles or gives no answer. It grows back within minutes, never above the limit.
-    ///
-    /// - Parameter askedAt: when the failed request was sent. A request from before the last halving tells nothing new.
+    /// Halves the rate, because Apple throttles or gives no answer. It grows back within minutes. A request from before the last halving
+    /// tells nothing new.
     package func slowDown(askedAt: Timestamp, at now: Timestamp) {
         state.withLockedValue { state in
             refill(&state, at: now)
@@ -153,66 +144,16 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Whether Apple has asked for patience.
-    package func isPaused(at now: Timestamp) -> Bool {
-        state.withLockedValue { $0.throttled?.holds(at: now) ?? false }
-    }
+    package func isPaused(at now: Timestamp) -> Bool { state.withLockedValue { $0.throttled?.holds(at: now) ?? false } }
 
-    // MARK: Clients that Apple blames
-
-    /// As `ClientPauses.quotas`.
-    package func quotas(at now: Timestamp) -> [String: Int] {
-        state.withLockedValue { $0.pauses.quotas(at: now) }
-    }
-
-    package func isPaused(_ client: String, at now: Timestamp) -> Bool {
-        state.withLockedValue { $0.pauses.holds(client, at: now) }
-    }
-
-    /// Whether a question about a client may be sent right now. Work claimed before a pause is not sent in it; after the pause one question
-    /// is.
-    package func maySend(of client: String, at now: Timestamp) -> Bool {
-        state.withLockedValue { $0.pauses.send(of: client, at: now) }
-    }
-
-    /// Pauses a client after an answer that blames it, each time for longer. Parameters and result are those of `ClientPauses.blame`.
-    package func pause(
-        _ client: String,
-        and others: Set<String> = [],
-        isForeign: Bool = false,
-        askedAt: Timestamp,
-        at now: Timestamp
-    ) -> Duration? {
-        state.withLockedValue { $0.pauses.blame(client, and: others, isForeign: isForeign, askedAt: askedAt, at: now) }
-    }
-
-    /// Tries clients by single questions, because Apple blamed them before this process started.
-    package func suspect(_ clients: Set<String>) {
-        guard !clients.isEmpty else { return }
-        state.withLockedValue { state in for client in clients { state.pauses.suspect(client) } }
-    }
-
-    /// Ends the blame of a client that Apple has accepted.
-    ///
-    /// - Returns: whether it was paused.
-    package func resume(_ client: String) -> Bool {
-        state.withLockedValue { $0.pauses.accept(client) }
-    }
-
-    package var isAnyBlamed: Bool { state.withLockedValue(\.pauses.isAnyBlamed) }
-
-    /// Ends all blame, because the configuration has changed.
     package func resume() {
-        state.withLockedValue { state in
-            state.pauses = ClientPauses(longest: state.pauses.longest)
-            state.probedAt = nil
-        }
+        pauses.forget()
+        state.withLockedValue { $0.probedAt = nil }
     }
 
     private func refill(_ state: inout State, at now: Timestamp) {
         let sinceRefill = state.refilledAt.map { $0.duration(to: now) } ?? .zero
-        // Another caller looked at the clock later but came first, and brought this time's permits. A clock that was set back is further
-        // off.
+        // Another caller looked at the clock later but came first, and brought these permits. A clock that was set back is further off.
         if sinceRefill < .zero, sinceRefill > .seconds(-1) { return }
         let elapsed = max(sinceRefill, .zero).inSeconds
         state.refilledAt = now

@@ -36,9 +36,7 @@ final class Instruments: Sendable {
         find(\.histograms, metric, labels) { Recorder(label: $0, dimensions: $1, aggregate: true, factory: factory) }
     }
 
-    /// Leaves gauges out of the metrics until they are set again.
-    ///
-    /// - Parameter labels: nil for all series.
+    /// Leaves gauges out of the metrics until they are set again; those of all labels if there are none.
     func forgetGauges(of metrics: [Metric], with labels: [String: String]? = nil) {
         let metrics = Set(metrics)
         let forgotten = state.withLockedValue { state in

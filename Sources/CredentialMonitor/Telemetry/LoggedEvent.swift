@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 package import Logging
 
-/// Every kind of log line: its level and its constant message. Everything variable is metadata.
-///
-/// The name of a line is that of its case in snake case, and part of the program's public interface. docs/telemetry.md lists each level in
-/// this order.
+/// Every kind of log line: its level and its constant message. Everything variable is metadata. The line's name is its case in snake case,
+/// and part of the program's public interface. docs/telemetry.md lists each level in this order.
 package enum LoggedEvent: String, Sendable, CaseIterable {
     // MARK: The process
 
@@ -113,14 +112,12 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
 
     private static let definitions: [LoggedEvent: (name: String, level: Logger.Level, message: String)] =
         allCases.reduce(into: [:]) { definitions, event in
-            let name = "\(event)".reduce("") { $0 + ($1.isUppercase ? "_\($1.lowercased())" : "\($1)") }
             let parts = event.rawValue.split(separator: ": ", maxSplits: 1).map(String.init)
-            definitions[event] = (name, Logger.Level(rawValue: parts[0])!, parts[1])
+            definitions[event] = (caseName(of: event), Logger.Level(rawValue: parts[0])!, parts[1])
         }
 }
 
 extension Logger {
-    /// - Parameter level: replaces the event's own level.
     package func log(_ event: LoggedEvent, _ metadata: @autoclosure () -> Logger.Metadata = [:], at level: Logger.Level? = nil) {
         // Found once, because each change of a state is a line.
         let definition = event.definition

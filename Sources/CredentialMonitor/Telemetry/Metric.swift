@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Every metric: its name, its kind, its labels and its help, which are part of the program's public interface.
-///
-/// A gauge *of tables* is read from the tables. If several replicas share them, only one tells it.
+/// Every metric: its name, its kind, its labels and its help, which are part of the program's public interface. A gauge *of tables* is read
+/// from the tables. If several replicas share them, only one tells it.
 package enum Metric: String, Sendable, CaseIterable {
     case buildInfo = "build_info gauge by version, database: Always 1; the labels say what runs."
     case ready = "ready gauge: 1 while the daemon is ready, as /readyz says it."
@@ -88,7 +87,6 @@ package enum Metric: String, Sendable, CaseIterable {
 
     package enum Kind: Sendable {
         case counter, gauge
-        /// - Parameter buckets: the upper bound of each.
         case histogram(buckets: [Double])
     }
 

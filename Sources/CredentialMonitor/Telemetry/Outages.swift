@@ -23,23 +23,15 @@ final class Episodes: Sendable {
         }
     }
 
-    /// Another replica has the trouble from now on.
-    func forget(_ beginning: LoggedEvent, of subject: [String: String] = [:]) {
-        _ = note(beginning, of: subject, nil)
-    }
+    func forget(_ beginning: LoggedEvent, of subject: [String: String] = [:]) { _ = note(beginning, of: subject, nil) }
 
-    /// The subjects with such a trouble now.
     func subjects(of beginning: LoggedEvent) -> [[String: String]] {
         troubles.withLockedValue { $0.keys.filter { $0.beginning == beginning }.map(\.subject) }
     }
 }
 
 extension Telemetry {
-    /// Logs news of a trouble.
-    ///
-    /// - Parameters:
-    ///   - subject: who has the trouble, in both lines.
-    ///   - trouble: what is wrong, as the line's reason; empty if the event says it, nil if nothing is wrong.
+    /// Logs news of a trouble: of the subject, with what is wrong as its reason; empty if the event says it, nil if nothing is wrong.
     package func episode(
         _ beginning: LoggedEvent,
         until end: LoggedEvent,
@@ -55,15 +47,12 @@ extension Telemetry {
 }
 
 /// Whether others answer: Apple each app, and the database all loops. It turns thousands of failures into a line for each kind, and one
-/// line at the end.
-///
-/// All sufferers of a subject share an outage. It lasts until each sufferer that has failed has its answers.
+/// line at the end. All sufferers of a subject share an outage. It lasts until each sufferer that has failed has its answers.
 final class Outages<Sufferer: Hashable & Sendable, Time: InstantProtocol & Sendable>: Sendable where Time.Duration == Swift.Duration {
     struct Rules: Sendable {
         /// So many failures may be chance. The first line comes with the next failure, or with one after `patience`.
         var tolerated = 0
         var patience = Duration.zero
-        /// How often a kind of failure is told again.
         var reminder: Duration
         /// A sufferer has its answers after so many in a row, or with one if nothing has failed for `patience`.
         var proof = 1
@@ -76,7 +65,6 @@ final class Outages<Sufferer: Hashable & Sendable, Time: InstantProtocol & Senda
         var failures = 0
         /// The last failure of each sufferer without its proof, and its answers in a row since.
         var sufferers: [Sufferer: (failedAt: Time, answers: Int)] = [:]
-        /// When each kind of failure was last told.
         var toldAt: [String: Time] = [:]
 
         /// Whether the last word to each sufferer is an answer, and a quiet while. Nobody asks, so it may be over.
@@ -93,7 +81,6 @@ final class Outages<Sufferer: Hashable & Sendable, Time: InstantProtocol & Senda
     }
 
     /// - Parameter kind: in words without anything of the request.
-    /// - Returns: what to log; nil if nothing is to be logged.
     func failed(_ subject: String, _ sufferer: Sufferer, _ kind: String, at now: Time) -> OutageNews? {
         outages.withLockedValue { outages in
             let known = outages[subject].flatMap { $0.mayBeOver(at: now, after: rules.patience) ? nil : $0 }
@@ -125,12 +112,9 @@ final class Outages<Sufferer: Hashable & Sendable, Time: InstantProtocol & Senda
         }
     }
 
-    func forget(_ subject: String) {
-        outages.withLockedValue { $0[subject] = nil }
-    }
+    func forget(_ subject: String) { outages.withLockedValue { $0[subject] = nil } }
 }
 
-/// What to tell of an outage: how many failures it has had, and how long it lasts.
 struct OutageNews: Equatable {
     var failures: Int
     var lasts: Duration
@@ -144,7 +128,6 @@ extension Outages.Rules {
 }
 
 extension Outages where Time == Timestamp {
-    /// The outages of apps that were told.
     func told(at now: Timestamp) -> [AppAbsence] {
         let told = outages.withLockedValue { $0.filter { !$1.toldAt.isEmpty && !$1.mayBeOver(at: now, after: rules.patience) } }
         return told.sorted { $0.key < $1.key }.map { app, outage in
@@ -153,11 +136,9 @@ extension Outages where Time == Timestamp {
     }
 }
 
-/// Apple gives an app no usable answers.
 package struct AppAbsence: Sendable, Equatable, Encodable {
     package var app: String
     package var since: Timestamp
-    /// Requests without a usable answer since then.
     package var failures: Int
     /// What was told of them, as in `LaneAnswer.kind`.
     package var kinds: [String]

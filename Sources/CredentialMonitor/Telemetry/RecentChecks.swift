@@ -6,7 +6,6 @@ import NIOConcurrencyHelpers
 
 /// How often things happened lately, to some minutes.
 package struct RecentCounts<Label: Hashable & Sendable>: Sendable {
-    /// Some minutes, and how often each thing happened in them.
     private struct Part {
         var since: Timestamp
         var counts: [Label: Int] = [:]
@@ -47,7 +46,6 @@ final class RecentChecks: Sendable {
         counts.withLockedValue { $0[app, default: RecentCounts(in: .minutes(5), over: .hours(3))].note(label, by: number, at: now) }
     }
 
-    /// By app.
     func all(at now: Timestamp) -> [AppChecks] {
         counts.withLockedValue { counts in
             counts.sorted { $0.key < $1.key }.map { app, counts in
@@ -68,7 +66,6 @@ package struct AppChecks: Sendable, Equatable, Encodable {
     /// Tokens that Apple accepted or rejected within the last hour. Those that it had never accepted before do not count as rejected.
     package var answered: Int
     package var rejected: Int
-    /// Checks within the last three hours.
     package var asked: Int
     package var throttled: Int
 
@@ -79,6 +76,5 @@ package struct AppChecks: Sendable, Equatable, Encodable {
 }
 
 extension Telemetry {
-    /// What became of the latest checks of each app.
     package func recentChecks(at now: Timestamp) -> [AppChecks] { recent.all(at: now) }
 }

@@ -6,27 +6,30 @@ import Logging
 import Metrics
 import NIOConcurrencyHelpers
 
-/// What siwatch asked Apple, what Apple answered, and what follows for an app.
 extension Telemetry {
-    func requestStarted() {
+    /// Counts and times one check at Apple.
+    func timed<Answer>(_ check: () async -> Answer) async -> Answer {
         inFlight.increment()
+        let start = ContinuousClock.now
+        defer {
+            inFlight.decrement()
+            refreshDuration.record((ContinuousClock.now - start).inSeconds)
+        }
+        return await check()
     }
 
-    func requestEnded(after duration: Duration) {
-        inFlight.decrement()
-        refreshDuration.record(duration.inSeconds)
-    }
-
-    func refreshAnswered(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<RefreshNews>) {
+    /// - Parameter isFirst: whether Apple had not accepted the token before.
+    func refreshAnswered(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<RefreshNews>, isFirst: Bool = false) {
         switch answer {
-        case .news(.valid), .news(.unnamed), .news(.rejected): break
+        case .news(.valid): if isFirst { count(.firstChecks, ["app": app, "outcome": "accepted"]) }
+        case .news(.rejected): if isFirst { count(.firstChecks, ["app": app, "outcome": "rejected"]) }
+        case .news(.unnamed): break
         case .news(.ambiguous(let detail)): log(.answerAmbiguous, metadata(app, credential).adding(error: detail))
         case .news(.anotherUser): log(.answerAmbiguous, metadata(app, credential).adding(error: "id_token of another user"))
         case .misconfigured, .throttled, .unavailable: answered(app, credential, answer)
         }
     }
 
-    /// Logs why an answer says nothing of a token.
     func answered<News>(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<News>) {
         switch answer {
         case .news, .misconfigured: break
@@ -35,19 +38,16 @@ extension Telemetry {
         }
     }
 
-    /// Notes a request without a usable answer.
     func appleFailed(_ app: String, _ lane: AskingLane, _ kind: String, at now: Timestamp) {
         guard let news = absence.failed(app, lane, kind, at: now) else { return }
         log(.appleUnreachable, news.metadata.merging(["app": "\(app)", "error": "\(kind)"]) { $1 })
     }
 
-    /// Notes an answer, whatever it says.
     func appleAnswered(_ app: String, _ lane: AskingLane, at now: Timestamp) {
         guard let news = absence.answered(app, lane, at: now) else { return }
         log(.appleReachable, news.metadata.merging(["app": "\(app)"]) { $1 })
     }
 
-    /// The apps that Apple gives no usable answers.
     package func absences(at now: Timestamp) -> [AppAbsence] { absence.told(at: now) }
 
     /// Apple's last answer to each lane of each app, by app and lane.
@@ -59,20 +59,10 @@ extension Telemetry {
         answers.withLockedValue { $0[app, default: [:]][lane] = LaneAnswer(app: app, lane: lane, at: now, kind: kind) }
     }
 
-    private func metadata(_ app: String, _ credential: CredentialID) -> Logger.Metadata {
+    func metadata(_ app: String, _ credential: CredentialID) -> Logger.Metadata {
         ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
     }
 
-    /// Counts the first check of a token that Apple had not accepted before.
-    func firstChecked(_ app: String, _ answer: EndpointAnswer<RefreshNews>) {
-        switch answer {
-        case .news(.valid): count(.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
-        case .news(.rejected): count(.firstChecks, ["app": app, "outcome": FirstCheckLabel.rejected.rawValue])
-        case .news(.unnamed), .news(.ambiguous), .news(.anotherUser), .misconfigured, .throttled, .unavailable: break
-        }
-    }
-
-    /// Logs that a code brought no sign-in.
     func codeRejected(_ work: ClaimedCode, _ reason: GrantRejection, detail: String?) {
         var metadata: Logger.Metadata = ["reason": "\(reason.rawValue)"]
         if let app = work.app { metadata["app"] = "\(app)" }
@@ -86,18 +76,12 @@ extension Telemetry {
         log(.codeTokenKept, ["client_id": "\(clientID)", "reason": "\(reason.rawValue)"], at: reason.isMistake ? .warning : nil)
     }
 
-    func tokenUnreadable(_ app: String, _ credential: CredentialID, _ error: any Error) {
-        log(.tokenUnreadable, metadata(app, credential).adding(error: error))
-    }
-
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {
         checks(of: app, arePaused: true, because: .blame)
         log(.appPaused, ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"])
     }
 
-    package func appUnpaused(_ app: String) {
-        checks(of: app, arePaused: false, because: .blame)
-    }
+    package func appUnpaused(_ app: String) { checks(of: app, arePaused: false, because: .blame) }
 
     /// Notes a reason to pause an app's checks. The gauge is 1 for either.
     func checks(of app: String, arePaused: Bool, because reason: PauseReason) {
@@ -114,7 +98,6 @@ extension Telemetry {
         log(.appResumed, ["app": "\(app)", "client_id": "\(client)"])
     }
 
-    /// Logs the start of an episode, with what to look at.
     func breakerOpened(_ app: String, _ breaker: RejectionBreaker) {
         gauge(.breakerOpen, 1, ["app": app])
         let causes = breaker.causes.map(\.rawValue).joined(separator: ", ")
@@ -148,11 +131,11 @@ extension Telemetry {
 
     package func signingKeysChanged(_ change: SigningKeyChange, _ keyIDs: [String], at now: Timestamp) {
         count(.signingKeyChanges, ["change": change.rawValue], by: keyIDs.count)
-        let ids = keyIDs.joined(separator: ", ")
+        let ids: Logger.Metadata = ["key_id": "\(keyIDs.joined(separator: ", "))"]
         switch change {
-        case .new: log(.signingKeyNew, ["key_id": "\(ids)"])
-        case .retired: log(.signingKeyRetired, ["key_id": "\(ids)"])
-        case .forgotten: log(.signingKeyForgotten, ["key_id": "\(ids)"])
+        case .new: log(.signingKeyNew, ids)
+        case .retired: log(.signingKeyRetired, ids)
+        case .forgotten: log(.signingKeyForgotten, ids)
         // Their ids are not Apple's, and may be anything.
         case .disbelieved:
             keysDisbelieved.withLockedValue { $0 = now }
@@ -169,7 +152,6 @@ enum PauseReason {
     case blame, `operator`
 }
 
-/// A lane that asks Apple.
 package enum AskingLane: String, Sendable, Hashable, CaseIterable, Encodable {
     case checks, codes, revocations
 }
@@ -178,14 +160,8 @@ package struct LaneAnswer: Sendable, Equatable, Encodable {
     package var app: String
     package var lane: AskingLane
     package var at: Timestamp
-    /// `200`, `429`, Apple's word such as `invalid_client`, what went wrong such as `status 503` or `timeout`, or `answered` for an answer
-    /// about a token or a code.
+    /// `200`, `429`, Apple's word, what went wrong such as `status 503` or `timeout`, or `answered` for an answer about a token or a code.
     package var kind: String
-}
-
-/// Outcomes of a check of a token that Apple had not accepted before.
-enum FirstCheckLabel: String, CaseIterable {
-    case accepted, rejected
 }
 
 extension Logger.Metadata {

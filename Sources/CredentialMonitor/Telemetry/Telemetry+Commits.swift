@@ -21,7 +21,7 @@ extension Telemetry {
                 // A backend gives this time, and may send a message again.
                 lastReceived = max(lastReceived ?? .earliest, min(work.receivedAt, now))
             }
-            for counted in Tallied.all(settlement, result) { tally[counted, default: 0] += 1 }
+            for counted in tallied(settlement, result) { tally[counted, default: 0] += 1 }
             revocationSettled(settlement, result)
             // The commit decides what a late code ends as.
             if case .code(let work, .late) = settlement, case .grant(_, let reason?) = result {
@@ -31,104 +31,70 @@ extension Telemetry {
         if let lastReceived { gauge(.notificationLastReceived, lastReceived.inSeconds) }
         for announcement in batch.announcements {
             guard case .state(let from, let to, let reason, _) = announcement.change else { continue }
-            tally[.transition(app: announcement.app, from: from, to: to, reason), default: 0] += 1
+            let states = [from?.rawValue ?? "none", to.rawValue, reason.rawValue]
+            tally[Tallied(.stateTransitions, [announcement.app] + states), default: 0] += 1
             changed(announcement, from: from, to: to, reason)
         }
         for (counted, number) in tally {
-            let (metric, labels) = counted.counter
-            count(metric, labels, by: number)
-            if case .refresh(let app, let label) = counted { recent.note(label, of: app, by: number, at: now) }
+            count(counted.metric, Dictionary(uniqueKeysWithValues: zip(counted.metric.labels, counted.values)), by: number)
+            if counted.metric == .refreshes, let label = RefreshLabel(rawValue: counted.values[1]) {
+                recent.note(label, of: counted.values[0], by: number, at: now)
+            }
         }
     }
 
-    /// What a settlement or a change counts as. A batch is tallied before any counter is touched.
-    private enum Tallied: Hashable {
-        case notification(Event.Kind.Label, NotificationLogOutcome)
-        case quarantined(RejectionReason)
-        case grant(GrantLogOutcome)
-        case code(app: String, String)
-        case revocation(app: String, RevocationOutcome)
-        case refresh(app: String, RefreshLabel)
-        case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
+    /// A counter, with the values of its labels in their order. A batch is tallied before any counter is touched.
+    private struct Tallied: Hashable {
+        let metric: Metric
+        let values: [String]
 
-        /// A code counts as a grant too.
-        static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
-            if case .code(let work, let verdict) = settlement, case .grant(let outcome, let reason) = result {
-                let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
-                let code = work.app.map { Tallied.code(app: $0, label) }
-                return [.grant(outcome)] + (code.map { [$0] } ?? [])
-            }
-            return Tallied(settlement, result).map { [$0] } ?? []
+        init(_ metric: Metric, _ values: [String]) {
+            (self.metric, self.values) = (metric, values)
         }
 
-        /// Nil if the work is not settled yet.
-        private init?(_ settlement: Settlement, _ result: Settled) {
-            switch (settlement, result) {
-            case (.notification(_, .verified(let notification)), .notification(let outcome)):
-                self = .notification(notification.event.kind.label, outcome)
-            case (.notification, .quarantined(let reason)):
-                self = .quarantined(reason)
-            case (.grant, .grant(let outcome, _)):
-                self = .grant(outcome)
-            case (.refresh(let work, let verdict), .refreshed):
-                self = .refresh(app: work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted))
-            case (.refresh(let work, _), .held):
-                self = .refresh(app: work.app, .held)
-            case (.revocationRequest(let work, _), .revocation(let outcome)):
-                // The app is empty if no app has the client.
-                self = .revocation(app: work.app ?? "", outcome)
-            case (.revocation(let work, _), .revocation(let outcome)):
-                self = .revocation(app: work.app, outcome)
-            case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):
-                return nil
-            }
-        }
+        /// Without the metric, whose hash is that of its long text.
+        func hash(into hasher: inout Hasher) { hasher.combine(values) }
+    }
 
-        var counter: (Metric, labels: [String: String]) {
-            switch self {
-            case .notification(let type, let outcome): (.notifications, ["type": type.rawValue, "outcome": outcome.rawValue])
-            case .quarantined(let reason): (.notificationsRejected, ["reason": reason.rawValue])
-            case .grant(let outcome): (.grants, ["outcome": outcome.rawValue])
-            case .code(let app, let outcome): (.codeExchanges, ["app": app, "outcome": outcome])
-            case .revocation(let app, let outcome): (.revocations, ["app": app, "outcome": outcome.rawValue])
-            case .refresh(let app, let label): (.refreshes, ["app": app, "outcome": label.rawValue])
-            case .transition(let app, let from, let to, let reason):
-                (.stateTransitions, ["app": app, "from": from?.rawValue ?? "none", "to": to.rawValue, "reason": reason.rawValue])
-            }
+    /// What a settlement counts as. A code counts as a sign-in too, and work that is not settled yet as nothing.
+    private func tallied(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
+        switch (settlement, result) {
+        case (.notification(_, .verified(let notification)), .notification(let outcome)):
+            return [Tallied(.notifications, [notification.event.kind.label, outcome.rawValue])]
+        case (.notification, .quarantined(let reason)): return [Tallied(.notificationsRejected, [reason.rawValue])]
+        case (.grant, .grant(let outcome, _)): return [Tallied(.grants, [outcome.rawValue])]
+        case (.code(let work, let verdict), .grant(let outcome, let reason)):
+            let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
+            return [Tallied(.grants, [outcome.rawValue])] + [work.app].compactMap(\.self).map { Tallied(.codeExchanges, [$0, label]) }
+        case (.refresh(let work, let verdict), .refreshed):
+            return [Tallied(.refreshes, [work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted).rawValue])]
+        case (.refresh(let work, _), .held): return [Tallied(.refreshes, [work.app, RefreshLabel.held.rawValue])]
+        // The app is empty if no app has the client.
+        case (.revocationRequest(let work, _), .revocation(let outcome, _)):
+            return [Tallied(.revocations, [work.app ?? "", outcome.rawValue])]
+        case (.revocation(let work, _), .revocation(let outcome, _)): return [Tallied(.revocations, [work.app, outcome.rawValue])]
+        case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):
+            return []
         }
     }
 
     /// Logs what an operator has to know of a request to revoke, besides its success.
     private func revocationSettled(_ settlement: Settlement, _ result: Settled) {
         switch (settlement, result) {
-        case (.revocationRequest(let work, let verdict), .revocation(.rejected)):
-            var metadata: Logger.Metadata = [:]
-            if case .rejected(let reason) = verdict { metadata["reason"] = "\(reason.rawValue)" }
+        case (.revocationRequest(let work, _), .revocation(.rejected, let reason?)):
+            var metadata: Logger.Metadata = ["reason": "\(reason.rawValue)"]
             if let credential = work.credential { metadata["user"] = "\(pseudonym(credential.userID))" }
             if let app = work.app { metadata["app"] = "\(app)" }
             log(.revocationRejected, metadata)
-        case (.revocation(let work, let verdict), .revocation(.rejected)):
-            let reason: RevocationRejection =
-                switch verdict {
-                case .poison: .poison
-                case .unknownClient: .unknownClient
-                case .unnamedUser: .unnamedUser
-                case .disabled: .revocationsDisabled
-                case .otherTeam: .otherTeam
-                default: .anotherUser
-                }
-            log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
+        case (.revocation(let work, _), .revocation(.rejected, let reason?)):
+            log(.revocationRejected, metadata(work.app, work.id).merging(["reason": "\(reason.rawValue)"]) { $1 })
         case (.revocationRequest(let work, _), .heldBack(reachesLimit: true)):
             log(.revocationsHeld, ["app": "\(work.app ?? "")"])
         case (.revocation(let work, .answered(let answer, _, _)), .postponed)
         where answer.word == .accepted && work.proof.next == .isStillAccepted:
-            log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })
+            log(.revocationUnproved, metadata(work.app, work.id).merging(["count": "\(work.proof.rounds + 1)"]) { $1 })
         default: break
         }
-    }
-
-    private func metadata(of work: DueRevocation) -> Logger.Metadata {
-        ["app": "\(work.app)", "client_id": "\(work.id.clientID)", "user": "\(pseudonym(work.id.userID))"]
     }
 
     private func changed(_ announcement: Announcement, from: CredentialState?, to: CredentialState, _ reason: StateReason) {
@@ -148,7 +114,6 @@ extension Telemetry {
     }
 }
 
-/// The outcomes of a refresh as metrics name them.
 enum RefreshLabel: String, CaseIterable {
     case valid
     /// A 200 without an id_token, whatever follows from it.
@@ -164,9 +129,7 @@ enum RefreshLabel: String, CaseIterable {
         case .rejected(_, isProven: false): self = .held
         case .rejected(_, isProven: true): self = wasAccepted ? .rejected : .neverAccepted
         case .anotherUser, .unclear: self = .ambiguous
-        case .failed(.misconfigured, _, _): self = .misconfigured
-        case .failed(.throttled, _, _): self = .throttled
-        case .failed(.unavailable, _, _): self = .unavailable
+        case .failed(let failure, _, _): self = RefreshLabel(rawValue: failure.rawValue)!
         }
     }
 }
@@ -174,8 +137,7 @@ enum RefreshLabel: String, CaseIterable {
 extension GrantRejection {
     /// The outcomes of a code as metrics name them: outcomes and rejections of grants, and one more.
     static let codeOutcomes =
-        [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.allCases.map(\.rawValue)
-        + [CodeVerdict.refusedAsExpired]
+        [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.words + [CodeVerdict.refusedAsExpired]
 }
 
 extension CodeVerdict {
@@ -183,9 +145,7 @@ extension CodeVerdict {
     fileprivate static let refusedAsExpired = "refused_as_expired"
 
     /// Not `late`, which is a code that waited here for too long.
-    fileprivate var isRefusedAsExpired: Bool {
-        if case .rejected(.codeExpired, _) = self { true } else { false }
-    }
+    fileprivate var isRefusedAsExpired: Bool { if case .rejected(.codeExpired, _) = self { true } else { false } }
 }
 
 /// A user's name in the log, made only for a line that is written. In a flood most lines are held back.
@@ -197,22 +157,16 @@ private struct LatePseudonym: CustomStringConvertible, Sendable {
 }
 
 extension Event.Kind {
-    /// The name by which metrics count the event. Both spellings of the deletion count as one.
-    fileprivate enum Label: String {
-        case consentRevoked = "consent-revoked"
-        case accountDeleted = "account-deleted"
-        case emailEnabled = "email-enabled"
-        case emailDisabled = "email-disabled"
-        case other
-    }
+    /// The names by which metrics count events. Both spellings of the deletion count as one.
+    static let labels = [Self.consentRevoked, .accountDeleted, .emailEnabled(nil), .emailDisabled(nil), .unknown].map(\.label)
 
-    fileprivate var label: Label {
+    fileprivate var label: String {
         switch self {
-        case .consentRevoked: .consentRevoked
-        case .accountDeleted: .accountDeleted
-        case .emailEnabled: .emailEnabled
-        case .emailDisabled: .emailDisabled
-        case .unknown: .other
+        case .consentRevoked: "consent-revoked"
+        case .accountDeleted: "account-deleted"
+        case .emailEnabled: "email-enabled"
+        case .emailDisabled: "email-disabled"
+        case .unknown: "other"
         }
     }
 }

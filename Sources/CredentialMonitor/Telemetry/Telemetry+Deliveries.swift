@@ -5,30 +5,22 @@ package import CredentialCore
 import Logging
 import NIOConcurrencyHelpers
 
-/// How one delivery of webhooks is.
 package struct DeliveryState: Sendable, Equatable, Encodable {
     package var name: String
-    /// Nil until the first look.
     package var position: DeliveryPosition?
     /// Nil while its receiver takes webhooks.
     package var outage: Outage?
 
     package struct Outage: Sendable, Equatable, Encodable {
         package var since: Timestamp
-        /// Of the last failure, in a few words.
         package var reason: String
     }
 }
 
 extension Telemetry {
-    /// The deliveries that this process keeps.
     package var deliveries: [DeliveryState] { deliveryStates.withLockedValue { $0.values.sorted { $0.name < $1.name } } }
 
-    package func createSeries(delivery name: String) {
-        for outcome in DeliveryNews.Outcome.allCases {
-            _ = instruments.counter(.deliveries, ["delivery": name, "outcome": outcome.rawValue])
-        }
-    }
+    package func createSeries(delivery name: String) { create(.deliveries, [name], DeliveryNews.Outcome.words) }
 
     package func delivered(_ name: String, _ news: DeliveryNews) {
         switch news {
@@ -68,7 +60,6 @@ extension Telemetry {
         episode(.deliveryFailed, until: .deliveryRecovered, of: ["delivery": name], outage.map { _ in "" }, details)
     }
 
-    /// Forgets a delivery that another replica keeps.
     package func deliveryLeft(_ name: String) {
         guard deliveryStates.withLockedValue({ $0.removeValue(forKey: name) }) != nil else { return }
         episodes.forget(.deliveryFailed, of: ["delivery": name])

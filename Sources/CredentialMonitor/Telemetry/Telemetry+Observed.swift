@@ -19,11 +19,8 @@ extension Telemetry {
         for (event, number) in lines { count(.logLinesSuppressed, ["event": event], by: number) }
     }
 
-    package func dropped(_ lines: Int) {
-        if lines > 0 { count(.logLinesDropped, by: lines) }
-    }
+    package func dropped(_ lines: Int) { if lines > 0 { count(.logLinesDropped, by: lines) } }
 
-    /// - Parameter counts: by severity.
     package func observe(findings counts: [String: Int]) {
         for severity in ["note", "degraded", "down"] { gauge(.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
     }
@@ -62,9 +59,7 @@ extension Telemetry {
     }
 
     /// Leaves out since when erased rows stay readable, because it could not be read.
-    package func logPinUnread() {
-        instruments.forgetGauges(of: [.logPinnedSince])
-    }
+    package func logPinUnread() { instruments.forgetGauges(of: [.logPinnedSince]) }
 
     package func observe(lanes: [FleetLane: Bool]) {
         for (lane, isOwned) in lanes { gauge(.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
@@ -91,11 +86,7 @@ extension Telemetry {
         episode(.checksDoNotFit, until: .checksFit, of: ["app": app], round.fits ? nil : "", round.fits ? [:] : figures)
     }
 
-    /// Notes an answer to a backend or to Apple.
-    ///
-    /// - Parameters:
-    ///   - client: nil without a token.
-    ///   - operation: nil for a path that is none.
+    /// Notes an answer to a backend or to Apple; the client is nil without a token, the operation for a path that is none.
     package func served(client: String?, operation: String?, status: Int) {
         count(.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
     }
@@ -116,55 +107,50 @@ extension Telemetry {
 
     /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
     package func createSeries(apps: [String]) {
-        func create(_ metric: Metric, _ labels: [String: String]) {
+        create(.refreshes, apps, RefreshLabel.words)
+        create(.firstChecks, apps, ["accepted", "rejected"])
+        create(.codeExchanges, apps, GrantRejection.codeOutcomes)
+        create(.revocations, apps, RevocationOutcome.words)
+        create(.revocations, [""], [RevocationOutcome.rejected.rawValue])
+        create(.credentials, apps, CredentialState.words)
+        for (to, reason) in StateReason.announced {
+            create(.stateTransitions, apps, ["none"] + CredentialState.words, [to.rawValue], [reason.rawValue])
+        }
+        for metric in [
+            Metric.appPaused, .breakerOpen, .breakerMuted, .refreshRound, .credentialsOverdue, .credentialsUnverified,
+            .credentialsNeverAccepted, .credentialsPending, .notificationsMissed, .revocationsHeld,
+        ] {
+            create(metric, apps)
+        }
+        create(.settlements)
+        create(.signingKeyChanges, SigningKeyChange.words)
+        create(.logLinesSuppressed, LoggedEvent.allCases.map(\.name))
+        create(.appleResponses, ["token", "keys", "revoke"], ["200", "400", "429", "timeout"])
+        create(.httpRequests, ["apple"], ["receiveNotification"], ["200", "401", "503"])
+        create(.httpRefusals, ["none"])
+        create(.notificationsRejected, RejectionReason.words)
+        create(.grants, GrantLogOutcome.words)
+        create(.notifications, Event.Kind.labels, NotificationLogOutcome.words)
+    }
+
+    /// Creates a series for every combination of the labels' values.
+    func create(_ metric: Metric, _ values: [String]...) {
+        let series = zip(metric.labels, values).reduce([[:]] as [[String: String]]) { series, label in
+            series.flatMap { known in label.1.map { known.merging([label.0: $0]) { $1 } } }
+        }
+        for labels in series {
             switch metric.kind {
             case .counter: _ = instruments.counter(metric, labels)
             case .gauge: instruments.gauge(metric, labels).set(0)
             case .histogram: _ = instruments.histogram(metric, labels)
             }
         }
-        for app in apps {
-            for label in RefreshLabel.allCases { create(.refreshes, ["app": app, "outcome": label.rawValue]) }
-            for label in FirstCheckLabel.allCases { create(.firstChecks, ["app": app, "outcome": label.rawValue]) }
-            for outcome in GrantRejection.codeOutcomes { create(.codeExchanges, ["app": app, "outcome": outcome]) }
-            for outcome in RevocationOutcome.allCases { create(.revocations, ["app": app, "outcome": outcome.rawValue]) }
-            for state in CredentialState.allCases { create(.credentials, ["app": app, "state": state.rawValue]) }
-            for from in ["none"] + CredentialState.allCases.map(\.rawValue) {
-                for (to, reason) in StateReason.announced {
-                    create(
-                        Metric.stateTransitions,
-                        ["app": app, "from": from, "to": to.rawValue, "reason": reason.rawValue]
-                    )
-                }
-            }
-            for metric in [
-                Metric.appPaused, .breakerOpen, .breakerMuted, .refreshRound, .credentialsOverdue, .credentialsUnverified,
-                .credentialsNeverAccepted, .credentialsPending, .notificationsMissed, .revocationsHeld,
-            ] {
-                create(metric, ["app": app])
-            }
-        }
-        create(.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
-        create(.settlements, [:])
-        for change in SigningKeyChange.allCases { create(.signingKeyChanges, ["change": change.rawValue]) }
-        for event in LoggedEvent.allCases { create(.logLinesSuppressed, ["event": event.name]) }
-        for endpoint in ["token", "keys", "revoke"] {
-            for status in ["200", "400", "429", "timeout"] {
-                create(.appleResponses, ["endpoint": endpoint, "status": status])
-            }
-        }
-        for status in ["200", "401", "503"] {
-            create(.httpRequests, ["client": "apple", "operation": "receiveNotification", "status": status])
-        }
-        create(.httpRefusals, ["client": "none"])
-        for reason in RejectionReason.allCases { create(.notificationsRejected, ["reason": reason.rawValue]) }
-        for outcome in GrantLogOutcome.allCases { create(.grants, ["outcome": outcome.rawValue]) }
-        for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
-            for outcome in NotificationLogOutcome.allCases {
-                create(.notifications, ["type": type, "outcome": outcome.rawValue])
-            }
-        }
     }
+}
+
+extension CaseIterable where Self: RawRepresentable<String> {
+    /// Every case, as tables and metrics name it.
+    static var words: [String] { allCases.map(\.rawValue) }
 }
 
 extension StateReason {

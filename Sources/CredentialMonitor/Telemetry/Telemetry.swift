@@ -6,9 +6,8 @@ package import CredentialCore
 package import Logging
 import NIOConcurrencyHelpers
 
-/// Every log line and every metric. What is more than one line or one figure has a method. Call it after the commit.
-///
-/// No line holds a token, a key, an e-mail address or a `sub`.
+/// Every log line and every metric. What is more than one line or one figure has a method. Call it after the commit. No line holds a token,
+/// a key, an e-mail address or a `sub`.
 package struct Telemetry: Sendable {
     let logger: Logger
     let instruments: Instruments
@@ -17,28 +16,18 @@ package struct Telemetry: Sendable {
     let refreshDuration: Recorder
     let notificationLag: Recorder
     let episodes = Episodes()
-    /// Why each app's checks are paused.
     let pauses = NIOLockedValueBox<[String: Set<PauseReason>]>([:])
-    /// Whether Apple answers the requests of each app.
     let absence = Outages<AskingLane, Timestamp>(.ofApple)
-    /// Apple's last answer to each lane of each app.
     let answers = NIOLockedValueBox<[String: [AskingLane: LaneAnswer]]>([:])
     let recent = RecentChecks()
     let keysDisbelieved = NIOLockedValueBox<Timestamp?>(nil)
-    /// Who cannot work because the database does not answer.
     let outage = Outages<String, ContinuousClock.Instant>(.init(reminder: .minutes(1)))
-    /// Whether the disk of the database has no room for another row, as of the last look.
     let isDiskFull = NIOLockedValueBox(false)
-    /// How the deliveries of this process are, by name.
     let deliveryStates = NIOLockedValueBox<[String: DeliveryState]>([:])
     /// Names a user in a log line without giving the `sub` away.
     package let pseudonym: @Sendable (String) -> String
 
-    package init(
-        logger: Logger,
-        factory: any MetricsFactory,
-        pseudonym: @escaping @Sendable (_ userID: String) -> String
-    ) {
+    package init(logger: Logger, factory: any MetricsFactory, pseudonym: @escaping @Sendable (_ userID: String) -> String) {
         self.logger = logger
         self.pseudonym = pseudonym
         instruments = Instruments(factory)
@@ -57,9 +46,7 @@ package struct Telemetry: Sendable {
     }
 
     /// Notes that a commit found room. Now and then a small one does on a full disk.
-    func commitFoundRoom() {
-        if !isDiskFull.withLockedValue({ $0 }) { gauge(.storeFull, 0) }
-    }
+    func commitFoundRoom() { if !isDiskFull.withLockedValue({ $0 }) { gauge(.storeFull, 0) } }
 
     /// Logs that the database does not answer: a line a minute for each error, even if several lanes meet it.
     private func storeFailed(_ sufferer: String, _ event: LoggedEvent, _ error: any Error, _ metadata: Logger.Metadata = [:]) {
@@ -67,9 +54,7 @@ package struct Telemetry: Sendable {
         log(event, metadata.adding(error: error))
     }
 
-    /// Notes that the database has answered.
-    ///
-    /// - Parameter sufferer: as it was named when its last try failed.
+    /// Notes that the database has answered one whose last try failed.
     func storeAnswered(_ sufferer: String) {
         if let end = outage.answered("", sufferer, at: .now) { log(.storeRecovered, end.metadata) }
     }
@@ -100,7 +85,7 @@ package struct Telemetry: Sendable {
     }
 
     func operatorRequestAnswered(_ request: OperatorRequest?, _ answer: OperatorAnswer) {
-        var metadata: Logger.Metadata = ["type": "\(request?.name ?? "unknown")", "outcome": "\(answer.name)"]
+        var metadata: Logger.Metadata = ["type": "\(request?.name ?? "unknown")", "outcome": "\(caseName(of: answer))"]
         if let app = request?.app { metadata["app"] = "\(app)" }
         if let userID = request?.userID { metadata["user"] = "\(pseudonym(userID))" }
         log(.operatorRequestAnswered, metadata)
@@ -112,7 +97,6 @@ package struct Telemetry: Sendable {
         episode(.insertsBlocked, until: .insertsPossible, obstacle)
     }
 
-    /// - Parameter isFull: whether the disk has no room for another row.
     package func observe(isDiskFull isFull: Bool) {
         isDiskFull.withLockedValue { $0 = isFull }
         gauge(.storeFull, isFull ? 1 : 0)
@@ -127,8 +111,6 @@ package struct Telemetry: Sendable {
     }
 
     /// Reports a reader that keeps erased tokens readable, in a file's log or in dead rows of a server, once it has stayed for a minute.
-    ///
-    /// - Parameter since: since when erased data could not be cleared away. Nil if it can be cleared.
     package func observe(logPinnedSince since: Timestamp?, at now: Timestamp) {
         gauge(.logPinnedSince, since?.inSeconds ?? 0)
         let duration = since?.duration(to: now)
@@ -166,34 +148,7 @@ package struct Telemetry: Sendable {
         instruments.gauge(metric, labels).set(value)
     }
 
-    func record(_ metric: Metric, _ value: Double) {
-        instruments.histogram(metric).record(value)
-    }
-}
-
-extension OperatorAnswer {
-    fileprivate var name: String {
-        switch self {
-        case .paused: "paused"
-        case .resumed: "resumed"
-        case .rejectionsConfirmed: "confirmed"
-        case .nothingToConfirm: "nothing_to_confirm"
-        case .breakerReset: "reset"
-        case .revocationsReleased: "released"
-        case .limitNotReached: "limit_not_reached"
-        case .rechecking, .recheckingApp: "rechecking"
-        case .quarantine: "done"
-        case .forgotten: "forgotten"
-        case .importUndone: "undone"
-        case .stillAuthorized: "still_authorized"
-        case .stillWaiting: "still_waiting"
-        case .unknownApp: "unknown_app"
-        case .unknownUser: "unknown_user"
-        case .expired: "expired"
-        case .notUnderstood: "not_understood"
-        case .refused: "refused"
-        }
-    }
+    func record(_ metric: Metric, _ value: Double) { instruments.histogram(metric).record(value) }
 }
 
 extension String {

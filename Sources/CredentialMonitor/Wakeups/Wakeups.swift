@@ -5,10 +5,8 @@ import AsyncAlgorithms
 package import CredentialCore
 import ServiceLifecycle
 
-/// Tells a loop when to look for work: at once, on a timer, on a hint. It never says what the work is.
-///
-/// A sequence that claims rows in `next()` loses rows: `merge` and `cancelOnGracefulShutdown` may drop an element before delivery. A
-/// dropped wake-up costs nothing, because the timer brings the next one.
+/// Tells a loop when to look for work: at once, on a timer, on a hint. A sequence that claims rows in `next()` loses rows: `merge` and
+/// `cancelOnGracefulShutdown` may drop an element. A dropped wake-up costs nothing, because the timer brings the next one.
 package struct Wakeups: Sendable {
     private let hints: AsyncStream<Void>
     private let hinter: AsyncStream<Void>.Continuation
@@ -20,13 +18,10 @@ package struct Wakeups: Sendable {
     }
 
     /// Wakes the loop soon. Several hints may become one wake-up.
-    package func hint() {
-        hinter.yield()
-    }
+    package func hint() { hinter.yield() }
 
-    /// The wake-ups, until graceful shutdown. Iterate once.
-    ///
-    /// The timer runs on a clock that never steps. Its ticks pass a one-place buffer, because the timer catches up after a stall.
+    /// The wake-ups, until graceful shutdown, by a clock that never steps. The ticks pass a one-place buffer, because the timer catches up
+    /// after a stall. Iterate once.
     func untilShutdown() -> some AsyncSequence<Void, Never> {
         let ticks = AsyncTimerSequence(interval: interval, clock: .continuous).map { _ in }
         return chain([()].async, merge(ticks, hints))
@@ -35,9 +30,8 @@ package struct Wakeups: Sendable {
     }
 }
 
-/// Wakes the loops over queues when any process commits, so that a row is handled within milliseconds of its insert.
-///
-/// The loops over apps' schedules need no such hint: only siwatch changes a schedule, and then wakes the loop itself.
+/// Wakes the loops over queues when any process commits, so that a row is handled within milliseconds of its insert. Only siwatch changes a
+/// schedule, and then wakes the loop itself.
 package struct CommitHints: Service {
     private let watch: any CommitWatch
     private let wakeups: [Wakeups]
@@ -67,9 +61,7 @@ package struct Recurring: Service {
         onFailure: @escaping @Sendable (any Error) -> Void,
         _ body: @escaping @Sendable () async throws -> Void
     ) {
-        self.interval = interval
-        self.body = body
-        self.onFailure = onFailure
+        (self.interval, self.body, self.onFailure) = (interval, body, onFailure)
     }
 
     package func run() async throws {

@@ -51,7 +51,7 @@ struct AppRecheck<Connection: TableConnection> {
             }
         }
         try connection.bringForward(slots, of: position.app)
-        let last = rows.last.map { RecheckPosition.Last(at: $0[0], userID: $0[1], client: $0[2]) }
+        let last = rows.last.map { (at: $0.integer(at: 0), userID: $0.text(at: 1) ?? "", client: $0.integer(at: 2)) }
         return position.passed(rows.count, last: last) ? position : nil
     }
 

@@ -16,7 +16,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         if !row.isNull(at: 3) {
             let next = try JSONText.decode(row.text(at: 4) ?? "", as: RequestPosition.self).flatMap(goOn)
             try connection.execute("UPDATE operator_request SET position = \((try next.map(JSONText.encode)).columnValue) WHERE id = \(id)")
-            return HandledRequest(request: request, answer: nil)
+            return (request, nil)
         }
         let (answer, position) = try answer(request, requestedAt: Timestamp(milliseconds: row.integer(at: 2)))
         try connection.execute(
@@ -27,7 +27,7 @@ struct OperatorTransaction<Connection: TableConnection> {
              WHERE id = \(id)
             """
         )
-        return HandledRequest(request: request, answer: answer)
+        return (request, answer)
     }
 
     private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RequestPosition?) {
@@ -60,7 +60,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .resetBreaker(let name):
             let app = try app(name)
             let wasOpen = try BreakerRow.change(app.id, at: now, on: connection) { breaker in
-                defer { breaker.reset() }
+                defer { breaker = RejectionBreaker() }
                 return breaker.isOpen
             }
             return (.breakerReset(wasOpen: wasOpen), nil)

@@ -46,11 +46,9 @@ extension ClientRefusal {
 
 /// The state of an app's breaker in `breaker`, as JSON. It is NULL if the breaker has judged nothing yet.
 enum BreakerRow {
-    static func read(_ state: String?) -> StoredBreaker? {
-        state.map { JSONText.decode($0).map(StoredBreaker.readable) ?? .unreadable }
-    }
+    static func read(_ state: String?) -> RejectionBreaker? { state.map { JSONText.decode($0) ?? .unread } }
 
-    static func load(_ app: Int64, _ lock: SQL = "", on connection: some TableConnection) throws -> StoredBreaker? {
+    static func load(_ app: Int64, _ lock: SQL = "", on connection: some TableConnection) throws -> RejectionBreaker? {
         read(try connection.fetchOne("SELECT state FROM breaker WHERE app = \(app) \(lock)")?.text(at: 0))
     }
 
@@ -70,10 +68,10 @@ enum BreakerRow {
         on connection: some TableConnection,
         _ body: (inout RejectionBreaker) throws -> Result
     ) throws -> Result {
-        let stored = try load(app, connection.dialect.forUpdate, on: connection) ?? .readable(RejectionBreaker())
+        let stored = try load(app, connection.dialect.forUpdate, on: connection) ?? RejectionBreaker()
         var breaker = stored.breaker(at: now)
         let result = try body(&breaker)
-        if stored != .readable(breaker) { try save(breaker, of: app, on: connection) }
+        if stored != breaker { try save(breaker, of: app, on: connection) }
         return result
     }
 

@@ -47,8 +47,8 @@ struct QueueWrites<Connection: TableConnection> {
                 if entry.hasSecret { hasErased = true }
             case .postponeGrant(let id, let until, let waitsSince, let isAhead):
                 postponedGrants.append(bound(id, until, waitsSince, isAhead ? 1 : 0))
-            case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
-                postponedCodes.append(bound(id, until, failures, isAnswerLost ? 1 : 0, detail))
+            case .postponeCode(let work, let until):
+                postponedCodes.append(bound(work.id, until, work.failures, work.isAnswerLost ? 1 : 0, work.detail))
             case .revocation(let change):
                 if try revocations.write(change) { removed[.revocation, default: 0] += 1 }
                 if case .finish = change { hasErased = true }

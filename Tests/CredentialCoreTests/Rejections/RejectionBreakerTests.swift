@@ -301,13 +301,13 @@ import Testing
         #expect(trial.answer(.rejected, rejectedAt: confirmedAt.advanced(by: .milliseconds(1))) == .pending, "the operator did not know")
         trial.answer(.blamed, "eve")
         #expect(trial.answer(.rejected, rejectedAt: confirmedAt) == .held)
-        trial.breaker.reset()
+        trial.breaker = RejectionBreaker()
         #expect(trial.answer(.rejected, rejectedAt: confirmedAt) == .pending)
     }
 
     @Test func aResetForgets() {
         var trial = opened()
-        trial.breaker.reset()
+        trial.breaker = RejectionBreaker()
         #expect(trial.breaker == RejectionBreaker())
         trial.answer(.rejected, times: 20)
         #expect(!trial.breaker.isOpen)

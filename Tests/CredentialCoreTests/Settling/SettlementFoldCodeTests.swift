@@ -55,7 +55,7 @@ import Testing
         basis.heldGrants[work.id] = claim ?? work.claim
         for known in scope.heardClients { basis.clients[known] = client }
         for id in scope.users { basis.users[id] = UserRecord(id, stored: nil, credentials: record.map { [("app", $0)] } ?? []) }
-        for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
+        for app in scope.judgedApps { basis.breakers[app] = breaker }
         return SettlementFold.fold(settlements, over: basis, apps: ["app": "example"], under: rules, at: now)
     }
 
@@ -66,8 +66,8 @@ import Testing
     }
 
     private static func postponed(_ changes: SettlementChanges) -> (until: Timestamp, failures: Int, isAnswerLost: Bool)? {
-        guard case .postponeCode(1, let until, let failures, let isAnswerLost, _) = changes.queueRows.first else { return nil }
-        return (until, failures, isAnswerLost)
+        guard case .postponeCode(let work, let until) = changes.queueRows.first, work.id == 1 else { return nil }
+        return (until, work.failures, work.isAnswerLost)
     }
 
     // MARK: Exchanged

@@ -40,7 +40,7 @@ import Testing
                     AppUserID(app: apps[$0.clientID] ?? "", userID: grantUsers[$0.id] ?? "") == id
                 }
             }
-            for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
+            for app in scope.judgedApps { basis.breakers[app] = breakers[app] }
             for client in scope.rejectedClients { basis.provedAt[client] = provedAt[client] }
             for client in scope.heardClients { basis.clients[client] = clients[client] }
             let changes = SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
@@ -525,7 +525,7 @@ import Testing
         var basis = SettlementBasis()
         let id = AppUserID(app: "example", userID: "ann")
         basis.users[id] = UserRecord(id, stored: nil, credentials: tables.users[id]!)
-        basis.breakers["example"] = .unreadable
+        basis.breakers["example"] = .unread
         let changes = SettlementFold.fold([settlement], over: basis, apps: Self.apps, under: Self.rules, at: now)
         #expect(changes.results == [.held])
         #expect(changes.breakers["example"]?.openedAt == now)

@@ -4,7 +4,7 @@
 import CredentialCore
 import CredentialTesting
 
-extension StoreUpkeep {
+extension CredentialStore {
     func maintain(at now: Timestamp) async throws {
         try await forget(at: now, naming: PlainSealer())
         try await sweep(at: now)

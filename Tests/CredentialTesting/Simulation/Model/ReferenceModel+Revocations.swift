@@ -318,7 +318,7 @@ extension ReferenceModel {
         }
         requestRows[request] = nil
         receipts.append(Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? ""))
-        return .revocation(outcome)
+        return .revocation(outcome, reason)
     }
 
     // MARK: Tokens
@@ -390,7 +390,7 @@ extension ReferenceModel {
                 open.verifiedTeam.map { $0 != call.team } ?? false || speaksByChecks && verifiedTeam(of: open.credential) != call.team
             let dead: RevocationOutcome = open.standing == .accepted || speaksByChecks ? .alreadyInvalid : .noValidToken
             if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
-            if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
+            if result == .revocation(.rejected, .otherTeam), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             // The breaker has opened meanwhile.
             reconsider(&open, at: now)
         case .accepted, .unnamed, .rejected:
@@ -437,7 +437,7 @@ extension ReferenceModel {
         }
         // Apple has ended all grants to the app: tokens of its other clients, and tokens that backends report later.
         if outcome == .proved { userFacts[open.credential.userID, default: UserFacts()].revoked.insert(open.wantedAt) }
-        return .revocation(outcome)
+        return .revocation(outcome, reason)
     }
 }
 

@@ -203,7 +203,7 @@ extension PlantedBug {
         case (.requestDatedAheadTrusted, .revocationRequest(let work, .accepted)):
             return .revocationRequest(work, .accepted(at: work.requestedAt))
         case (.revocationGivenUp, .revocation(let work, .failed)):
-            return .revocation(work, .poison)
+            return .revocation(work, .rejected(.poison))
         default:
             return settlement
         }

@@ -41,7 +41,7 @@ extension SimulatedWorld.State {
         if let open, expected.contains(result) {
             if let known = open.keyID, let call, call.word != .none, known != call.keyID { count(.proofBegunAnew) }
             if open.isRevoked, call?.word == .accepted { count(.revocationInVain) }
-            if model.receipts.last?.reason == "other_team", result == .revocation(.rejected) { count(.otherTeam) }
+            if result == .revocation(.rejected, .otherTeam) { count(.otherTeam) }
             report(judge(open, call, of: work, result))
         }
         return expected
@@ -53,10 +53,10 @@ extension SimulatedWorld.State {
         of work: DueRevocation,
         _ result: Settled
     ) -> Violation? {
-        if result == .revocation(.rejected), model.receipts.last?.reason == "other_team", !ledger.proofs.isWellFounded(work) {
+        if result == .revocation(.rejected, .otherTeam), !ledger.proofs.isWellFounded(work) {
             return Violation(.nothingIsLost, "a token of \(work.id.userID) is given up by a team that Apple has not accepted")
         }
-        guard case .revocation(let outcome) = result, [.proved, .alreadyInvalid, .noValidToken].contains(outcome) else { return nil }
+        guard case .revocation(let outcome, _) = result, [.proved, .alreadyInvalid, .noValidToken].contains(outcome) else { return nil }
         let user = work.id.userID
         if outcome != .proved, !ledger.proofs.isWellFounded(work) {
             return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")

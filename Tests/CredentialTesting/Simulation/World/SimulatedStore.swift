@@ -313,7 +313,7 @@ extension SimulatedWorld.State {
     private mutating func observe(_ settlement: Settlement, _ result: Settled) {
         switch result {
         case .grant(_, let reason?): countRefusal(reason)
-        case .revocation(let outcome): countReceipt(outcome)
+        case .revocation(let outcome, _): countReceipt(outcome)
         case .superseded: count(.superseded)
         case .notification(.duplicate): count(.duplicateNotification)
         case .notification(.stale): count(.staleNotification)

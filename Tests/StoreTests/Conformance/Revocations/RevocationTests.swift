@@ -381,7 +381,7 @@ import Testing
             [.revocationRequest(requests[0], .accepted(at: Self.now)), .revocationRequest(requests[1], .rejected(.unknownClient))],
             at: Self.now
         )
-        #expect(settled.results == [.revocation(.noToken), .revocation(.rejected)])
+        #expect(settled.results == [.revocation(.noToken), .revocation(.rejected, .unknownClient)])
         #expect(
             try await store.rows("SELECT app, client_id, outcome, reason FROM revocation_log ORDER BY request")
                 == [["example", "app", "no_token", nil], [nil, "nobody's", "rejected", "unknown_client"]]
@@ -401,7 +401,8 @@ import Testing
         try await ask(column, value)
         let request = try await claimRequests()[0]
         #expect(request.credential == nil)
-        #expect(try await store.settle(.revocationRequest(request, .rejected(.malformed)), at: Self.now) == .revocation(.rejected))
+        let malformed = Settlement.revocationRequest(request, .rejected(.malformed))
+        #expect(try await store.settle(malformed, at: Self.now) == .revocation(.rejected, .malformed))
         let log = try await store.rows("SELECT outcome, reason, typeof(\(column)) FROM revocation_log")
         #expect(log == [["rejected", "malformed", "text"]])
     }
@@ -498,7 +499,7 @@ import Testing
         #expect(early.isEmpty)
         #expect(try await due(at: week, trusted: week) == ["example": 1])
         let work = try await claimTokens(at: week)[0]
-        #expect(try await store.settle(.revocation(work, .unknownClient), at: week) == .revocation(.rejected))
+        #expect(try await store.settle(.revocation(work, .rejected(.unknownClient)), at: week) == .revocation(.rejected, .unknownClient))
         #expect(try await store.rows("SELECT reason FROM revocation_log") == [["unknown_client"]])
     }
 
@@ -689,7 +690,8 @@ import Testing
         let first = try await claimTokens()[0]
         try await store.requestRevocation(at: Self.asked + .seconds(10))
         let request = try await claimRequests()[0]
-        _ = try await store.settle([.revocation(first, .unnamedUser), .revocationRequest(request, .accepted(at: Self.now))], at: Self.now)
+        let accepted = Settlement.revocationRequest(request, .accepted(at: Self.now))
+        _ = try await store.settle([.revocation(first, .rejected(.unnamedUser)), accepted], at: Self.now)
         #expect(try await store.count("revocation WHERE request = \(request.id)") == 1)
     }
 
