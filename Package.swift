@@ -279,7 +279,7 @@ let package = Package(
                 "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "PrometheusMetrics", "SQLiteStore",
                 "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
                 ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
-                serviceLifecycle,
+                serviceLifecycle, tomlKit,
             ],
             swiftSettings: strict
         ),

@@ -15,7 +15,7 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 program=${1:-$root/.build/siwatch}
 checkouts=${2:-$root/.build/checkouts}
-version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Version.swift")
+version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Siwatch.swift")
 schema=$(sed -n 's/^[^/]*version: \([0-9]*\),.*/\1/p' "$root/Sources/CredentialTables/Tables/Tables.swift" | sort -n | tail -1)
 maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
 work=$root/.build/deb/siwatch-$version
@@ -30,7 +30,7 @@ die() {
 [ -e "$program" ] && [ -e "$program.debug" ] || die "$program or $program.debug is not there: run make release"
 build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 [ -n "$build_id" ] || die "$program has no build id, by which a debugger finds its symbols"
-[ -n "$version" ] || die "Version.swift has no version"
+[ -n "$version" ] || die "Siwatch.swift has no version"
 [ -n "$schema" ] || die "Tables.swift has no version"
 [ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
 

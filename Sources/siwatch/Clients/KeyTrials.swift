@@ -10,15 +10,12 @@ import NIOConcurrencyHelpers
 /// Asks Apple about each client of the running siwatch: once after the start, and once after a reload with another key.
 ///
 /// The answers are for people. They move no state, no breaker, no pause and no proof of a rejection, because nobody has published how this
-/// grant and the others hang together. They are kept in memory only: one request for each client and start costs less than a table, and a
-/// key that was revoked at Apple meanwhile is seen too.
+/// grant and the others hang together. They are kept in memory only, so that a start also sees a key that was revoked at Apple.
 final class KeyTrials: Sendable {
     private let apps: [WatchedApp]
     private let clock: WallClock
     private let logger: Logger
-    /// By client id.
     private let known = NIOLockedValueBox<[String: Known]>([:])
-
     /// Until when an app asks nothing more, because Apple has asked for fewer questions.
     private let rests = NIOLockedValueBox<[String: ContinuousClock.Instant]>([:])
 
@@ -45,9 +42,7 @@ final class KeyTrials: Sendable {
     }
 
     /// Asks about one client at a time, within the limits of its app.
-    var service: Recurring {
-        Recurring(every: .seconds(1), onFailure: { _ in }) { await self.askWhatIsDue() }
-    }
+    var service: Recurring { Recurring(every: .seconds(1), onFailure: { _ in }) { await self.askWhatIsDue() } }
 
     private func askWhatIsDue() async {
         for app in apps {
@@ -60,27 +55,27 @@ final class KeyTrials: Sendable {
     }
 
     private func isDue(_ clientID: String, of app: WatchedApp) -> Bool {
-        guard let last = known.withLockedValue({ $0[clientID] }), last.identity == app.identity(of: clientID) else { return true }
+        guard let last = known.withLockedValue({ $0[clientID] }), last.identity == app.secrets.identity(of: clientID) else { return true }
         return last.trial.verdict != .accepted && ContinuousClock.now - last.askedAt >= Self.patience
     }
 
     private func ask(_ clientID: String, of app: WatchedApp) async {
         let start = clock.now
-        let response = await app.prove(clientID)
+        let response = await app.endpoint.prove(clientID)
         // A question that the end of the process cuts short says nothing of Apple.
         guard !Task.isCancelled else { return }
-        let answer = response.answer.verdict
+        let (answer, identity) = (response.answer.verdict, response.identity)
         if case .throttled = response.answer { rests.withLockedValue { $0[app.atWork.name] = .now + Self.patience } }
-        let identity = response.identity
         let earlier = known.withLockedValue { $0[clientID] }.flatMap { $0.identity == identity ? $0.trial : nil }
         // Without an answer, the last one stands.
         let (verdict, words) =
             if let earlier, answer.verdict == .unanswered { (earlier.verdict, earlier.words) } else { (answer.verdict, answer.words) }
+        // The key's id at Apple stands before the fingerprint of its content.
         let trial = KeyTrial(
             app: app.atWork.name,
             clientID: clientID,
             teamID: identity.teamID ?? "",
-            keyID: identity.plainKeyID,
+            keyID: String(identity.keyID.prefix { $0 != " " }),
             verdict: verdict,
             words: words,
             since: earlier?.verdict == verdict ? earlier?.since ?? start : start,
@@ -101,7 +96,42 @@ final class KeyTrials: Sendable {
     }
 }
 
-extension ClientIdentity {
-    /// The key's id at Apple, without the fingerprint of its content.
-    fileprivate var plainKeyID: String { String(keyID.prefix { $0 != " " }) }
+/// Apple's last answer to whether the key, the team and the id of a client belong together.
+struct KeyTrial: Encodable, Equatable {
+    var app: String
+    var clientID: String
+    var teamID: String
+    var keyID: String
+    var verdict: Verdict
+    /// Apple's words, or why there was no answer; nil if Apple has accepted the client.
+    var words: String?
+    /// Since when the verdict on this key is the same.
+    var since: Timestamp
+    var askedAt: Timestamp
+
+    enum Verdict: String, Encodable {
+        case accepted, refused
+        /// Apple gave no usable answer, so nothing is known.
+        case unanswered
+        var words: String { self == .refused ? "not accepted" : rawValue }
+    }
+
+    /// If Apple refuses the client.
+    var sentence: String {
+        let refused = "\(app.printable): Apple does not accept \(clientID.printable) with the key \(keyID) of the team \(teamID)"
+        return "\(refused) since \(since.text) (\((words ?? "").printable))"
+    }
+
+    static let remedy = "sudo -u siwatch siwatch doctor --online says what to compare at Apple"
+}
+
+extension EndpointAnswer<ClientNews> {
+    var verdict: (verdict: KeyTrial.Verdict, words: String?) {
+        switch self {
+        case .news(.accepted): (.accepted, nil)
+        case .misconfigured(let words): (.refused, words)
+        case .throttled: (.unanswered, "429")
+        case .unavailable(let reason, _, _): (.unanswered, reason)
+        }
+    }
 }

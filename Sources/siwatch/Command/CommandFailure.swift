@@ -14,7 +14,6 @@ struct CommandFailure: Error {
     /// Whether another try soon may help.
     var isTransient: Bool { code == ExitCode(69) }
 
-    /// A failure at run time.
     static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
     /// A wrong command line, or input that makes no sense. `EX_USAGE` of sysexits.h.
     static func wrongUsage(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(64), messages: [message]) }
@@ -24,11 +23,7 @@ struct CommandFailure: Error {
     static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
     /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart siwatch after it.
     static func unusable(_ messages: [String]) -> CommandFailure { CommandFailure(code: ExitCode(78), messages: messages) }
-}
 
-extension CommandFailure {
-    /// Says why.
-    ///
     /// - Returns: the exit code.
     func tell() -> Int32 {
         for message in messages { printError("siwatch: \(message)") }
@@ -38,11 +33,9 @@ extension CommandFailure {
 
 extension CommandFailure: CustomStringConvertible {
     var description: String { messages.joined(separator: "; ") }
-}
 
-// MARK: The configuration and its keys
+    // MARK: The configuration and its keys
 
-extension CommandFailure {
     init(_ configuration: InvalidConfiguration) { self = .unusable(configuration.lines) }
 
     static func missingKey(of configuration: Configuration) -> CommandFailure {
@@ -73,20 +66,12 @@ extension CommandFailure {
             case .readOnly: self = .unusable(["\(error); siwatch doctor, as the service's user, says why"])
             case .damaged, .refused: self = .unusable(["\(error)"])
             }
-        case let error as AppRenameError: self = error.failure
+        case AppRenameError.unknown(let name, let known):
+            self = .failed("the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))")
+        case AppRenameError.taken(let name): self = .failed("there is an app \"\(name.printable)\" already; two apps cannot become one")
+        case AppRenameError.inUse: self = .unavailable("a siwatch is at work on the database; stop all of them first")
         case let error as UnusableFile: self = .unusable(["database.path: \(error)"])
         default: self = .unusable(["\(error)"])
-        }
-    }
-}
-
-extension AppRenameError {
-    fileprivate var failure: CommandFailure {
-        switch self {
-        case .unknown(let name, let known):
-            .failed("the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))")
-        case .taken(let name): .failed("there is an app \"\(name.printable)\" already; two apps cannot become one")
-        case .inUse: .unavailable("a siwatch is at work on the database; stop all of them first")
         }
     }
 }
@@ -94,24 +79,17 @@ extension AppRenameError {
 // MARK: Operators' requests
 
 extension CommandFailure {
-    /// The answers that no command expects.
     init(_ answer: OperatorAnswer, to request: OperatorRequest) {
+        let app = (request.app ?? "").printable
         switch answer {
         case .unknownApp(let known):
-            let names = known.map(\.printable).joined(separator: ", ")
-            self = .failed("there is no app \"\((request.app ?? "").printable)\"; there is \(names)")
-        case .unknownUser:
-            self = .failed("nothing is known of the user \((request.userID ?? "").printable)")
-        case .expired:
-            self = .unavailable("siwatch was too late to take the request; nothing was done")
-        case .notUnderstood:
-            self = .unavailable("the siwatch that runs does not understand this request; is it of another version?")
-        case .refused(let reason):
-            self = .failed("the database refuses it: \(reason)")
+            self = .failed("there is no app \"\(app)\"; there is \(known.map(\.printable).joined(separator: ", "))")
+        case .unknownUser: self = .failed("nothing is known of the user \((request.userID ?? "").printable)")
+        case .expired: self = .unavailable("siwatch was too late to take the request; nothing was done")
+        case .notUnderstood: self = .unavailable("the siwatch that runs does not understand this request; is it of another version?")
+        case .refused(let reason): self = .failed("the database refuses it: \(reason)")
         case .nothingToConfirm:
-            self = .wrongUsage(
-                "the breaker of \((request.app ?? "").printable) is closed and no rejection waits: there is nothing to confirm"
-            )
+            self = .wrongUsage("the breaker of \(app) is closed and no rejection waits: there is nothing to confirm")
         case .stillAuthorized(let apps):
             self = .failed(
                 """
@@ -124,12 +102,29 @@ extension CommandFailure {
             let names = rows.map { "\($0.table) \($0.id)" }.joined(separator: ", ")
             self = .failed("rows of the user are not settled (\(names)), so nothing was erased: siwatch explain says what they wait for")
         case .limitNotReached:
-            self = .wrongUsage(
-                "the revocation limit of \((request.app ?? "").printable) is not reached: no request to revoke waits for you"
-            )
+            self = .wrongUsage("the revocation limit of \(app) is not reached: no request to revoke waits for you")
         case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .revocationsReleased, .rechecking, .recheckingApp, .quarantine,
             .forgotten, .importUndone:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
+    }
+}
+
+extension CommandFailure {
+    /// A word in the place of a command that names none; else nil. ArgumentParser suggests options, but no commands.
+    init?(unknownCommandIn words: some Sequence<String>) {
+        var (command, path): (any ParsableCommand.Type, String) = (Siwatch.self, Siwatch._commandName)
+        for word in words {
+            let commands = command.configuration.subcommands
+            guard !commands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
+            guard let next = commands.first(where: { $0._commandName == word || $0.configuration.aliases.contains(word) }) else {
+                let near = word.nearest(among: commands.map { $0._commandName }).map { "; did you mean \(path) \($0)?" } ?? ""
+                self = .wrongUsage("\(path) has no command \"\(word.printable)\"\(near)\n\(path) --help lists all commands")
+                return
+            }
+            command = next
+            path += " \(word)"
+        }
+        return nil
     }
 }

@@ -4,23 +4,18 @@
 import ArgumentParser
 import Foundation
 
-/// The options of every command that needs a configuration.
 struct CommonOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp("The configuration file. Also by SIWATCH_CONFIG.", valueName: "file"),
-        completion: .file(extensions: ["toml"])
-    )
+    @Option(help: ArgumentHelp("The configuration. Also by SIWATCH_CONFIG.", valueName: "file"), completion: .file(extensions: ["toml"]))
     var config: String?
 
     @Flag(help: "Run as root on a file of another user. The users who can write the file then choose the data that root reads.")
     var asRoot = false
 
     var configurationPath: String {
-        config ?? Invocation.current.environment["SIWATCH_CONFIG"] ?? "/etc/siwatch/siwatch.toml"
+        config ?? Invocation.current.environment["SIWATCH_CONFIG"] ?? InitOptions.standardPath
     }
 
     /// - Parameter opensDatabase: whether the command opens the database, and so must not do it as root in the place of the owner.
-    /// - Throws: every mistake in the file at once.
     func readConfiguration(opensDatabase: Bool = true) throws(CommandFailure) -> Configuration {
         let configuration: Configuration
         do {
@@ -42,7 +37,6 @@ struct CommonOptions: ParsableArguments {
         return configuration
     }
 
-    /// - Throws: if root would open the database in the place of its owner, and the command was not told so.
     func refuseRoot(on database: DatabaseLocation) throws(CommandFailure) {
         guard !asRoot, let user = database.userInPlaceOfRoot else { return }
         throw .wrongUsage("the database belongs to \(user): run it with sudo -u \(user), or as root all the same with --as-root")

@@ -4,7 +4,6 @@
 import Foundation
 import Logging
 
-/// The three streams of a command.
 struct Console: Sendable {
     var input = STDIN_FILENO
     var output = STDOUT_FILENO
@@ -15,17 +14,14 @@ struct Console: Sendable {
     /// Whether somebody can read a question and answer it.
     var hasPerson: Bool { isatty(input) == 1 && isatty(error) == 1 }
 
-    /// Writes a text as it is. Throws if that fails, because `print` would lose the text silently.
+    /// Writes a text as it is. `print` would lose it silently.
     func write(_ text: String) throws(CommandFailure) {
         guard Self.write(text, to: output) else { throw .failed("the output cannot be written: \(systemError())") }
     }
 
     /// Writes a text to the stream of errors, where a full disk or a closed pipe loses it.
-    func writeError(_ text: String) {
-        _ = Self.write(text, to: error)
-    }
+    func writeError(_ text: String) { _ = Self.write(text, to: error) }
 
-    /// - Returns: whether all is written. `errno` has the reason if it is not.
     private static func write(_ text: String, to descriptor: Int32) -> Bool {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
@@ -50,9 +46,7 @@ struct Console: Sendable {
         }
     }
 
-    /// Opens a file of this name for reading, or is standard input where the name is a hyphen.
-    ///
-    /// - Returns: nil if it cannot be opened, with the reason in `errno`.
+    /// A file for reading, or standard input where the name is a hyphen. Nil if it cannot be opened, with the reason in `errno`.
     func open(_ path: String) -> FileHandle? {
         let descriptor = path == "-" ? input : Foundation.open(path, O_RDONLY | O_CLOEXEC)
         return descriptor < 0 ? nil : FileHandle(fileDescriptor: descriptor, closeOnDealloc: descriptor != input)
@@ -64,9 +58,8 @@ func printOutput(_ text: String) throws(CommandFailure) {
     try Invocation.current.console.write(text.printableLines + "\n")
 }
 
-/// Writes a line to standard error, and nothing that a terminal would obey. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
-///
-/// - Parameter level: for `journalctl -p`, if standard error is the journal.
+/// Writes a line to standard error, and nothing that a terminal would obey. A full disk or a stalled reader loses the line. The level is for
+/// `journalctl -p`.
 func printError(_ line: String, at level: Logger.Level = .error) {
     let console = Invocation.current.console
     var place = pollfd(fd: console.error, events: Int16(POLLOUT), revents: 0)
@@ -74,4 +67,46 @@ func printError(_ line: String, at level: Logger.Level = .error) {
     let priority = LogOutput.isJournal(console.error) ? "<\(level.priority)>" : ""
     let lines = line.printableLines.split(separator: "\n", omittingEmptySubsequences: false).map { "\(priority)\($0)\n" }
     console.writeError(lines.joined())
+}
+
+/// The person in front of the command.
+enum Terminal {
+    /// Asks for a yes. Everything else is a no; nil if nobody can be asked.
+    static func confirms(_ question: String) -> Bool? {
+        let console = Invocation.current.console
+        guard console.hasPerson else { return nil }
+        console.writeError("\(question) [y/N] ")
+        return ["y", "yes"].contains(console.readLine()?.lowercased() ?? "")
+    }
+
+    /// - Parameter end: what is so without a yes.
+    static func requireYes(_ question: String, orElse end: String) throws(CommandFailure) {
+        guard let answer = confirms(question) else { throw .wrongUsage("\(end); repeat the command with --yes") }
+        guard answer else { throw .wrongUsage("not confirmed; \(end)") }
+    }
+
+    /// Asks until an answer is good, or the input ends.
+    ///
+    /// - Parameters:
+    ///   - proposal: the answer of an empty line; nil if the question needs one.
+    ///   - read: throws why an answer is none.
+    static func ask<Answer>(
+        _ question: String,
+        proposal: String? = nil,
+        _ read: (String) throws(CommandFailure) -> Answer
+    ) throws(CommandFailure) -> Answer {
+        let console = Invocation.current.console
+        while true {
+            let suffix = proposal.map { " [\($0.isEmpty ? "none" : $0.printable)]" } ?? ""
+            console.writeError("\(question)\(suffix): ")
+            guard let line = console.readLine() else { throw .wrongUsage("the answers ended early; nothing was changed") }
+            let text = line.trimmingCharacters(in: .whitespaces)
+            guard let answer = text.isEmpty ? proposal : text else { continue }
+            do {
+                return try read(answer)
+            } catch {
+                for message in error.messages { printError("  \(message)") }
+            }
+        }
+    }
 }

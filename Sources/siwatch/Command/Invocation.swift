@@ -5,10 +5,8 @@ import ArgumentParser
 import CredentialCore
 import Foundation
 
-/// One call of siwatch: its arguments, its console, its environment and its clock. Tests make their own, and so call commands in their
-/// process.
-///
-/// Commands find it as `current`, because `run()` of ArgumentParser takes nothing.
+/// One call of siwatch. Commands find it as `current`, because `run()` of ArgumentParser takes nothing. Tests make their own, and so call
+/// commands in their process.
 struct Invocation: Sendable {
     /// Without the name of the program.
     var arguments: [String]
@@ -23,9 +21,7 @@ struct Invocation: Sendable {
     /// Outside of any call: that of the process.
     @TaskLocal static var current = Invocation(arguments: Array(CommandLine.arguments.dropFirst()))
 
-    /// Runs the command that the arguments name. Each error that the command throws becomes a sentence and an exit code.
-    ///
-    /// - Returns: the exit code.
+    /// Runs the command that the arguments name. Each error becomes a sentence and an exit code, which is returned.
     func run() async -> Int32 {
         await Self.$current.withValue(self) {
             do {
@@ -44,6 +40,27 @@ struct Invocation: Sendable {
             }
         }
     }
+}
+
+/// Does what waits for files, programs or the system's resolver on a thread of its own, so that everything else goes on meanwhile.
+func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    let invocation = Invocation.current
+    return try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread {
+            continuation.resume(with: Result { try Invocation.$current.withValue(invocation, operation: body) })
+        }
+    }
+}
+
+extension WallClock {
+    static let system = WallClock(
+        now: { .current },
+        sleep: { try await Task.sleep(for: Timestamp.current.duration(to: $0), tolerance: $1) }
+    )
+}
+
+extension Timestamp {
+    fileprivate static var current: Timestamp { Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)) }
 }
 
 extension Siwatch {

@@ -17,14 +17,9 @@ struct OutputOptions: ParsableArguments {
     }
 }
 
-/// Prints a report as JSON, with the number of its form.
-func printJSON(_ report: some Encodable) throws {
-    try printOutput(json(of: report))
-}
+func printJSON(_ report: some Encodable) throws { try printOutput(json(of: report)) }
 
-/// A report as JSON, with the number of its form.
-///
-/// Escapes characters that are legal in JSON but control a terminal. The encoder leaves them alone.
+/// A report as JSON, with the number of its form. Characters that control a terminal are escaped, which the encoder leaves alone.
 func json(of report: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

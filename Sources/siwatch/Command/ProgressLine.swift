@@ -5,16 +5,13 @@ import ArgumentParser
 import Foundation
 import NIOConcurrencyHelpers
 
-/// The options of every command that shows how far it has come.
 struct ProgressOptions: ParsableArguments {
     @Flag(help: "Show no progress. Nothing shows it with --json, or if standard error is no terminal.") var noProgress = false
 
-    /// - Parameter json: whether the command prints for programs.
     func line(json: Bool) -> ProgressLine {
         let (console, environment) = (Invocation.current.console, Invocation.current.environment)
         let isShown = !noProgress && !json && isatty(console.error) != 0 && environment["TERM"] != "dumb"
-        // https://no-color.org: set and not empty.
-        return ProgressLine(isShown: isShown, usesEscapes: (environment["NO_COLOR"] ?? "").isEmpty, write: console.writeError)
+        return ProgressLine(isShown: isShown, write: console.writeError)
     }
 }
 
@@ -25,66 +22,44 @@ final class ProgressLine: Sendable {
     private struct State {
         var phase = ""
         var unit = ""
-        /// Nil if nobody knows how much there is.
         var total: Int?
         var passes = 1
         var count = 0
-        var width = 0
         var shownAt: ContinuousClock.Instant?
     }
 
     let isShown: Bool
-    private let usesEscapes: Bool
     private let state = NIOLockedValueBox(State())
     private let write: @Sendable (String) -> Void
 
     private static let barWidth = 30
 
-    /// - Parameter usesEscapes: whether the line ends with a control sequence that clears the rest, rather than with spaces.
-    init(
-        isShown: Bool,
-        usesEscapes: Bool = true,
-        write: @escaping @Sendable (String) -> Void = Console.standard.writeError
-    ) {
-        self.isShown = isShown
-        self.usesEscapes = usesEscapes
-        self.write = write
+    init(isShown: Bool, write: @escaping @Sendable (String) -> Void = Console.standard.writeError) {
+        (self.isShown, self.write) = (isShown, write)
     }
 
     /// - Parameter total: nil if nobody knows how much there is. Then the line has no bar.
     func begin(_ phase: String, of total: Int?, _ unit: String = "rows") {
-        state.withLockedValue { $0 = State(phase: phase, unit: unit, total: total, width: $0.width) }
+        state.withLockedValue { $0 = State(phase: phase, unit: unit, total: total) }
         show { _ in }
     }
 
-    /// Begins the next phase, with the same total.
-    ///
     /// - Parameter passes: how often the phase counts each row.
     func next(_ phase: String, passes: Int = 1) {
         show { state in (state.phase, state.count, state.passes, state.shownAt) = (phase, 0, passes, nil) }
     }
 
-    func add(_ count: Int = 1) {
-        show { $0.count += count }
-    }
+    func add(_ count: Int = 1) { show { $0.count += count } }
 
-    func set(_ count: Int) {
-        show { $0.count = count }
-    }
+    func set(_ count: Int) { show { $0.count = count } }
 
-    /// Clears the line.
     func end() {
         guard isShown else { return }
-        let width = state.withLockedValue { state in
-            defer { state = State() }
-            return state.width
-        }
-        write(usesEscapes ? "\r\u{1B}[K" : "\r\(String(repeating: " ", count: width))\r")
+        state.withLockedValue { $0 = State() }
+        write("\r\u{1B}[K")
     }
 
-    /// Measures again and again while `body` runs, and clears the line at its end.
-    ///
-    /// - Parameter measure: how far it has come; nil if that is not known now.
+    /// Measures again and again while `body` runs, and clears the line at its end. A measure is nil if it is not known now.
     func follow<Value>(
         _ phase: String,
         of total: Int?,
@@ -94,8 +69,7 @@ final class ProgressLine: Sendable {
     ) async throws -> Value {
         guard isShown else { return try await body() }
         begin(phase, of: total, unit)
-        // No child task, because it must have ended before `end()` clears the line, also where `body` throws. Below it is cancelled and
-        // awaited on both ways.
+        // No child task, because it must have ended before `end()` clears the line, also where `body` throws.
         let watch = Task {
             while !Task.isCancelled {
                 if let count = measure() { set(count) }
@@ -103,11 +77,7 @@ final class ProgressLine: Sendable {
             }
         }
         let result: Result<Value, any Error>
-        do {
-            result = .success(try await body())
-        } catch {
-            result = .failure(error)
-        }
+        do { result = .success(try await body()) } catch { result = .failure(error) }
         watch.cancel()
         // The last measure would show the line again.
         await watch.value
@@ -129,10 +99,7 @@ final class ProgressLine: Sendable {
             // Ten times a second. More cannot be read, and costs time.
             if let shownAt = state.shownAt, now - shownAt < .milliseconds(100) { return nil }
             state.shownAt = now
-            let line = Self.line(state.phase, state.count, of: state.total, state.unit, passes: state.passes)
-            let gap = String(repeating: " ", count: max(state.width - line.count, 0))
-            state.width = line.count
-            return usesEscapes ? "\r\(line)\u{1B}[K" : "\r\(line)\(gap)"
+            return "\r\(Self.line(state.phase, state.count, of: state.total, state.unit, passes: state.passes))\u{1B}[K"
         }
         if let text { write(text) }
     }

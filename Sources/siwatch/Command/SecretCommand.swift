@@ -5,6 +5,7 @@ import AppleIdentity
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
+import Foundation
 import Logging
 
 struct SecretCommand: ParsableCommand {
@@ -84,11 +85,31 @@ extension SecretCommand {
         func run() throws {
             let configuration = try options.readConfiguration(opensDatabase: false)
             guard let ring = try Keys(configuration).ring else {
-                throw CommandFailure.unusable([
-                    "encryption.key_file: \(configuration.encryption.keyFile) is not there yet; siwatch migrate creates it"
-                ])
+                let problem = "encryption.key_file: \(configuration.encryption.keyFile) is not there yet; siwatch migrate creates it"
+                throw CommandFailure.unusable([problem])
             }
             try output.print(["public_key": ring.publicKey], ring.publicKey)
         }
+    }
+}
+
+enum NewSecret: String, CaseIterable, ExpressibleByArgument {
+    /// For an `[[http.client]]`.
+    case token
+    /// For a `[[delivery]]`, as Standard Webhooks writes it.
+    case webhook
+    case sealingKey = "sealing-key"
+
+    func make() -> String {
+        switch self {
+        case .token: Self.random.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        case .webhook: "whsec_\(Self.random)"
+        case .sealingKey: String(KeyRing.generate().text.dropLast())
+        }
+    }
+
+    private static var random: String {
+        var generator = SystemRandomNumberGenerator()
+        return Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }).base64EncodedString()
     }
 }

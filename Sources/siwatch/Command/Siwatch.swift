@@ -37,11 +37,14 @@ struct Siwatch: AsyncParsableCommand {
     }
 
     static func main() async {
-        FirstProcess.begin()
-        PrivateMemory.begin()
+        OwnProcess.begin()
         ParserGuard.runIfAsked()
         var invocation = Invocation.current
         invocation.isProcess = true
         await Foundation.exit(invocation.run())
     }
+}
+
+enum Version {
+    static let current = "0.1.0"
 }

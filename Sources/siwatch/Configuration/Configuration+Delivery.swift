@@ -18,7 +18,6 @@ extension Configuration {
         var apps: [String] = []
         /// Empty for all.
         var types: [WebhookType] = []
-        /// Whether e-mail addresses are told.
         var email = false
         /// Whether the URL may lead to a link-local address.
         var allowAnyAddress = false
@@ -30,7 +29,7 @@ extension Configuration {
         }
 
         /// For people: without the query, which may hold a token.
-        var shownURL: String { url.absoluteString.withoutQuery.printable }
+        var shownURL: String { String(url.absoluteString.prefix { $0 != "?" }).printable }
     }
 }
 
@@ -50,9 +49,4 @@ extension Configuration.Delivery: ConfigurationPart {
     }
 
     var webhookTypes: Set<WebhookType> { Set(types.isEmpty ? WebhookType.allCases : types) }
-}
-
-extension String {
-    /// A URL up to its query.
-    var withoutQuery: String { String(prefix { $0 != "?" }) }
 }

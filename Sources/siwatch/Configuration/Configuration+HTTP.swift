@@ -11,7 +11,7 @@ extension Configuration {
         var listen: Listen?
         /// Of a Unix socket, in octal digits.
         var socketMode = "660"
-        /// Whether other hosts may come in. Then there is a certificate.
+        /// Other hosts may come in. Then there is a certificate.
         var allowRemote = false
         var certificateFile: String?
         var certificateKeyFile: String?
@@ -23,7 +23,6 @@ extension Configuration {
 
         enum Listen: Sendable, Equatable, CustomStringConvertible {
             case address(ListenAddress)
-            /// The path of a Unix socket.
             case socket(String)
 
             var description: String {

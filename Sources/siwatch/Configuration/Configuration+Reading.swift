@@ -4,11 +4,10 @@
 import CredentialCore
 import Foundation
 import Logging
+import TOMLKit
 
 /// Reads a configuration from TOML, or finds all of its mistakes at once.
 extension Configuration {
-    /// Reads a file.
-    ///
     /// - Parameters:
     ///   - credentials: The folder of systemd's credentials. A key file there may be named without a folder.
     ///   - isTriedFirst: whether another process parses the file before, because this one must go on. It blocks the thread meanwhile.
@@ -21,28 +20,26 @@ extension Configuration {
         do {
             text = try TextFile.read(path, limit: Self.longestFile)
         } catch {
-            let isMissing = access(path, F_OK) != 0 && errno == ENOENT
-            let problem = error.description + (isMissing ? "; sudo siwatch init makes one" : "")
+            let problem = error.description + (error == .missing ? "; sudo siwatch init makes one" : "")
             throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: problem)])
         }
-        let table: ConfigurationTable
+        func invalid(_ mistakes: [ConfigurationMistake]) -> InvalidConfiguration {
+            let lines = KeyLines(text)
+            return InvalidConfiguration(source: path, mistakes: mistakes.map { $0.found(in: lines) })
+        }
+        let table: TOMLTable
         do {
             if isTriedFirst { try ParserGuard.tryElsewhere(path) }
             let isGuarded = Invocation.current.isProcess && !isTriedFirst
-            table = try isGuarded ? ParserGuard.parse(text, at: path) : ConfigurationTable(parsing: text)
+            table = try isGuarded ? ParserGuard.parse(text, at: path) : .parse(text)
         } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error.found(in: KeyLines(text))])
+            throw invalid([error])
         }
-        do {
-            try self.init(table, from: path, credentials: credentials)
-        } catch {
-            let lines = KeyLines(text)
-            throw InvalidConfiguration(source: path, mistakes: error.mistakes.map { $0.found(in: lines) })
-        }
+        do { try self.init(table, from: path, credentials: credentials) } catch { throw invalid(error.mistakes) }
     }
 
     /// Reads a parsed document as if it came from the file at `path`.
-    init(_ table: ConfigurationTable, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
+    init(_ table: TOMLTable, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
         let names = FileNames(relativeTo: path, credentials: credentials)
         self.init()
         source = path
@@ -51,10 +48,10 @@ extension Configuration {
         guard mistakes.isEmpty else { throw InvalidConfiguration(source: path, mistakes: mistakes) }
     }
 
-    /// The values of all keys, by their places in the file.
+    /// By the places of their keys in the file.
     var values: [String: String] {
         var copy = self
-        return TableReader.read(&copy, from: ConfigurationTable(), FileNames(relativeTo: source)).values
+        return TableReader.read(&copy, from: TOMLTable(), FileNames(relativeTo: source)).values
     }
 }
 
@@ -146,10 +143,8 @@ extension Configuration.Operations {
         table.read("allow_remote", .flag, into: &allowRemote)
         table.read("socket", .socket(table.names.path), into: &socket)
         if let host = listen?.host, !Host.isLoopback(host), !allowRemote {
-            table.note(
-                "listen",
-                "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
-            )
+            let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
+            table.note("listen", problem)
         }
     }
 }

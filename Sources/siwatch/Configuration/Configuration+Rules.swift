@@ -37,7 +37,6 @@ extension Configuration {
 }
 
 extension Configuration.Refresh {
-    /// The limits for one app.
     var limits: RequestLimits {
         RequestLimits(maxRequestsPerSecond: Double(maxRequestsPerSecond), maxConcurrentRequests: maxConcurrentRequests)
     }

@@ -4,10 +4,11 @@
 import CredentialCore
 import Foundation
 import Logging
+import PostgresStore
 
 /// The content of `siwatch.toml`. The values here are the defaults. docs/configuration.toml explains each.
 struct Configuration: Sendable, Equatable {
-    /// The file from which the configuration was read.
+    /// The file that it was read from.
     var source = "siwatch.toml"
 
     var database = Database()
@@ -26,9 +27,8 @@ struct Configuration: Sendable, Equatable {
     var apple = Apple()
 
     struct Database: Sendable, Equatable {
-        /// The path of an SQLite file.
         var path = "/var/lib/siwatch/siwatch.sqlite"
-        /// The URL of a database on a PostgreSQL server. Nil if siwatch uses an SQLite file.
+        /// Of a database on a PostgreSQL server. Nil if siwatch uses an SQLite file.
         var url: String?
         var schema = "siwatch"
         /// Nil if libpq finds a password by itself, or if no password is needed.
@@ -49,7 +49,6 @@ struct Configuration: Sendable, Equatable {
 
         struct Key: Sendable, Equatable {
             var id = ""
-            /// A PEM file, as downloaded from Apple.
             var file = ""
         }
     }
@@ -88,7 +87,6 @@ struct Configuration: Sendable, Equatable {
     struct Operations: Sendable, Equatable {
         /// Nil if siwatch serves nothing.
         var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
-        /// Whether other hosts may read what is served there.
         var allowRemote = false
         /// The Unix socket at which `siwatch status` asks the daemon. Nil if there is none.
         var socket: String? = "/run/siwatch/siwatch.sock"
@@ -122,7 +120,7 @@ struct Configuration: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// Settings that are legal but probably not meant.
+    /// What is legal but probably not meant.
     var warnings: [ConfigurationMistake] {
         var warnings: [ConfigurationMistake] = []
         if refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint {
@@ -136,12 +134,11 @@ extension Configuration {
             let host = apple[keyPath: endpoint].host() ?? ""
             warnings.append(.at("apple.\(key)", "is not Apple's, and siwatch sends what it would send to Apple to \(host)"))
         }
-        if apple.tokenEndpoint == Apple().tokenEndpoint { warnings += samples }
-        if let mode = database.unsafeMode {
+        if let mode = database.url.flatMap({ PostgresAddress($0).unsafeMode }) {
             let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"
             warnings.append(.at("database.url", problem))
         }
-        if let owner = foreignOwner {
+        if let owner = HostFile(source)?.foreignOwner {
             warnings.append(ConfigurationMistake(place: .file, problem: "belongs to \(owner), who can change which servers get the tokens"))
         }
         for stranger in strangersInGroup {
@@ -150,19 +147,5 @@ extension Configuration {
             warnings.append(ConfigurationMistake(place: .file, problem: problem))
         }
         return warnings
-    }
-
-    /// Values of the sample file that nobody has replaced.
-    private var samples: [ConfigurationMistake] {
-        apps.enumerated().flatMap { index, app in
-            let values = [
-                ("team_id", app.teamID, "A1B2C3D4E5"),
-                ("client_ids", app.clientIDs.joined(separator: ", "), "com.example.app, com.example.web"),
-                ("key[0].id", app.keys.first?.id ?? "", "ABC123DEFG"),
-            ]
-            return values.filter { $0.1 == $0.2 }.map { key, value, _ in
-                ConfigurationMistake.at("app[\(index)].\(key)", "is still the sample's, \(value)")
-            }
-        }
     }
 }

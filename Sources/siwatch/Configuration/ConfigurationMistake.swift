@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// One mistake in a configuration, and its place.
-///
 /// It never quotes a value, because somebody may have pasted a key in the place of its file name.
-struct ConfigurationMistake: Error, Equatable {
+struct ConfigurationMistake: Error, Equatable, CustomStringConvertible {
     enum Place: Sendable, Equatable {
-        /// The file as a whole.
         case file
         /// A point in the text of the file. Both numbers count from 1.
         case position(line: Int, column: Int)
@@ -15,7 +12,6 @@ struct ConfigurationMistake: Error, Equatable {
     }
 
     var place: Place
-    /// The mistake, as the end of a sentence.
     var problem: String
     /// What helps to find the place in the file, if it is known: the line of a key, or the key of a line.
     var hint: String?
@@ -24,7 +20,6 @@ struct ConfigurationMistake: Error, Equatable {
         ConfigurationMistake(place: .key(key), problem: problem)
     }
 
-    /// The same mistake, with the hint that the text of the file gives.
     func found(in lines: KeyLines) -> ConfigurationMistake {
         var mistake = self
         switch place {
@@ -34,9 +29,7 @@ struct ConfigurationMistake: Error, Equatable {
         }
         return mistake
     }
-}
 
-extension ConfigurationMistake: CustomStringConvertible {
     var description: String {
         let hint = hint.map { " (\($0))" } ?? ""
         return switch place {
@@ -48,15 +41,11 @@ extension ConfigurationMistake: CustomStringConvertible {
 }
 
 /// All mistakes in a configuration: exit code 78.
-struct InvalidConfiguration: Error, Equatable {
-    /// The TOML file.
+struct InvalidConfiguration: Error, Equatable, CustomStringConvertible {
     var source: String
     /// Never empty.
     var mistakes: [ConfigurationMistake]
-}
 
-extension InvalidConfiguration: CustomStringConvertible {
     var lines: [String] { mistakes.map { "\(source): \($0)" } }
-
     var description: String { lines.joined(separator: "\n") }
 }

@@ -18,7 +18,6 @@ struct Keys {
     /// By the name of the delivery.
     var deliveries: [String: DeliveryKeys] = [:]
 
-    /// - Throws: every unusable file at once.
     init(_ configuration: Configuration) throws(CommandFailure) {
         var mistakes = configuration.exposedFiles.map { "\(configuration.source): \($0)" }
         func read<Value>(_ body: () throws -> Value) -> Value? {
@@ -40,12 +39,10 @@ struct Keys {
 }
 
 extension Configuration {
-    /// The keys of every app. It is a separate step, so that mistakes in the TOML file are found on machines without the keys.
     func readKeys() throws(InvalidConfiguration) -> [String: [ClientSecretKey]] {
         try read(.clientSecretKey, limit: Self.longestKeyFile) { try ClientSecretKey(id: $1.id, text: Secret($0)) }
     }
 
-    /// The tokens of every client of the HTTP door.
     func readTokens() throws(InvalidConfiguration) -> [String: [Secret]] {
         let shortest = 32
         let tokens = try read(.token, limit: 1024) { text, _ in
@@ -67,7 +64,6 @@ extension Configuration {
             if let secret = WebhookSecret(Secret(text.trimmingCharacters(in: .whitespaces))) { return secret }
             throw TextFileError.useless("is no secret of webhooks")
         }
-        // Several times as long as a host's own list.
         let authorities = try read(.authority, limit: 1 << 20) { text, _ in
             if let authorities = try? TrustedAuthorities(pem: text) { return authorities }
             throw TextFileError.useless("holds no certificate in PEM (-----BEGIN CERTIFICATE-----), or a broken one")
@@ -80,11 +76,9 @@ extension Configuration {
     /// In bytes. Apple's key files are 257 bytes long.
     static let longestKeyFile = 16_384
 
-    /// The sealing keys; nil if their file is not there.
     func readKeyRing() throws(CommandFailure) -> KeyRing? {
         let path = encryption.keyFile
         do {
-            // Some hundreds of keys.
             return try KeyRing(parsing: TextFile.read(path, limit: 65_536, isSecret: true))
         } catch TextFileError.missing {
             return nil
@@ -105,24 +99,15 @@ extension Configuration {
             return error.description
         }
     }
-}
 
-extension Keys {
-    /// Checks that the sealing key is there and opens what a database holds.
-    func check(_ store: any CredentialStore, of configuration: Configuration) throws {
-        _ = try configuration.sealer(of: store, ring)
-    }
-}
-
-extension Configuration {
     /// Seals and names as the daemon on this database does.
     func sealer(of store: any CredentialStore) throws -> CredentialSealer {
         if let sealer = try sealer(of: store, readKeyRing()) { return sealer }
         throw CommandFailure.unusable(["the database has no key yet: no siwatch has run on it"])
     }
 
-    /// Nil if no siwatch has run on the database.
-    fileprivate func sealer(of store: any CredentialStore, _ ring: @autoclosure () throws -> KeyRing?) throws -> CredentialSealer? {
+    /// Nil if no siwatch has run on the database. Throws if the sealing key is not there, or does not open what the database holds.
+    func sealer(of store: any CredentialStore, _ ring: @autoclosure () throws -> KeyRing?) throws -> CredentialSealer? {
         guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return nil }
         guard let ring = try ring() else { throw CommandFailure.missingKey(of: self) }
         do {

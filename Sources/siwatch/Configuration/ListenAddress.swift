@@ -26,9 +26,7 @@ extension ListenAddress: LosslessStringConvertible {
         }
     }
 
-    var description: String {
-        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-    }
+    var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
 /// Judges a host by its text, without a resolver.
@@ -39,16 +37,13 @@ enum Host {
             || bytes(of: host, AF_INET6, count: 16) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
     }
 
-    static func isIPv6(_ host: String) -> Bool {
-        bytes(of: host, AF_INET6, count: 16) != nil
-    }
+    static func isIPv6(_ host: String) -> Bool { bytes(of: host, AF_INET6, count: 16) != nil }
 
     /// Whether the text is a name or an IPv4 address: letters, digits, dots and hyphens.
     static func isName(_ host: String) -> Bool {
         !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }
 
-    /// - Returns: nil if the text is not a numeric address of the family.
     private static func bytes(of host: String, _ family: Int32, count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
         return inet_pton(family, host, &bytes) == 1 ? bytes : nil

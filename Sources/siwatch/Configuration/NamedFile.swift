@@ -10,7 +10,6 @@ struct NamedFile {
         /// A certificate, which is no secret.
         case authority
 
-        /// The command that makes such a file; nil if none does.
         fileprivate var maker: String? {
             switch self {
             case .token: "siwatch secret new token makes one"
@@ -21,22 +20,18 @@ struct NamedFile {
     }
 
     var role: Role
-    /// As in `app[0].key[1].file`.
     var place: String
     var path: String
     /// The app, the client or the delivery that it belongs to.
     var owner = ""
-    /// Of a key.
     var id = ""
 
-    /// - Parameter limit: in bytes.
     func read(limit: Int) throws(TextFileError) -> String {
         try TextFile.read(path, limit: limit, isSecret: role != .authority, mayBeDER: role == .clientSecretKey)
     }
 
     func mistake(_ problem: String) -> ConfigurationMistake { .at(place, "\(path) \(problem)") }
 
-    /// None quotes what the file holds.
     fileprivate func mistake(_ error: any Error) -> ConfigurationMistake {
         switch error {
         case TextFileError.missing, TextFileError.useless: mistake("\(error)" + (role.maker.map { "; \($0)" } ?? ""))
@@ -74,10 +69,7 @@ extension Configuration {
         return files
     }
 
-    /// What the files of a role hold, by their owners, in their order.
-    ///
-    /// - Parameter limit: of a file, in bytes.
-    /// - Throws: all mistakes at once. None quotes what a file holds.
+    /// What the files of a role hold, by their owners. Throws all mistakes at once. None quotes what a file holds.
     func read<Content>(
         _ role: NamedFile.Role,
         limit: Int,
@@ -101,33 +93,62 @@ extension Configuration {
     /// Keys that another user or the backends can read, and a configuration or an authority that others can change: they say which servers
     /// get the tokens and the webhooks. A key that everybody can read is found when siwatch reads it.
     var exposedFiles: [ConfigurationMistake] {
-        let own = FileExposure(source)?.reason(toBeChangedBy: backends, meaning: "it names the servers that get the tokens")
-        return (own.map { [ConfigurationMistake(place: .file, problem: $0)] } ?? [])
-            + files.compactMap { file in
-                let exposure = FileExposure(file.path)
-                let reason =
-                    file.role == .authority
-                    ? exposure?.reason(toBeChangedBy: backends, meaning: "it says which server gets the webhooks")
-                    : exposure?.reason(toKeepFrom: backends)
-                return reason.map { file.mistake($0) }
-            }
+        let own = HostFile(source)?.reason(toBeChangedBy: backends, meaning: "it names the servers that get the tokens")
+        let ofFiles = files.compactMap { named in
+            let file = HostFile(named.path)
+            let reason =
+                named.role == .authority
+                ? file?.reason(toBeChangedBy: backends, meaning: "it says which server gets the webhooks")
+                : file?.reason(toKeepFrom: backends)
+            return reason.map { named.mistake($0) }
+        }
+        return (own.map { [ConfigurationMistake(place: .file, problem: $0)] } ?? []) + ofFiles
     }
-
-    /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
-    var foreignOwner: String? { FileExposure(source)?.foreignOwner }
 
     /// Members of the group of the configuration and the keys, besides siwatch. Backends belong into the group of the database.
     /// Empty if the group has another name than the package gives it.
     var strangersInGroup: [String] {
-        guard let group = FileExposure(source)?.status.st_gid, Account.name(ofGroup: group) == "siwatch" else { return [] }
-        return (Account.Group(group)?.members ?? []).filter { !["siwatch", "root"].contains($0) }
+        guard let id = HostFile(source)?.status.st_gid, let group = Account.Group(id), group.name == "siwatch" else { return [] }
+        return group.members.filter { !["siwatch", "root"].contains($0) }
     }
 
     /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no
     /// account of this host.
     private var backends: gid_t? {
-        guard database.url == nil else { return nil }
-        let folder = URL(filePath: database.path).deletingLastPathComponent().path
-        return (FileExposure(database.path) ?? FileExposure(folder))?.status.st_gid
+        database.url == nil ? (HostFile(database.path) ?? HostFile(database.path.folder))?.status.st_gid : nil
+    }
+}
+
+/// Turns file names in the TOML file into paths.
+struct FileNames {
+    private let folder: String
+    private let credentials: String?
+
+    init(relativeTo source: String, credentials: String? = nil) {
+        self.folder = source.lastIndex(of: "/").map { String(source[...$0]) } ?? ""
+        self.credentials = credentials
+    }
+
+    /// The folder of systemd's credentials: the service's own, or that of the running unit, for a command beside it.
+    static var systemCredentials: String? {
+        if let folder = Invocation.current.environment["CREDENTIALS_DIRECTORY"] { return folder }
+        let unit = "/run/credentials/siwatch.service"
+        return FileManager.default.isReadableFile(atPath: unit) ? unit : nil
+    }
+
+    /// Whether systemd hides the credentials of the unit from this command, as version 252 does from `ExecReload=`.
+    static var areCredentialsHidden: Bool {
+        Invocation.current.environment["CREDENTIALS_DIRECTORY"].map { access($0, X_OK) != 0 } ?? false
+    }
+
+    func path(of name: String) -> String { name.hasPrefix("/") ? name : folder + name }
+
+    /// A name without a slash means a systemd credential, if that exists. Otherwise it is a path like any other.
+    func keyPath(of name: String) -> String {
+        if let credentials, !name.contains("/") {
+            let credential = "\(credentials)/\(name)"
+            if FileManager.default.fileExists(atPath: credential) { return credential }
+        }
+        return path(of: name)
     }
 }

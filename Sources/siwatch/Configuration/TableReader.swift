@@ -2,11 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import TOMLKit
 
-/// What one table of the file says.
 protocol ConfigurationPart {
     init()
-    /// Reads what the table has, in place of what is here.
     mutating func read(_ table: inout TableReader)
 }
 
@@ -15,7 +14,7 @@ protocol ConfigurationPart {
 /// Each key that is asked for becomes a known key. A wrong value is noted and the default stays, so that one pass finds every mistake. A
 /// decoder would stop at the first mistake, report a wrong type as a missing key, and skip unknown keys.
 struct TableReader {
-    private let table: ConfigurationTable
+    private let table: TOMLTable
     /// The place of the table, as in `app[0].key[1]`. Empty for the file itself.
     private let path: String
     /// The table's name in a header, as in `app.key`.
@@ -23,7 +22,6 @@ struct TableReader {
     private let document: Document
     private var known: Set<String> = []
 
-    /// What the readers of all tables of a file find together.
     private final class Document {
         var mistakes: [ConfigurationMistake] = []
         /// The values of all keys, as text, by their places.
@@ -37,37 +35,32 @@ struct TableReader {
         }
     }
 
-    /// Turns file names into paths.
     var names: FileNames { document.names }
     var mistakes: [ConfigurationMistake] { document.mistakes }
     var values: [String: String] { document.values }
 
-    /// Reads a part from a whole file.
-    static func read(_ part: inout some ConfigurationPart, from file: ConfigurationTable, _ names: FileNames) -> TableReader {
+    static func read(_ part: inout some ConfigurationPart, from file: TOMLTable, _ names: FileNames) -> TableReader {
         var root = TableReader(table: file, path: "", name: "", document: Document(names))
         part.read(&root)
         root.noteUnknownKeys()
         return root
     }
 
-    /// Reads a key that may be absent.
     mutating func read<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
         if let value = value(of: key), let value = rule.read(value, place(of: key), &document.mistakes) { target = value }
         document.values[place(of: key)] = "\(target)"
     }
 
-    /// Reads a key that must be there.
     mutating func require<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
         read(key, rule, into: &target)
         if table[key] == nil { note(key, "is missing") }
     }
 
-    /// Whether the key is there, with a right or a wrong value.
     func has(_ key: String) -> Bool { table[key] != nil }
 
     /// Reads a table that may be absent: `[key]`.
     mutating func table(_ key: String, _ body: (inout TableReader) -> Void) {
-        read(value(of: key) ?? .table(ConfigurationTable()), at: place(of: key), name: name(of: key), body)
+        read(value(of: key) ?? TOMLTable().tomlValue, at: place(of: key), name: name(of: key), body)
     }
 
     /// Reads tables: `[[key]]`. Where the key is there, or must be, there is at least one.
@@ -75,15 +68,15 @@ struct TableReader {
         let (place, name) = (place(of: key), name(of: key))
         guard let value = value(of: key) else {
             for index in parts.indices {
-                read(.table(ConfigurationTable()), at: "\(place)[\(index)]", name: name) { parts[index].read(&$0) }
+                read(TOMLTable().tomlValue, at: "\(place)[\(index)]", name: name) { parts[index].read(&$0) }
             }
             if !mayBeMissing, parts.isEmpty { note(key, "is missing: at least one [[\(name)]] is needed") }
             return
         }
-        guard let elements = value.list else { return note(key, "must be a list of tables, each under a header [[\(name)]]") }
+        guard let elements = value.array else { return note(key, "must be a list of tables, each under a header [[\(name)]]") }
         if elements.isEmpty { note(key, "is empty: at least one [[\(name)]] is needed") }
         for (index, element) in elements.enumerated() {
-            read(element, at: "\(place)[\(index)]", name: name) { table in
+            read(element.tomlValue, at: "\(place)[\(index)]", name: name) { table in
                 var part = Part()
                 part.read(&table)
                 parts.append(part)
@@ -91,7 +84,7 @@ struct TableReader {
         }
     }
 
-    /// - Parameter problem: as the end of a sentence that begins with the key's place.
+    /// - Parameter problem: the end of a sentence that begins with the key's place.
     func note(_ key: String, _ problem: String) { note(at: place(of: key), problem) }
 
     func note(at place: String, _ problem: String) { document.mistakes.append(.at(place, problem)) }
@@ -101,9 +94,7 @@ struct TableReader {
         distinguish(value, at: place(of: key), among: "\(path.prefix(upTo: path.lastIndex(of: "[") ?? path.endIndex)).\(key)")
     }
 
-    /// Notes elements of a list that stand there twice.
-    ///
-    /// - Parameter everywhere: or in another list under the same key.
+    /// Notes elements of a list that stand there twice, or if `everywhere` in another list under the same key.
     func distinguish(_ key: String, _ values: [String], everywhere: Bool = false) {
         for (index, value) in values.enumerated() {
             distinguish(value, at: "\(place(of: key))[\(index)]", among: everywhere ? key : place(of: key))
@@ -120,27 +111,26 @@ struct TableReader {
     }
 
     private func noteUnknownKeys() {
-        for key in table.keys where !known.contains(key) {
-            let near = key.nearest(among: known.subtracting(table.keys)).map { "; did you mean \($0)?" } ?? ""
+        let keys = table.keys
+        for key in keys where !known.contains(key) {
+            let near = key.nearest(among: known.subtracting(keys)).map { "; did you mean \($0)?" } ?? ""
             note(key, "is not a key that siwatch knows\(near)")
         }
     }
 
-    private mutating func value(of key: String) -> ConfigurationValue? {
+    private mutating func value(of key: String) -> TOMLValue? {
         known.insert(key)
-        return table[key]
+        return table[key]?.tomlValue
     }
 
-    private func read(_ value: ConfigurationValue, at path: String, name: String, _ body: (inout TableReader) -> Void) {
+    private func read(_ value: TOMLValue, at path: String, name: String, _ body: (inout TableReader) -> Void) {
         guard let table = value.table else { return note(at: path, "must be a table, not \(value.kind)") }
         var reader = TableReader(table: table, path: path, name: name, document: document)
         body(&reader)
         reader.noteUnknownKeys()
     }
 
-    private func name(of key: String) -> String {
-        name.isEmpty ? key : "\(name).\(key)"
-    }
+    private func name(of key: String) -> String { name.isEmpty ? key : "\(name).\(key)" }
 
     private func place(of key: String) -> String {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }

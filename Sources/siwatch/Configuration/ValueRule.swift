@@ -4,16 +4,16 @@
 import BoundedHTTP
 import CredentialCore
 import Foundation
+import PostgresStore
+import TOMLKit
 
 /// How a value is read: the TOML type that it must have, and the values that are allowed.
 struct ValueRule<Value> {
     /// Returns nil after it has noted the mistake.
-    let read: (_ value: ConfigurationValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
+    let read: (_ value: TOMLValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
 
-    /// Every value of a TOML type.
-    ///
-    /// - Parameter kind: the type, for a sentence.
-    static func ofType(_ kind: String, _ typed: @escaping (ConfigurationValue) -> Value?) -> ValueRule {
+    /// - Parameter kind: the TOML type, for a sentence.
+    static func ofType(_ kind: String, _ typed: @escaping (TOMLValue) -> Value?) -> ValueRule {
         ValueRule { value, path, mistakes in
             if let typed = typed(value) { return typed }
             mistakes.append(.at(path, "must be \(kind), not \(value.kind)"))
@@ -21,14 +21,11 @@ struct ValueRule<Value> {
         }
     }
 
-    /// - Parameter parse: Returns nil if the value has the problem.
     static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
         ValueRule<String>.anyString.parsed(problem, parse)
     }
 
-    /// What this rule has read, made into another value.
-    ///
-    /// - Parameter parse: Returns nil if the value has the problem.
+    /// - Parameter parse: Makes another value of what this rule has read. Returns nil if it has the problem.
     func parsed<Parsed>(_ problem: String, _ parse: @escaping (Value) -> Parsed?) -> ValueRule<Parsed> {
         ValueRule<Parsed> { value, path, mistakes in
             guard let value = read(value, path, &mistakes) else { return nil }
@@ -41,9 +38,7 @@ struct ValueRule<Value> {
 
 extension ValueRule<Duration> {
     static var duration: ValueRule {
-        .string("must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms") {
-            Duration(configured: $0)
-        }
+        .string("must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms", Duration.init(configured:))
     }
 
     /// A shorter one was meant in another unit.
@@ -51,14 +46,12 @@ extension ValueRule<Duration> {
         duration.parsed("must be at least an hour; m is minutes, and a month is \"30d\"") { $0 >= .hours(1) ? $0 : nil }
     }
 
-    /// - Parameter limit: in seconds.
     static func duration(upTo limit: Int) -> ValueRule {
         duration.parsed("must be at most \(limit)s") { $0 <= .seconds(limit) ? $0 : nil }
     }
 }
 
 extension ValueRule<Duration?> {
-    /// Nil for "never".
     static var retentionOrNever: ValueRule {
         let duration: ValueRule<Duration> = .retention
         return ValueRule { value, path, mistakes in
@@ -68,35 +61,28 @@ extension ValueRule<Duration?> {
 }
 
 extension ValueRule<Bool> {
-    static var flag: ValueRule { ofType("true or false", \.boolean) }
+    static var flag: ValueRule { ofType("true or false", \.bool) }
 }
 
 extension ValueRule<Int> {
-    /// A whole number from 1 to a billion.
     static var count: ValueRule { count(upTo: 1_000_000_000) }
 
     static func count(upTo limit: Int) -> ValueRule {
-        ofType("a whole number", \.integer).parsed("must be between 1 and \(limit)") { (1...limit).contains($0) ? $0 : nil }
+        ofType("a whole number", \.int).parsed("must be between 1 and \(limit)") { (1...limit).contains($0) ? $0 : nil }
     }
 }
 
 extension ValueRule<String> {
     static var anyString: ValueRule { ofType("a string", \.string) }
 
-    static var text: ValueRule {
-        .string("must not be empty") { $0.isEmpty ? nil : $0 }
-    }
+    static var text: ValueRule { .string("must not be empty") { $0.isEmpty ? nil : $0 } }
 
     /// The name of an app. It is a label of metrics and a column of tables.
     static var name: ValueRule {
-        .string("must be 1 to 64 characters without control characters") {
-            isName($0) ? $0 : nil
-        }
+        .string("must be 1 to 64 characters without control characters") { isName($0) ? $0 : nil }
     }
 
-    static func isName(_ text: String) -> Bool {
-        (1...64).contains(text.count) && !text.hasControlCharacters
-    }
+    static func isName(_ text: String) -> Bool { (1...64).contains(text.count) && !text.hasControlCharacters }
 
     /// The identifier of a team or a key, as Apple assigns it.
     static var appleID: ValueRule {
@@ -105,7 +91,6 @@ extension ValueRule<String> {
         }
     }
 
-    /// An App ID or a Services ID.
     static var clientID: ValueRule {
         .string("must be one App ID or Services ID such as com.example.app, without the team: letters, digits, . and -") { text in
             let beginsWithTeam = text.wholeMatch(of: /[A-Z0-9]{10}\..+\..+/) != nil
@@ -114,16 +99,13 @@ extension ValueRule<String> {
         }
     }
 
-    /// Apple's `sub`.
     static var userID: ValueRule {
         .string("must be the sub of a user: 1 to 255 characters without control characters") {
             (1...255).contains($0.utf8.count) && !$0.hasControlCharacters ? $0 : nil
         }
     }
 
-    static var schema: ValueRule {
-        .string(schemaForm) { isSchema($0) ? $0 : nil }
-    }
+    static var schema: ValueRule { .string(schemaForm) { isSchema($0) ? $0 : nil } }
 
     static var schemaForm: String { "must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_" }
 
@@ -131,9 +113,7 @@ extension ValueRule<String> {
         text.utf8.count <= 63 && !text.hasPrefix("pg_") && text.wholeMatch(of: /[a-z_][a-z0-9_]*/) != nil
     }
 
-    /// The path of a file.
-    ///
-    /// - Parameter resolve: makes it of the name in the file.
+    /// - Parameter resolve: makes the path of a file of its name.
     static func file(_ resolve: @escaping (String) -> String) -> ValueRule {
         .string("must name a file; a key itself never stands here") {
             $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : resolve($0)
@@ -148,7 +128,6 @@ extension ValueRule {
 }
 
 extension ValueRule<String?> {
-    /// The path of a Unix socket.
     static func socket(_ resolve: @escaping (String) -> String) -> ValueRule {
         // sun_path holds 108 bytes with a NUL.
         .string("must be a path of at most 107 bytes, or \"\" for none") { text in
@@ -156,11 +135,11 @@ extension ValueRule<String?> {
         }
     }
 
-    /// The URL of a database on a PostgreSQL server. A mistake never quotes the URL, because it may hold a password.
+    /// A mistake never quotes the URL, because it may hold a password.
     static var databaseURL: ValueRule {
         ValueRule { value, path, mistakes in
             guard let text = ValueRule<String>.anyString.read(value, path, &mistakes) else { return nil }
-            guard let problem = Configuration.Database.problem(ofURL: text) else { return .some(text) }
+            guard let problem = PostgresAddress.problem(of: text) else { return .some(text) }
             mistakes.append(.at(path, problem))
             return nil
         }
@@ -168,7 +147,7 @@ extension ValueRule<String?> {
 }
 
 extension ValueRule {
-    /// A list of texts, empty only if `mayBeEmpty`. A wrong element is replaced by an empty string.
+    /// A wrong element is replaced by an empty string.
     static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule where Value == [String] {
         list(of: rule, mayBeEmpty: mayBeEmpty, inPlaceOfWrong: "")
     }
@@ -179,7 +158,7 @@ extension ValueRule {
         mayBeEmpty: Bool = false,
         inPlaceOfWrong other: Element? = nil
     ) -> ValueRule where Value == [Element] {
-        let anyList: ValueRule<[ConfigurationValue]> = .ofType("a list of strings", \.list)
+        let anyList: ValueRule<[TOMLValue]> = .ofType("a list of strings") { $0.array?.map(\.tomlValue) }
         return ValueRule { value, path, mistakes in
             guard let elements = anyList.read(value, path, &mistakes) else { return nil }
             if elements.isEmpty, !mayBeEmpty { mistakes.append(.at(path, "must not be empty")) }
@@ -218,6 +197,31 @@ extension ValueRule<URL> {
             return url
         }
     }
+}
+
+extension Duration {
+    /// Reads whole numbers with the units `d` `h` `m` `s` `ms`, each unit once and greater units first: `24h`, `1h30m`, `20ms`. Nil for zero,
+    /// and beyond 274 years, because there nanoseconds overflow 64 bits and clocks trap.
+    init?(configured text: String) {
+        var rest = text[...]
+        var total = Duration.zero
+        for (unit, duration) in Self.units {
+            let digits = rest.prefix { $0.isASCII && $0.isNumber }
+            let letters = rest[digits.endIndex...].prefix { $0.isLetter }
+            guard letters == unit, let count = Int64(digits) else { continue }
+            guard count <= Int64(Self.longestConfigurable / duration) else { return nil }
+            total += duration * count
+            rest = rest[letters.endIndex...]
+        }
+        guard rest.isEmpty, total > .zero, total <= Self.longestConfigurable else { return nil }
+        self = total
+    }
+
+    private static let units: [(String, Duration)] = [
+        ("d", .days(1)), ("h", .hours(1)), ("m", .minutes(1)), ("s", .seconds(1)), ("ms", .milliseconds(1)),
+    ]
+
+    private static let longestConfigurable = Duration.days(100_000)
 }
 
 extension String {

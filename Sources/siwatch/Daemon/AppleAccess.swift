@@ -15,25 +15,17 @@ struct AppleAccess: Sendable {
     let notificationVerifier: AppleNotificationVerifier
     let identityTokenVerifier: AppleIdentityTokenVerifier
     private let signingKeys: SigningKeys
-    private let clockGuard: ClockGuard
-    private let telemetry: Telemetry
+    private let context: DaemonContext
     private let asked = NIOLockedValueBox(false)
 
     /// Whether this process has asked Apple for its keys, and so for the time, even if no answer came.
     var wasAsked: Bool { asked.withLockedValue(\.self) }
 
-    /// Loads the signing keys that the store has kept.
-    ///
-    /// - Throws: `StoreError`
+    /// - Throws: `StoreError`, when it loads the signing keys that the store has kept.
     init(_ client: HTTPClient, _ context: DaemonContext) async throws {
-        let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
-        self.telemetry = telemetry
-        clockGuard = context.clockGuard
-        transport = ObservedTransport(
-            client: client,
-            version: Version.current,
-            timeout: configuration.refresh.timeout
-        ) { [clockGuard = context.clockGuard] exchange in
+        let (configuration, clock, telemetry, clockGuard) = (context.configuration, context.clock, context.telemetry, context.clockGuard)
+        self.context = context
+        transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) { exchange in
             telemetry.count(.appleResponses, ["endpoint": exchange.endpoint.rawValue, "status": exchange.status])
             if let date = exchange.date { clockGuard.observe(date, after: exchange.duration) }
         }
@@ -43,7 +35,7 @@ struct AppleAccess: Sendable {
             store: context.store,
             voucher: context.sealer,
             clock: clock,
-            trustedTime: { [clockGuard = context.clockGuard] in clockGuard.trusted },
+            trustedTime: { clockGuard.trusted },
             tell: { telemetry.signingKeysChanged($0, $1, at: clock.now) }
         )
         try await signingKeys.load()
@@ -52,7 +44,7 @@ struct AppleAccess: Sendable {
             keys: signingKeys,
             policy: configuration.notificationPolicy,
             clock: clock,
-            appleTime: { [clockGuard = context.clockGuard] in clockGuard.appleTime }
+            appleTime: { clockGuard.appleTime }
         )
         identityTokenVerifier = AppleIdentityTokenVerifier(
             keys: signingKeys,
@@ -63,22 +55,18 @@ struct AppleAccess: Sendable {
     }
 
     func refreshKeys() async {
-        let outcome = await signingKeys.refreshIfDue(tellsTime: clockGuard.needsApple)
+        let (telemetry, outcome) = (context.telemetry, await signingKeys.refreshIfDue(tellsTime: context.clockGuard.needsApple))
         // A fetch that the end of the process cuts short says nothing of Apple or of the database.
         guard !Task.isCancelled else { return }
-        if case .notDue = outcome { return }
-        asked.withLockedValue { $0 = true }
         switch outcome {
         case .notDue: return
-        case .fetched(let unsaved):
-            if let unsaved { telemetry.log(.signingKeysNotKept, ["error": "\(unsaved)"]) }
-        case .failed(let reason):
-            telemetry.log(.signingKeysFailed, ["error": "\(reason)"])
+        case .fetched(nil): break
+        case .fetched(let unsaved?): telemetry.log(.signingKeysNotKept, ["error": "\(unsaved)"])
+        case .failed(let reason): telemetry.log(.signingKeysFailed, ["error": "\(reason)"])
         }
+        asked.withLockedValue { $0 = true }
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
     }
 
-    var keyRefresh: Recurring {
-        Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
-    }
+    var keyRefresh: Recurring { Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() } }
 }

@@ -9,7 +9,7 @@ import UnixSignals
 
 /// `run --once`.
 extension Daemon {
-    /// Settles work that is due now. If a signal comes first, stops like the daemon.
+    /// Settles what is due now. If a signal comes first, stops like the daemon.
     func runOnce() async throws {
         let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
         let working: [any Service] = [writer, FiniteService { try await settleAndKeepHouse() }]
@@ -71,11 +71,8 @@ extension Daemon {
     }
 }
 
-/// Work that ends by itself, as a service.
 private struct FiniteService: Service {
     var body: @Sendable () async throws -> Void
 
-    func run() async throws {
-        try await body()
-    }
+    func run() async throws { try await body() }
 }

@@ -10,7 +10,6 @@ import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
-/// `run`.
 extension Daemon {
     /// Runs until a signal asks for a stop, then drains.
     func run() async throws {
@@ -47,20 +46,16 @@ extension Daemon {
         -> [any Service]
     {
         var services: [any Service] = [
-            SystemdReports(
-                health: health,
-                status: { try await desk.report() },
-                watchdogInterval: SystemdNotifier.watchdogInterval()
-            )
+            SystemdReports(health: health, status: { try await desk.report() }, watchdogInterval: SystemdNotifier.watchdogInterval())
         ]
         services += servers(health, desk)
-        if let orphans = FirstProcess.orphans { services.append(orphans) }
+        if let orphans = OwnProcess.orphans { services.append(orphans) }
         if let intakeWatch { services.append(intakeWatch.service) }
         services += [
             apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch,
-            health.databaseWatch.service, health.backendWatch.service,
             desk.examination, desk.programWatch, heartbeat(health.progress),
         ]
+        services += health.database.services
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }
         services.append(writer)
@@ -72,7 +67,6 @@ extension Daemon {
         return services
     }
 
-    /// The loops, and the hints that wake those over queues.
     private func loops(_ progress: LoopProgress) -> [any Service] {
         func loop<Handler: WorkHandler>(
             _ handler: Handler,
@@ -99,7 +93,7 @@ extension Daemon {
             requests(queueWakeups.operatorRequests, progress),
         ]
         let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
-        return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: queueWakeups.all)]
+        return [ParallelServices(services: overQueues + ofApps), CommitHints(context.store, wakeups: queueWakeups.all)]
     }
 
     /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
@@ -116,13 +110,8 @@ extension Daemon {
         say(overview?.otherTeams ?? [])
     }
 
-    /// These services until SIGTERM or SIGINT.
     func serviceGroup(_ services: [ServiceGroupConfiguration.ServiceConfiguration]) -> ServiceGroup {
-        var group = ServiceGroupConfiguration(
-            services: services,
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: context.logger
-        )
+        var group = ServiceGroupConfiguration(services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: context.logger)
         group.maximumGracefulShutdownDuration = Self.longestStop
         return ServiceGroup(configuration: group)
     }
@@ -141,13 +130,8 @@ extension ServiceGroupConfiguration.ServiceConfiguration {
 /// Services that hear of a stop at the same moment. A service group tells one after the other, each after the one before has ended. With a
 /// slow Apple, the last would hear of it too late.
 struct ParallelServices: Service {
-    private let services: [any Service]
+    let services: [any Service]
 
-    init(_ services: [any Service]) {
-        self.services = services
-    }
-
-    /// Ends when all services have ended, or throws the first error.
     func run() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             for service in services { group.addTask { try await service.run() } }

@@ -7,7 +7,6 @@ import Logging
 import PrometheusMetrics
 import ServiceLifecycle
 
-/// Work that is repeated, and work on request.
 extension Daemon {
     /// Commits one row, which an idle disk can bear, while every loop makes progress.
     func heartbeat(_ progress: LoopProgress) -> Recurring {
@@ -53,12 +52,10 @@ extension Daemon {
     }
 
     /// The settings as the last reload left them.
-    var refresh: @Sendable () -> Configuration.Refresh {
-        { [context, apps] in
-            var refresh = context.configuration.refresh
-            if let limits = apps.first?.atWork.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
-            return refresh
-        }
+    var refresh: Configuration.Refresh {
+        var refresh = context.configuration.refresh
+        if let limits = apps.first?.atWork.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
+        return refresh
     }
 
     /// What is served of this daemon, over TCP and over the socket of `siwatch status`.
@@ -68,11 +65,10 @@ extension Daemon {
         quiet.logLevel = max(quiet.logLevel, .warning)
         var servers: [any Service] = []
         if let address = operations.listen {
-            servers.append(
-                OperationsServer(address: address, logger: quiet, pages: pages) { [context] port in
-                    context.logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
-                }
-            )
+            let server = OperationsServer(address: address, logger: quiet, pages: pages) { [context] port in
+                context.logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
+            }
+            servers.append(server)
         }
         if let path = operations.socket {
             let isAsked = path != Configuration.Operations().socket
@@ -105,7 +101,7 @@ extension Daemon {
         OperatorRequestHandler(
             desk: context.store,
             reader: context.store,
-            rules: { [refresh, clients = context.configuration.clientIDs] in refresh().recheckRules(of: clients) },
+            rules: { refresh.recheckRules(of: context.configuration.clientIDs) },
             wakeups: wakeups,
             refreshes: apps.map(\.wakeups),
             progress: progress,

@@ -6,7 +6,6 @@ import BackendAPI
 import CredentialCore
 import CredentialMonitor
 
-/// Every part of the daemon, put together from a configuration.
 struct Daemon {
     let context: DaemonContext
     let client: HTTPClient
@@ -17,10 +16,8 @@ struct Daemon {
     let queues: QueueHandlers
     let queueWakeups: QueueWakeups
     let keyTrials: KeyTrials
-    /// Nil if the configuration has no door.
     let door: HTTPDoor?
     let deliveries: Deliveries
-    /// Nil if the configuration does not say where Apple posts.
     let intakeWatch: IntakeWatch?
 
     init(
@@ -53,26 +50,13 @@ struct Daemon {
 }
 
 extension SettlementWriter {
-    /// The writer by the rules of a configuration, with the breakers as the store has kept them.
-    ///
-    /// - Parameters:
-    ///   - wakeups: of the apps' loops, in the order of the configuration. A commit that brings an app new tokens wakes its loop.
-    ///   - door: looks for the outcomes of sign-ins after each commit.
-    /// - Throws: `StoreError`
-    convenience init(
-        waking wakeups: [Wakeups],
-        _ door: HTTPDoor?,
-        _ context: DaemonContext
-    ) async throws {
+    /// The writer by the rules of a configuration, with the breakers as the store has kept them. A commit that brings an app new tokens wakes
+    /// its loop, and after each commit the door looks for the outcomes of sign-ins.
+    convenience init(waking wakeups: [Wakeups], _ door: HTTPDoor?, _ context: DaemonContext) async throws {
         let (configuration, store, clock) = (context.configuration, context.store, context.clock)
         let rules = configuration.settlementRules(startedAt: clock.now, context.sealer)
         let wakeupsOfApp = Dictionary(uniqueKeysWithValues: zip(configuration.apps.map(\.name), wakeups))
-        self.init(
-            store: store,
-            rules: rules,
-            clock: clock,
-            telemetry: context.telemetry
-        ) { batch in
+        self.init(store: store, rules: rules, clock: clock, telemetry: context.telemetry) { batch in
             for app in batch.replenished { wakeupsOfApp[app]?.hint() }
             door?.api.settled()
         }

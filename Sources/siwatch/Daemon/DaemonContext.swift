@@ -7,12 +7,11 @@ import CredentialSealing
 import Logging
 import PrometheusMetrics
 
-/// The surroundings that all parts of the daemon share: its configuration, its database, its clocks, its log and its metrics.
+/// The surroundings that all parts of the daemon share.
 struct DaemonContext {
     /// As of the start. A reload changes the parts that can change.
     let configuration: Configuration
     let store: any CredentialStore
-    /// What the HTTP door asks and appends to.
     let doorStore: any CredentialStore
     let database: DatabaseLocation
     let sealer: CredentialSealer
@@ -25,7 +24,6 @@ struct DaemonContext {
     let registry: PrometheusRegistry
     let telemetry: Telemetry
 
-    /// - Throws: `StoreError`
     init(_ configuration: Configuration, _ database: OpenedDatabase, log output: LogOutput, delivers: Bool) async throws {
         self.configuration = configuration
         store = database.store
@@ -39,11 +37,7 @@ struct DaemonContext {
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         if let cut = database.cutMemory { logger.log(.sharedMemoryCut, ["error": "\(cut)"]) }
         registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
-        telemetry = Telemetry(
-            logger: logger,
-            factory: registry,
-            pseudonym: database.pseudonyms.pseudonym
-        )
+        telemetry = Telemetry(logger: logger, factory: registry, pseudonym: database.pseudonyms.pseudonym)
         telemetry.gauge(.buildInfo, 1, ["version": Version.current, "database": database.program])
         telemetry.createSeries(apps: configuration.apps.map(\.name))
         telemetry.configurationLoaded(at: clock.now)

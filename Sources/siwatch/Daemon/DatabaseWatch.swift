@@ -3,75 +3,61 @@
 
 import CredentialCore
 import CredentialMonitor
-import Logging
 import NIOConcurrencyHelpers
+import ServiceLifecycle
 
-/// Notices when the database file is moved, removed or replaced under the daemon. From then on backends insert elsewhere, and nobody reads
-/// what siwatch writes.
+/// Notices when the database file is moved, removed or replaced under the daemon: from then on backends insert elsewhere, and nobody reads
+/// what siwatch writes. And when backends cannot insert: they lose each sign-in and notification, while empty queues look well.
 struct DatabaseWatch: Sendable {
+    private struct Found {
+        var displacement: String?
+        var insertObstacle: String?
+        var isFull = false
+        var triedAt: Timestamp?
+    }
+
     private let context: DaemonContext
-    private let found = NIOLockedValueBox<String?>(nil)
+    private let found = NIOLockedValueBox(Found())
 
     init(_ context: DaemonContext) {
         self.context = context
     }
 
-    /// What is wrong with the file, as of the last look. Nil if nothing is wrong, and on a server.
-    var trouble: String? { found.withLockedValue { $0 } }
+    // As of the last look.
+    var displacement: String? { found.withLockedValue(\.displacement) }
+    var insertObstacle: String? { found.withLockedValue(\.insertObstacle) }
+    var triedAt: Timestamp? { found.withLockedValue(\.triedAt) }
 
-    func look() {
-        let now = context.store.displacement(from: context.configuration.database.path)
-        let before = found.withLockedValue { found in
-            defer { found = now }
-            return found
-        }
-        guard now != before else { return }
-        if let now { context.logger.log(.databaseDisplaced, ["error": "\(now)"]) } else { context.logger.log(.databaseInPlace) }
+    var services: [any Service] {
+        [
+            Recurring(every: context.configuration.queues.pollInterval, onFailure: { _ in }) { lookAtFile() },
+            // A backend's own busy timeout, five seconds, is the longest that a try takes on a file.
+            Recurring(every: .seconds(10), onFailure: { _ in }) { await tryInserts() },
+        ]
     }
 
-    var service: Recurring {
-        Recurring(every: context.configuration.queues.pollInterval, onFailure: { _ in }) { look() }
-    }
-}
-
-/// Notices when backends cannot insert. They then lose each sign-in and notification, while empty queues look well.
-struct BackendWatch: Sendable {
-    /// How often to look. A backend's own busy timeout, five seconds, is the longest that a look takes on a file.
-    static let interval = Duration.seconds(10)
-
-    private let context: DaemonContext
-    private let found = NIOLockedValueBox<(obstacle: String?, isFull: Bool, at: Timestamp?)>((nil, false, nil))
-
-    init(_ context: DaemonContext) {
-        self.context = context
+    private func lookAtFile() {
+        let displacement = context.store.displacement(from: context.configuration.database.path)
+        found.withLockedValue { $0.displacement = displacement }
+        context.telemetry.episode(.databaseDisplaced, until: .databaseInPlace, displacement)
     }
 
-    /// Why backends cannot insert, as of the last look. Nil if they can.
-    var trouble: String? { found.withLockedValue(\.obstacle) }
-
-    /// When it last looked.
-    var lookedAt: Timestamp? { found.withLockedValue(\.at) }
-
-    func look() async {
-        let now: String?
+    private func tryInserts() async {
+        let obstacle: String?
         do {
-            now = try await context.database.insertObstacle(in: context.store)
+            obstacle = try await context.database.insertObstacle(in: context.store)
         } catch is CancellationError {
             return
         } catch {
-            now = "\(error)".printable
+            obstacle = "\(error)".printable
         }
         let isFull = context.database.space?.isFull ?? false
-        let before = found.withLockedValue { found in
-            defer { found = (now, isFull, context.clock.now) }
-            return found
+        let wasFull = found.withLockedValue { found in
+            defer { (found.insertObstacle, found.isFull, found.triedAt) = (obstacle, isFull, context.clock.now) }
+            return found.isFull
         }
-        context.telemetry.observe(insertObstacle: now)
+        context.telemetry.observe(insertObstacle: obstacle)
         // While nothing is to be written, no commit fails or succeeds.
-        if isFull != before.isFull { context.telemetry.observe(isDiskFull: isFull) }
-    }
-
-    var service: Recurring {
-        Recurring(every: Self.interval, onFailure: { _ in }) { await look() }
+        if isFull != wasFull { context.telemetry.observe(isDiskFull: isFull) }
     }
 }

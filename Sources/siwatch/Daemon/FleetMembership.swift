@@ -4,12 +4,13 @@
 import CredentialCore
 import CredentialMonitor
 import Foundation
+import Webhooks
 
 /// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
 struct FleetMembership: Sendable {
     /// The database's clock, if several processes must agree on the time.
     let clock: WallClock
-    /// Reads a clock that never steps.
+    /// By a clock that never steps.
     let uptime: @Sendable () -> Duration
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
@@ -17,7 +18,6 @@ struct FleetMembership: Sendable {
     private let shared: (fleet: any Fleet, clock: FleetClock)?
 
     /// - Parameter delivers: whether this process sends webhooks.
-    /// - Throws: `StoreError`
     init(in store: any CredentialStore, as replica: Replica, _ configuration: Configuration, delivers: Bool) async throws {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
@@ -26,30 +26,28 @@ struct FleetMembership: Sendable {
         if delivers { replica.deliveries = configuration.deliveryDigests }
         self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
-        let lanes =
-            configuration.apps.map { FleetLane.app($0.name) } + (delivers ? configuration.deliveries.map { .delivery($0.name) } : []) + [
-                .maintenance
-            ]
-        guard let fleet = store.fleet else {
-            clock = Invocation.current.clock
-            leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
-            shared = nil
-            return
-        }
+        let shared = try await Self.shared(in: store, uptime)
+        self.shared = shared
+        clock = shared?.clock.wallClock ?? Invocation.current.clock
+        let delivering = delivers ? configuration.deliveries.map { FleetLane.delivery($0.name) } : []
+        let lanes = configuration.apps.map { FleetLane.app($0.name) } + delivering + [.maintenance]
+        leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, shared == nil ? .endless : LaneLease(uptime: uptime)) })
+    }
+
+    private static func shared(
+        in store: any CredentialStore,
+        _ uptime: @escaping @Sendable () -> Duration
+    ) async throws -> (fleet: any Fleet, clock: FleetClock)? {
+        guard let fleet = store.fleet else { return nil }
         let clock = FleetClock(local: Invocation.current.clock, uptime: uptime)
         try await clock.look(at: fleet)
-        leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, LaneLease(uptime: uptime)) })
-        self.clock = clock.wallClock
-        shared = (fleet, clock)
+        return (fleet, clock)
     }
 
     /// The clock for work on a store: the database's if replicas share it, else the machine's.
     static func clock(of store: any CredentialStore) async throws -> WallClock {
-        guard let fleet = store.fleet else { return Invocation.current.clock }
         let start = ContinuousClock.now
-        let clock = FleetClock(local: Invocation.current.clock) { ContinuousClock.now - start }
-        try await clock.look(at: fleet)
-        return clock.wallClock
+        return try await shared(in: store) { ContinuousClock.now - start }?.clock.wallClock ?? Invocation.current.clock
     }
 
     var isShared: Bool { shared != nil }
@@ -61,10 +59,8 @@ struct FleetMembership: Sendable {
 
     var ownership: [FleetLane: Bool] { leases.mapValues(\.holds) }
 
-    /// Whether this process does the housekeeping for all.
     var keepsHouse: Bool { lease(of: .maintenance).holds }
 
-    /// Whether this process sends the webhooks of a delivery.
     func delivers(_ name: String) -> Bool { leases[.delivery(name)]?.holds ?? false }
 
     /// Whether this process may ask Apple for an app, at the moment of asking. Nil if no other replica can be there.
@@ -79,7 +75,6 @@ struct FleetMembership: Sendable {
         { [clock = shared?.clock] in clock?.hearsOthers(within: LaneKeeper.lease) ?? true }
     }
 
-    /// Nil if no other replica can be there.
     func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
         shared.map { fleet, clock in
             LaneKeeper(
@@ -124,8 +119,6 @@ extension Replica {
 
     /// Joins the fleet, or refuses if replicas there would judge the same rows differently, before anything of ours is written. Of two that
     /// come at once, each joins before it looks, and the younger one leaves.
-    ///
-    /// - Throws: `CommandFailure`, `StoreError`.
     func join(_ store: any CredentialStore) async throws {
         guard let fleet = store.fleet else { return }
         // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
@@ -153,7 +146,6 @@ extension CommandFailure {
 }
 
 extension Fleet {
-    /// The replicas that were seen lately.
     var living: [ReplicaStatus] {
         get async throws {
             let now = try await time
@@ -163,5 +155,55 @@ extension Fleet {
 
     var isAtWork: Bool {
         get async throws { try await !living.isEmpty }
+    }
+}
+
+/// The rules that all replicas of a database must share, because otherwise they would judge the same rows differently.
+///
+/// Replicas of two releases compare these rules during an upgrade. So a rule keeps its name and its form, even if the code renames it. A
+/// rule that a release adds is left out while it has the value that the release before goes by.
+struct FleetAgreement {
+    let text: String
+
+    init(_ configuration: Configuration, keyIDs: [String]) {
+        func lines(_ name: String, _ values: [String]) -> [String] { values.sorted().map { "\(name) = \($0)" } }
+        func milliseconds(_ name: String, _ duration: Duration) -> String { "\(name) = \(duration.milliseconds) ms" }
+        let apps = configuration.apps.sorted { $0.name < $1.name }.flatMap { app in
+            ["app = \(app.name)"] + lines("app.client", app.clientIDs) + lines("app.canary", app.canaries)
+                + (app.revocations ? [] : ["app.revocations = false"])
+        }
+        let rules = [
+            "breaker.window = \(configuration.breaker.window)",
+            "breaker.max_rejections = \(configuration.breaker.maxRejections)",
+            "breaker.max_rejected_percent = \(configuration.breaker.maxRejectedPercent)",
+            milliseconds("breaker.settle", configuration.breaker.settle),
+            "revocations.max_per_hour = \(configuration.revocations.maxPerHour)",
+            "revocations.max_percent_per_hour = \(configuration.revocations.maxPercentPerHour)",
+            milliseconds("refresh.interval", configuration.refresh.interval),
+            milliseconds("refresh.timeout", configuration.refresh.timeout),
+            milliseconds("queues.clock_skew", configuration.queues.clockSkew),
+        ]
+        text = (apps + rules + lines("apple.issuer", configuration.apple.issuers) + lines("encryption.key", keyIDs))
+            .map { $0 + "\n" }.joined()
+    }
+
+    var digest: String { text.fleetDigest }
+}
+
+extension Configuration {
+    /// By the name of a delivery, what differs if it leaves out other changes. No URL, which may hold a token.
+    var deliveryDigests: [String: String] {
+        deliveries.reduce(into: [:]) { digests, delivery in
+            let apps = delivery.apps.isEmpty ? self.apps.map(\.name) : delivery.apps
+            let lines = apps.sorted().map { "app = \($0)" } + delivery.webhookTypes.map { "type = \($0.rawValue)" }.sorted()
+            digests[delivery.name] = lines.joined(separator: "\n").fleetDigest
+        }
+    }
+}
+
+extension String {
+    /// The text as 64 bits, by FNV-1a.
+    fileprivate var fleetDigest: String {
+        String(utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
     }
 }

@@ -10,8 +10,7 @@ import ServiceLifecycle
 /// Tells when the daemon is ready and when it no longer is. It is the last service in the group, so it hears of a stop first.
 final class Health: Service {
     let progress: LoopProgress
-    let databaseWatch: DatabaseWatch
-    let backendWatch: BackendWatch
+    let database: DatabaseWatch
     let notifier = SystemdNotifier()
     private let doorWatch: DoorWatch?
     private let context: DaemonContext
@@ -32,25 +31,23 @@ final class Health: Service {
             longestSilence: context.store.longestSilence,
             writer: daemon.writer
         )
-        databaseWatch = DatabaseWatch(context)
-        backendWatch = BackendWatch(context)
+        database = DatabaseWatch(context)
     }
 
-    /// Why nobody should rely on this process; nil if there is no reason.
     private var trouble: String? {
-        databaseWatch.trouble ?? context.membership.trouble(clockSkew: context.configuration.queues.clockSkew)
+        database.displacement ?? context.membership.trouble(clockSkew: context.configuration.queues.clockSkew)
     }
 
     /// Why this process is not ready, for people; nil while every loop turns, from the first turn of every loop until a stop begins.
     ///
     /// - Parameter member: whose other troubles count; nil for both.
     func obstacle(for member: ServedPages.Member? = nil) -> String? {
-        let ofBackends = backendWatch.trouble.map { "backends cannot insert: \($0)" }
+        let ofBackends = database.insertObstacle.map { "backends cannot insert: \($0)" }
         let troubles = troubles(besides: (member == .tables ? nil : doorWatch?.trouble) ?? (member == .door ? nil : ofBackends))
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
-    /// Why this process does not work, one sentence each.
+    /// The same for a report, one sentence each.
     var troubles: [String] { troubles(besides: doorWatch?.trouble) }
 
     private func troubles(besides other: String?) -> [String] {

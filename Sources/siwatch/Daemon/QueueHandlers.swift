@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 
-/// The handlers of the rows that backends insert, for all apps.
 struct QueueHandlers {
     let notifications: NotificationHandler
     let grants: GrantHandler
@@ -23,15 +22,9 @@ struct QueueHandlers {
     var lanes: [Lane] { [notifications.lane, grants.lane, codes.lane, revocations.lane] }
 }
 
-/// Wakes the loops over queues.
 struct QueueWakeups {
-    let codes: Wakeups
-    let grants: Wakeups
-    let notifications: Wakeups
-    let revocations: Wakeups
-    let operatorRequests: Wakeups
+    let codes, grants, notifications, revocations, operatorRequests: Wakeups
 
-    /// - Parameter interval: how long a loop sleeps at most.
     init(every interval: Duration) {
         func wakeups() -> Wakeups { Wakeups(every: interval) }
         (codes, grants, notifications) = (wakeups(), wakeups(), wakeups())
@@ -40,7 +33,6 @@ struct QueueWakeups {
 
     var all: [Wakeups] { [codes, grants, notifications, revocations, operatorRequests] }
 
-    /// Wakes the loops over queues that have new rows.
     func hint(_ queues: Set<Queue>) {
         for queue in queues {
             switch queue {

@@ -11,25 +11,18 @@ import UnixSignals
 
 /// Reads the configuration again on SIGHUP, and applies every part that can change while siwatch runs. On any mistake it applies nothing.
 struct Reload: Service {
+    private let daemon: Daemon
     private let signals: UnixSignalsSequence
-    private let context: DaemonContext
-    private let apps: [WatchedApp]
-    private let writer: SettlementWriter
-    private let door: HTTPDoor?
-    private let deliveries: Deliveries
     private let health: Health
     private let desk: StatusDesk
     private let atWork: NIOLockedValueBox<Configuration>
-    /// Reports on a configuration that was applied.
-    private let comment: @Sendable (Configuration) async -> Void
 
     init(_ daemon: Daemon, on signals: UnixSignalsSequence, _ health: Health, _ desk: StatusDesk) {
-        (self.signals, self.health, self.desk) = (signals, health, desk)
-        (context, apps, writer) = (daemon.context, daemon.apps, daemon.writer)
-        (door, deliveries) = (daemon.door, daemon.deliveries)
-        comment = daemon.sayOtherTeams
+        (self.daemon, self.signals, self.health, self.desk) = (daemon, signals, health, desk)
         atWork = NIOLockedValueBox(daemon.context.configuration)
     }
+
+    private var context: DaemonContext { daemon.context }
 
     /// Handles signals one after the other, however many come.
     func run() async throws {
@@ -48,7 +41,7 @@ struct Reload: Service {
                 let configuration = try Configuration(contentsOf: source, isTriedFirst: true)
                 let keys = try Keys(configuration)
                 do {
-                    try keys.check(store, of: configuration)
+                    _ = try configuration.sealer(of: store, keys.ring)
                 } catch is StoreError {
                     // A database that is away says so by itself.
                 }
@@ -56,11 +49,11 @@ struct Reload: Service {
             }
             takeOver(configuration, keys)
             context.telemetry.configurationLoaded(at: context.clock.now)
-            await comment(configuration)
+            await daemon.sayOtherTeams(than: configuration)
         } catch {
             context.telemetry.gauge(.configLastReloadSuccessful, 0)
-            let mistakes =
-                (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages ?? ["\(error)"]
+            let invalid = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" }
+            let mistakes = invalid ?? (error as? CommandFailure)?.messages ?? ["\(error)"]
             desk.noteReload(mistakes: mistakes)
             context.logger.log(.reloadFailed, ["error": "\(mistakes.joined(separator: "; "))"])
         }
@@ -72,24 +65,19 @@ struct Reload: Service {
             return configuration
         }
         context.output.level = taken.log.level
-        for app in apps {
+        for app in daemon.apps {
             app.use(taken.refresh.limits)
             if app.use(keys, of: new) {
-                writer.breakers.forgetProofs(of: app.atWork.clientIDs)
+                daemon.writer.breakers.forgetProofs(of: app.atWork.clientIDs)
                 context.telemetry.appUnpaused(app.atWork.name)
             }
         }
-        door?.use(keys.http, taken.http)
-        deliveries.use(keys)
+        daemon.door?.use(keys.http, taken.http)
+        daemon.deliveries.use(keys)
         context.logger.log(.reloaded)
         let waiting = taken.differences(from: new)
         desk.noteReload(needsRestart: waiting)
         if !waiting.isEmpty { context.logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
-    }
-
-    /// Ignores SIGHUP until the service runs, because by default SIGHUP ends the process.
-    static func ignoreEarlySignals() {
-        signal(SIGHUP, SIG_IGN)
     }
 }
 

@@ -20,11 +20,12 @@ struct Run: AsyncParsableCommand {
     @Flag(help: "Settle all that is due now, then exit.") var once = false
 
     func run() async throws {
-        shareArenas()
-        OpenFileLimit.raise()
+        OwnProcess.shareArenas()
+        OwnProcess.raiseFileLimit()
         let configuration = try options.readConfiguration()
         let keys = try Keys(configuration)
-        if !once { Reload.ignoreEarlySignals() }
+        // Until a reload can follow, because by default the signal ends the process.
+        if !once { signal(SIGHUP, SIG_IGN) }
         let output = LogOutput(configuration.log)
         defer { output.writer.drain(within: .seconds(1)) }
         LoggingSystem.bootstrap { label in LogLines(label: label, output: output) }
@@ -51,14 +52,5 @@ struct Run: AsyncParsableCommand {
             }
         }
         await database.close()
-    }
-
-    /// Work moves between threads, and glibc would keep freed memory in an arena for each: a fifth of the memory.
-    private func shareArenas() {
-        #if os(Linux)
-            // Swift does not see <malloc.h>. M_ARENA_MAX is -8.
-            typealias MallocOption = @convention(c) (CInt, CInt) -> CInt
-            if let mallopt = dlsym(nil, "mallopt") { _ = unsafeBitCast(mallopt, to: MallocOption.self)(-8, 2) }
-        #endif
     }
 }

@@ -11,14 +11,9 @@ import PrometheusMetrics
 ///
 /// It always answers, and soon: if the database does not, with the last figures and the reason.
 actor StatusDesk {
-    private let context: DaemonContext
-    private let keyTrials: KeyTrials
-    private let refusals: DoorRefusals?
-    private let intake: IntakeWatch?
+    private let daemon: Daemon
     private let health: Health
     private let rounds: CheckRounds
-    /// As the last reload left it.
-    private let refresh: @Sendable () -> Configuration.Refresh
     private let startedAt: Timestamp
     private let process = ProcessMetrics()
     private let replacement = NIOLockedValueBox<String?>(nil)
@@ -27,9 +22,8 @@ actor StatusDesk {
     private var known: StatusReport?
     private var readAt: (tables: ContinuousClock.Instant, slow: ContinuousClock.Instant)?
     private var unread: String?
-    /// Whether the last read has failed.
     private var isRefused = false
-    /// Those who wait for the end of the read that is under way. Empty if none is.
+    /// Those who wait for the end of the read that is under way.
     private var waiting: [AsyncStream<Void>.Continuation] = []
     private var course: [DaemonReport.Sample] = []
 
@@ -42,18 +36,14 @@ actor StatusDesk {
     private static let mostSamples = 49
 
     init(of daemon: Daemon, _ health: Health) {
-        context = daemon.context
-        keyTrials = daemon.keyTrials
-        refusals = daemon.door?.refusals
-        intake = daemon.intakeWatch
-        self.health = health
+        (self.daemon, self.health) = (daemon, health)
         rounds = CheckRounds(daemon.context.store)
-        refresh = daemon.refresh
         startedAt = daemon.context.clock.now
-        reload = NIOLockedValueBox(DaemonReport.Reload(at: daemon.context.clock.now))
+        reload = NIOLockedValueBox(DaemonReport.Reload(at: startedAt))
     }
 
-    /// Notes how a reload went.
+    private nonisolated var context: DaemonContext { daemon.context }
+
     nonisolated func noteReload(mistakes: [String] = [], needsRestart: [String] = []) {
         let news = DaemonReport.Reload(at: context.clock.now, mistakes: mistakes, needsRestart: needsRestart)
         reload.withLockedValue { $0 = news }
@@ -91,7 +81,7 @@ actor StatusDesk {
     func report() async throws -> StatusReport {
         await readTables(within: .seconds(2))
         var report = try known ?? StatusReport(unreadOf: context.configuration, at: context.clock.now)
-        report.insertObstacle = health.backendWatch.trouble
+        report.insertObstacle = health.database.insertObstacle
         report.daemon = DaemonReport(
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
@@ -99,19 +89,19 @@ actor StatusDesk {
             isReplaced: Self.isReplaced,
             replacementObstacle: replacement.withLockedValue(\.self),
             troubles: health.troubles,
-            insertsTriedAt: health.backendWatch.lookedAt,
+            insertsTriedAt: health.database.triedAt,
             tablesReadAt: known?.tables.at,
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
             keyFileTrouble: context.configuration.keyFileTrouble(of: context.sealer),
             appleClockSkew: context.clockGuard.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
-            keyTrials: keyTrials.all,
+            keyTrials: daemon.keyTrials.all,
             answers: context.telemetry.lastAnswers,
             absences: context.telemetry.absences(at: context.clock.now),
             checks: context.telemetry.recentChecks(at: context.clock.now),
-            intakeObstacle: intake?.obstacle,
-            refusals: refusals?.all ?? [],
+            intakeObstacle: daemon.intakeWatch?.obstacle,
+            refusals: daemon.door?.refusals.all ?? [],
             deliveries: context.telemetry.deliveries,
             keysDisbelievedAt: context.telemetry.keysDisbelievedAt,
             openFiles: process.openFiles.map { Int($0) },
@@ -163,7 +153,7 @@ actor StatusDesk {
         let standing = known != nil && readAt.map { start - $0.slow < Self.slowValidity } ?? false ? known : nil
         do {
             var configuration = context.configuration
-            configuration.refresh = refresh()
+            configuration.refresh = daemon.refresh
             var report = try await StatusReport(of: configuration, in: context.store, knowing: standing, counted: rounds)
             report.hideUsers(as: context.telemetry.pseudonym)
             known = report

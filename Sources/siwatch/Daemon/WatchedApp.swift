@@ -10,11 +10,10 @@ import Foundation
 struct WatchedApp {
     let atWork: AppAtWork
     let refreshes: RefreshHandler
-    /// Wakes the refresh lane.
     let wakeups: Wakeups
     private let teamID: String
-    private let secrets: ClientSecrets
-    private let endpoint: AppleTokenEndpoint
+    let secrets: ClientSecrets
+    let endpoint: AppleTokenEndpoint
     private let mayAsk: (@Sendable () -> Bool)?
 
     init(
@@ -56,20 +55,12 @@ struct WatchedApp {
     /// Whether this process asks Apple for the app now, and no other replica.
     var isAsked: Bool { mayAsk?() ?? true }
 
-    /// The team and the key with which siwatch asks Apple about a client now.
-    func identity(of clientID: String) -> ClientIdentity { secrets.identity(of: clientID) }
-
-    /// Asks Apple whether it accepts the client with the key that signs now.
-    func prove(_ clientID: String) async -> EndpointResponse<ClientNews> { await endpoint.prove(clientID) }
-
-    /// Applies the limits of a reload.
     func use(_ limits: RequestLimits) {
         for budget in budgets { budget.limits = limits }
     }
 
-    /// Signs with the key of a reload from now on. A key belongs to its team. A key that replaces a wrong one is tried at once.
-    ///
-    /// - Returns: whether the key is another one than before.
+    /// Signs with the key of a reload. A key belongs to its team. A key that replaces a wrong one is tried at once.
+    /// Returns whether the key is another one than before.
     func use(_ keys: Keys, of configuration: Configuration) -> Bool {
         let isSameTeam = configuration.apps.contains { $0.name == atWork.name && $0.teamID == teamID }
         guard isSameTeam, let key = keys.clientSecretKeys[atWork.name]?.first, secrets.use(key) else { return false }

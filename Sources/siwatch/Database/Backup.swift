@@ -49,14 +49,11 @@ struct Backup: AsyncParsableCommand {
         do {
             let reader = try SQLiteStore.openForReading(database)
             defer { try? reader.close() }
-            let line = progress.line(json: output.json)
-            try await line.follow(
-                "copying",
-                of: Self.size(of: database.path),
-                "bytes",
-                measure: { Self.size(of: SQLiteStore.draft(of: file)) },
-                while: { try await reader.backUp(to: file) }
-            )
+            let total = Self.size(of: database.path)
+            let measure = { @Sendable in Self.size(of: SQLiteStore.draft(of: file)) }
+            try await progress.line(json: output.json).follow("copying", of: total, "bytes", measure: measure) {
+                try await reader.backUp(to: file)
+            }
             let writer = try SQLiteStore.openBeside(database)
             defer { try? writer.close() }
             try await writer.noteBackup(at: now)
@@ -69,12 +66,11 @@ struct Backup: AsyncParsableCommand {
         let size = Self.size(of: file) ?? 0
         let old = removed.map { "\n\($0.printable): removed." } + broken.map { "\n\($0.printable): no whole copy, so it does not count." }
         try output.print(
-            Report(file: file, bytes: size, removed: removed, keyFile: configuration.encryption.keyFile),
+            ["file": file, "bytes": size, "removed": removed, "keyFile": configuration.encryption.keyFile] as Members,
             "\(file.printable): \(size) bytes, verified.\(old.joined())\n\(keepTheKey(of: configuration))"
         )
     }
 
-    /// In bytes. Nil if the file is not there.
     private static func size(of file: String) -> Int? {
         (try? FileManager.default.attributesOfItem(atPath: file))?[.size] as? Int
     }
@@ -82,11 +78,7 @@ struct Backup: AsyncParsableCommand {
     /// Prints the server's own commands for a backup, after a check that this user may read every table.
     private func advise(_ configuration: Configuration, _ address: PostgresAddress) throws {
         let unreadable: [String]
-        do {
-            unreadable = try PostgresStore.unreadableTables(at: address)
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        do { unreadable = try PostgresStore.unreadableTables(at: address) } catch { throw CommandFailure(database: error) }
         guard unreadable.isEmpty else {
             throw CommandFailure.failed("pg_dump as this user would fail: it may not read \(unreadable.joined(separator: ", "))")
         }
@@ -116,14 +108,33 @@ struct Backup: AsyncParsableCommand {
         tokens, and without the key nobody has more than what was waiting in the queue.
         """
     }
+}
 
-    private struct Report: Encodable {
-        var file: String
-        var bytes: Int
-        /// Older copies.
-        var removed: [String]
-        /// Not in the backup, but needed for a restore.
-        var keyFile: String
+/// A folder of copies whose names tell their time.
+private struct BackupFolder {
+    var path: String
+    var keep: Int
+
+    /// Such as `siwatch-20261126T021500Z.sqlite`. The names sort by time.
+    func newFile(at now: Timestamp) -> String {
+        let stamp = now.text.prefix(19).filter { $0 != "-" && $0 != ":" }
+        return "\(path)/siwatch-\(stamp)Z.sqlite"
+    }
+
+    /// Removes the oldest copies and the drafts of runs that were cut short. Returns the removed copies, and files of that name that are none.
+    func removeOld() throws(CommandFailure) -> (removed: [String], broken: [String]) {
+        do {
+            let names = try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+            let named = names.filter { $0.wholeMatch(of: /siwatch-\d{8}T\d{6}Z\.sqlite/) != nil }.map { "\(path)/\($0)" }
+            let drafts = names.filter { $0.wholeMatch(of: /siwatch-\d{8}T\d{6}Z\.sqlite\.partial/) != nil }
+            for draft in drafts { SQLiteStore.removeDraft("\(path)/\(draft)") }
+            let whole = named.filter { (try? DatabaseFile(path: $0).inspect()).map { $0 != .none } ?? false }
+            let old = Array(whole.dropLast(keep))
+            for file in old { try FileManager.default.removeItem(atPath: file) }
+            return (old, named.filter { !whole.contains($0) })
+        } catch {
+            throw .failed("\(path.printable): an old copy cannot be removed: \(error.localizedDescription)")
+        }
     }
 }
 

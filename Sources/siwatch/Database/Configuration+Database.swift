@@ -7,7 +7,6 @@ import PostgresStore
 import SQLiteStore
 
 extension Configuration {
-    /// - Throws: if the password file cannot be read.
     func namedDatabase() throws(CommandFailure) -> DatabaseLocation {
         guard let url = database.url else { return .file(DatabaseFile(following: database.path)) }
         _ = try readPassword()
@@ -18,21 +17,14 @@ extension Configuration {
     /// The database, after a check that it exists and belongs to siwatch.
     func existingDatabase() throws(CommandFailure) -> DatabaseLocation {
         let database = try namedDatabase()
-        do {
-            if try database.exists() { return database }
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        do { if try database.exists() { return database } } catch { throw CommandFailure(database: error) }
         // With a key there may have been a database, and an empty one in its place would hide that.
         let wasThere = FileManager.default.fileExists(atPath: encryption.keyFile)
         let advice = wasThere ? "; if it was moved or deleted, put it back or restore a backup; if it never was there," : " yet;"
         throw .unusable(["\(database.place): \(database.name) is not there\(advice) siwatch migrate creates it"])
     }
 
-    /// Opens the database beside a daemon that may be at work.
-    ///
-    /// - Parameter appends: whether to append rows as a backend does; otherwise the database is only read.
-    /// - Throws: `CommandFailure`, or `CancellationError`.
+    /// Opens the database beside a daemon that may be at work, to append rows as a backend does or only to read.
     func withStore<Value>(appends: Bool = false, _ body: (any CredentialStore) async throws -> Value) async throws -> Value {
         do {
             let database = try existingDatabase()
@@ -43,8 +35,6 @@ extension Configuration {
     }
 
     /// Opens the database where no daemon is at work on its file.
-    ///
-    /// - Throws: `CommandFailure`.
     func withStoreAlone<Value>(_ body: (any CredentialStore) async throws -> Value) async throws -> Value {
         do {
             let database = try existingDatabase()
@@ -67,12 +57,4 @@ extension Configuration {
             throw .unusable(error.mistakes.map { "\($0)" })
         }
     }
-}
-
-extension Configuration.Database {
-    /// Why a text cannot be the URL of a server, as the end of a sentence.
-    static func problem(ofURL text: String) -> String? { PostgresAddress.problem(of: text) }
-
-    /// An `sslmode` of the URL that does not stop eavesdroppers and false servers. Nil if there is no such danger.
-    var unsafeMode: String? { url.flatMap { PostgresAddress($0).unsafeMode } }
 }

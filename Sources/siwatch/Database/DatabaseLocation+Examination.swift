@@ -6,11 +6,8 @@ import Foundation
 import PostgresStore
 import SQLiteStore
 
-/// What status and check find of a database.
 extension DatabaseLocation {
     /// Why the database cannot be written, one sentence each. Empty if it can be written, or if only a try would tell.
-    ///
-    /// - Parameter keyFile: of the sealing keys.
     func obstacles(besideKey keyFile: String) -> [String] {
         guard let file else { return [] }
         // With a key there may have been a database, and a new one in its place would hide that.
@@ -19,37 +16,31 @@ extension DatabaseLocation {
         return (file.obstacles + (isLost ? [loss] : [])).map { "\(place): \($0)" }
     }
 
-    /// Why backends cannot insert, with harmless characters only; nil if they can.
-    ///
-    /// - Parameter store: this database, open.
-    /// - Throws: `StoreError` if the database does not answer.
+    /// Why backends cannot insert; nil if they can.
     func insertObstacle(in store: any CredentialStore) async throws -> String? {
         if let file, let obstacle = Self.insertObstacle(at: file.path) { return obstacle }
         return try await store.insertObstacle()?.printable
     }
 
-    /// Why backends can insert only while siwatch runs; nil if nothing is wrong.
-    var insertWeakness: String? { file.flatMap { GroupAccess(path: $0.path).weakness } }
+    var insertWeakness: String? { file.flatMap { HostFile($0.path)?.groupWeakness } }
 
     /// What the system tells of a file without opening it: closing it would end all locks of SQLite in this process.
     private static func insertObstacle(at path: String) -> String? {
-        if let obstacle = FileObstacles(path: path, isEmpty: false, isOurs: true).all.first { return obstacle }
-        let folder = URL(filePath: path).deletingLastPathComponent().path
-        if DiskSpace(at: folder)?.isFull == true { return "\(StoreError.fullDisk) \(path) is full" }
-        return GroupAccess(path: path).obstacle
+        if let obstacle = HostFile.obstacles(toDatabase: path, isEmpty: false, isOurs: true).first { return obstacle }
+        if DiskSpace(at: path.folder)?.isFull == true { return "\(StoreError.fullDisk) \(path) is full" }
+        return HostFile(path)?.groupObstacle
     }
 
     /// Whether a siwatch works alone on the database. On a server none does.
     var isLocked: Bool { file.map { DatabaseLock.isHeld(database: $0.path) } ?? false }
 
-    /// The process that works alone on the database, with harmless characters only. Nil if none does, or if the kernel does not tell.
+    /// The process that works alone on the database. Nil if none does, or if the kernel does not tell.
     var lockHolder: String? { file.flatMap { KernelLock.siwatch.holder(ofDatabase: $0.path) }?.description.printable }
 
-    /// The room on the disk of the database. A server does not tell.
-    var space: DiskSpace? { file.flatMap { DiskSpace(at: URL(filePath: $0.path).deletingLastPathComponent().path) } }
+    var space: DiskSpace? { file.flatMap { DiskSpace(at: $0.path.folder) } }
 
     /// When a siwatch that works alone on the database began. On a server none does.
-    var lockedAt: Timestamp? { file.flatMap { DatabaseLock.lastTaken(database: $0.path) } }
+    var lockedAt: Timestamp? { file.flatMap { DatabaseLock.lastWritten($0.path + ".lock") } }
 
     /// Whether this SQLite can lose committed pages when other processes checkpoint.
     var hasWALResetBug: Bool { file != nil && SQLiteLibrary.hasWALResetBug }
@@ -66,45 +57,55 @@ extension DatabaseLocation {
     /// Whether backends may open the file: none comes over HTTP, or one is in the file's group.
     func isOpenedByBackends(with http: Configuration.HTTP) -> Bool {
         guard let file else { return false }
-        return http.clients.isEmpty || GroupAccess(path: file.path).hasMembers
+        return http.clients.isEmpty || HostFile(file.path)?.isOpenToMembers == true
     }
 
-    /// The message for a database that does not exist.
     var absence: String {
         file?.isEmptyFile == true
             ? "an empty file, which some program left; siwatch migrate creates the database in its place"
             : "not there yet; siwatch migrate creates it"
     }
 
-    /// Examines a server without changing anything. A file has only its obstacles.
-    ///
-    /// - Returns: what keeps siwatch from working there, and what an operator should know, one sentence each.
+    /// What keeps siwatch from working on a server, and what an operator should know, one sentence each. A file has only its obstacles.
     func examineServer(clockSkew: Duration) throws -> (obstacles: [String], warnings: [String]) {
         guard case .server(let address) = self else { return ([], []) }
         let found = try PostgresStore.examine(address, clock: .system, clockSkew: clockSkew)
         return (found.obstacles.map { "\(place): \($0)" }, found.warnings.map { "\(place): \($0)" })
     }
 
-    /// The owner of the file, if root runs this in that user's place. Root's rights say nothing of the owner's.
-    var userInPlaceOfRoot: String? { file.flatMap { FileObstacles($0).userInPlaceOfRoot } }
+    var userInPlaceOfRoot: String? { file.flatMap { HostFile.userInPlaceOfRoot(at: $0.path) } }
 }
 
 extension DatabaseFile {
-    /// Why the file cannot be written: one sentence each, with the command that corrects it. Empty if it can be written.
-    var obstacles: [String] { FileObstacles(self).all }
+    var obstacles: [String] { HostFile.obstacles(toDatabase: path, isEmpty: isEmptyFile, isOurs: hasOurMark) }
 }
 
-extension FileObstacles {
-    fileprivate init(_ file: DatabaseFile) {
-        self.init(path: file.path, isEmpty: file.isEmptyFile, isOurs: file.hasOurMark)
+typealias UnusableFile = DatabaseFile.Unusable
+
+struct DiskSpace {
+    /// In bytes. Enough for some hours of log, so that an operator has time to act.
+    private static let least: UInt64 = 256 << 20
+
+    /// Without the reserve that only root may use.
+    var free: UInt64
+
+    var isFull: Bool { free < 1 << 20 }
+
+    static let remedy = "make room with other files; never delete the -wal or the -shm file"
+    static let remedyOfServer = "make room on the server; never delete files under pg_wal"
+
+    var finding: Finding? {
+        guard free < Self.least else { return nil }
+        let room = "\(isFull ? "nothing is" : "only \(free >> 20) MB are") free there"
+        let sentence = "database.path: \(room); when none is, siwatch settles nothing and backends cannot insert"
+        return Finding(.degraded, sentence, remedy: Self.remedy, runbook: "siwatchstorefull")
     }
 }
 
-/// Why siwatch cannot use a file.
-typealias UnusableFile = DatabaseFile.Unusable
-
-extension UnusableFile {
-    var isUnreadable: Bool {
-        if case .unreadable = self { true } else { false }
+extension DiskSpace {
+    init?(at path: String) {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
     }
 }

@@ -14,40 +14,28 @@ enum DatabaseLocation: Sendable {
     /// A PostgreSQL server. Any number of processes may work on it.
     case server(PostgresAddress)
 
-    /// Nil on a server.
     var file: DatabaseFile? {
         if case .file(let file) = self { file } else { nil }
     }
 
     /// As reports name it, without a secret.
-    var name: String {
+    var name: String { either(\.path, \.description) }
+
+    private func either<Value>(_ file: (DatabaseFile) throws -> Value, _ server: (PostgresAddress) throws -> Value) rethrows -> Value {
         switch self {
-        case .file(let file): file.path
-        case .server(let address): address.description
+        case .file(let place): try file(place)
+        case .server(let address): try server(address)
         }
     }
 
-    /// Whether the database exists and belongs to siwatch.
-    ///
     /// - Throws: if it does not belong to siwatch, or needs a migration first.
-    func exists() throws -> Bool {
-        switch self {
-        case .file(let file): try file.exists(isInUse: isLocked)
-        case .server(let address): try PostgresStore.exists(at: address)
-        }
-    }
+    func exists() throws -> Bool { try either({ try $0.exists(isInUse: isLocked) }, PostgresStore.exists) }
 
     /// What `open(retention:)` would do to the tables.
-    ///
-    /// - Throws: if the database does not belong to siwatch.
     func migrationPlan() throws -> MigrationPlan {
-        switch self {
-        case .file(let file): try file.migrationPlan(isInUse: isLocked)
-        case .server(let address): try PostgresStore.migrationPlan(of: address)
-        }
+        try either({ try $0.migrationPlan(isInUse: isLocked) }, PostgresStore.migrationPlan)
     }
 
-    /// How to use the script of a migration, as its comment.
     var migrationNote: String {
         switch self {
         case .file: "-- To read, not to run: siwatch migrate also marks the file as its own."
@@ -57,11 +45,7 @@ enum DatabaseLocation: Sendable {
 
     /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
     func hasSealedRows() throws -> Bool {
-        guard try migrationPlan().found != nil else { return false }
-        switch self {
-        case .file(let file): return try SQLiteStore.hasSealedRows(in: file)
-        case .server(let address): return try PostgresStore.hasSealedRows(in: address)
-        }
+        try migrationPlan().found != nil && either(SQLiteStore.hasSealedRows, PostgresStore.hasSealedRows)
     }
 
     /// Takes the right to work alone on the database. On a server there is no such right, because rows and lanes are claimed one by one.
@@ -70,28 +54,19 @@ enum DatabaseLocation: Sendable {
         return try DatabaseLock.retrying(database: file.path)
     }
 
-    /// Opens the database to work on it, and brings its schema up to date. The caller must hold the lock.
+    /// Opens the database to work on it, and brings its schema up to date. The caller holds the lock.
     func open(retention: Retention) throws -> any CredentialStore {
-        switch self {
-        case .file(let file): try SQLiteStore.open(file, retention: retention)
-        case .server(let address): try PostgresStore.open(address, retention: retention)
-        }
+        try either({ try SQLiteStore.open($0, retention: retention) }, { try PostgresStore.open($0, retention: retention) })
     }
 
     /// Opens the database for reading, beside a daemon that may be at work.
     func openForReading() throws -> any CredentialStore {
-        switch self {
-        case .file(let file): try SQLiteStore.openForReading(file, isInUse: isLocked)
-        case .server(let address): try PostgresStore.openForReading(address)
-        }
+        try either({ try SQLiteStore.openForReading($0, isInUse: isLocked) }, { try PostgresStore.openForReading($0) })
     }
 
     /// Opens the database to append rows as a backend does, beside a daemon that may be at work.
     func openBeside() throws -> any CredentialStore {
-        switch self {
-        case .file(let file): try SQLiteStore.openBeside(file)
-        case .server(let address): try PostgresStore.openBeside(address)
-        }
+        try either({ try SQLiteStore.openBeside($0) }, { try PostgresStore.openBeside($0) })
     }
 
     /// Opens a server over connections of their own for what comes in over HTTP, so that it waits for no settlement. Nil for a file,
@@ -104,32 +79,18 @@ enum DatabaseLocation: Sendable {
         case .server(let address): try PostgresStore.openBeside(address, longestLockWait: .seconds(2), patience: .seconds(4))
         }
     }
-}
 
-extension DatabaseLocation {
     /// The key of the configuration that names the database.
-    var place: String {
-        switch self {
-        case .file: "database.path"
-        case .server: "database.url"
-        }
-    }
+    var place: String { file == nil ? "database.url" : "database.path" }
 
-    /// The program that keeps the database, with its version.
     func program(of store: any CredentialStore) async throws -> String {
-        switch self {
-        case .file: "SQLite \(try await store.version)"
-        case .server: "PostgreSQL \(try await store.version)"
-        }
+        "\(file == nil ? "PostgreSQL" : "SQLite") \(try await store.version)"
     }
 
-    /// The libraries that siwatch keeps its data with.
     static var libraries: String { "SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version ?? "none")" }
-}
 
-// MARK: The command line
+    // MARK: The command line
 
-extension DatabaseLocation {
     /// Whether a text is the address of a server: a URL, or text that begins with a keyword of libpq's, as in `host=…`. Otherwise it is a
     /// file.
     static func isAddress(_ text: String) -> Bool {
@@ -142,7 +103,6 @@ extension DatabaseLocation {
             ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(following: URL(filePath: text).standardizedFileURL.path))
     }
 
-    /// Whether libpq can read the address. A file has none.
     var isUnderstood: Bool {
         if case .server(let address) = self { address.isUnderstood } else { true }
     }
@@ -152,11 +112,7 @@ extension CredentialStore {
     /// Closes every connection after `body`, even if `body` throws.
     func closing<Value>(after body: (any CredentialStore) async throws -> Value) async throws -> Value {
         let result: Result<Value, any Error>
-        do {
-            result = .success(try await body(self))
-        } catch {
-            result = .failure(error)
-        }
+        do { result = .success(try await body(self)) } catch { result = .failure(error) }
         try? await close()
         return try result.get()
     }

@@ -12,11 +12,8 @@ import Foundation
 struct DatabaseLock: Sendable {
     private let descriptor: Int32
 
-    /// Takes the lock of a database, at once or not at all. The lock is held until `release()` or the end of the process.
-    ///
-    /// A new lock file gets mode 0660 whatever the umask, so that the group that may write the database may take its lock too.
-    ///
-    /// - Parameter path: without symbolic links, as `DatabaseFile` resolves them.
+    /// Takes the lock of a database, at once or not at all. A new lock file gets mode 0660 whatever the umask, so that the group that may
+    /// write the database may take its lock too. The path has no symbolic links.
     init(database path: String) throws(DatabaseLockError) {
         if let error = DatabaseLockError.links(to: path) { throw error }
         let file = path + ".lock"
@@ -41,19 +38,14 @@ struct DatabaseLock: Sendable {
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }
-}
 
-extension DatabaseLock {
-    /// Whether any process holds the lock of a database right now. Takes nothing and creates nothing.
+    /// Whether any process holds the lock of a database. Takes nothing and creates nothing.
     static func isHeld(database path: String) -> Bool {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
     }
-
-    /// When a process last took the lock. Nil if none ever did.
-    static func lastTaken(database path: String) -> Timestamp? { lastWritten(path + ".lock") }
 
     static func lastWritten(_ path: String) -> Timestamp? {
         guard let status = stat(notFollowing: path) else { return nil }
@@ -63,32 +55,24 @@ extension DatabaseLock {
     /// Takes the lock. Tries again when it is held, because `siwatch status` holds it for an instant to see whether a siwatch runs.
     static func retrying(database path: String) throws(DatabaseLockError) -> DatabaseLock {
         for _ in 1...4 {
-            do {
-                return try DatabaseLock(database: path)
-            } catch .held {
-                usleep(25_000)
-            }
+            do { return try DatabaseLock(database: path) } catch .held { usleep(25_000) }
         }
         return try DatabaseLock(database: path)
     }
 }
 
-enum DatabaseLockError: Error, Equatable {
-    /// Exit code 69.
+enum DatabaseLockError: Error, Equatable, CustomStringConvertible {
     case held(database: String)
     /// The lock file cannot be created or locked, with the system's text. Exit code 78.
     case unavailable(file: String, reason: String)
     /// Hard links. The lock beside one name does not stop a process that uses another, and SQLite keeps a log for each name. Exit code 78.
     case severalNames(database: String, count: Int)
 
-    /// - Returns: nil if the database has one name, or does not exist.
     static func links(to path: String) -> DatabaseLockError? {
         guard let status = stat(at: path), status.isRegularFile, status.st_nlink > 1 else { return nil }
         return .severalNames(database: path, count: Int(status.st_nlink))
     }
-}
 
-extension DatabaseLockError: CustomStringConvertible {
     var description: String {
         switch self {
         case .held(let database): "another siwatch is at work on \(database)"

@@ -36,9 +36,7 @@ struct Enqueue: AsyncParsableCommand {
         // Reads past the limit, to learn whether the body is too long.
         guard let file = Invocation.current.console.open(source),
             let body = try? file.read(upToCount: Queue.longestNotification + 1) ?? Data()
-        else {
-            throw .failed("\(sourceName) cannot be read: \(systemError())")
-        }
+        else { throw .failed("\(sourceName) cannot be read: \(systemError())") }
         return Array(body)
     }
 }

@@ -37,7 +37,6 @@ struct Migrate: AsyncParsableCommand {
         try printOutput("\(try configuration.namedDatabase().name) is ready.")
     }
 
-    /// Prints a script: the missing statements, and the rest as comments.
     private func printPlan(of configuration: Configuration, _ keys: Keys) throws {
         let database = try configuration.namedDatabase()
         do {

@@ -8,18 +8,14 @@ import CredentialSealing
 struct OpenedDatabase {
     var location: DatabaseLocation
     var store: any CredentialStore
-    /// For what comes in over HTTP; nil if that goes to the store as well.
+    /// For what comes in over HTTP, if that does not go to the store as well.
     private(set) var doorStore: (any CredentialStore)?
     var sealer: CredentialSealer
     var pseudonyms: UserPseudonyms
     var intakeTest: IntakeTestKey
-    /// The program that keeps the database, with its version.
     var program: String
-    /// That somebody had cut off the memory that the processes on a file share.
     let cutMemory: String?
-    /// Whether the sealing key was made just now.
     let hasNewKey: Bool
-    /// This process, as other replicas on the database know it.
     let replica: Replica
 
     private let lock: DatabaseLock?
@@ -67,10 +63,7 @@ struct OpenedDatabase {
         }
     }
 
-    /// Leaves the fleet before any work.
-    func leave() async {
-        try? await store.fleet?.release()
-    }
+    func leave() async { try? await store.fleet?.release() }
 
     func close() async {
         try? await doorStore?.close()

@@ -36,11 +36,8 @@ struct Rename: AsyncParsableCommand {
         case .app:
             try await configuration.withStoreAlone { try await $0.renameApp(old, to: new) }
             let isConfigured = configuration.apps.contains { $0.name == new }
-            try tell(
-                isConfigured
-                    ? "\(old.printable) is \(new.printable) now, as the configuration has it."
-                    : "\(old.printable) is \(new.printable) in the database now. Write name = \"\(new.printable)\" in \(configuration.source) too."
-            )
+            let todo = isConfigured ? "as the configuration has it" : "write name = \"\(new.printable)\" in \(configuration.source) too"
+            try tell("\(old.printable) is \(new.printable) in the database now: \(todo).")
         case .delivery:
             _ = try configuration.delivery(named: new)
             guard !configuration.deliveries.contains(where: { $0.name == old }) else {
@@ -52,7 +49,5 @@ struct Rename: AsyncParsableCommand {
         }
     }
 
-    private func tell(_ text: String) throws {
-        try output.print(["old": old, "new": new], text)
-    }
+    private func tell(_ text: String) throws { try output.print(["old": old, "new": new], text) }
 }

@@ -63,7 +63,6 @@ struct Doctor: AsyncParsableCommand {
         try findings.conclude()
     }
 
-    /// Exits as a start would.
     private func judgeStart() async throws {
         let configuration = try options.readConfiguration(opensDatabase: false)
         let examination = await Examination(configuration)

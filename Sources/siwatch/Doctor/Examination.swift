@@ -4,15 +4,14 @@
 import BackendAPI
 import CredentialCore
 import Foundation
+import SQLiteStore
 
 /// What a configuration, its keys and its database show on this host without a daemon.
 struct Examination {
-    /// What keeps siwatch from a start.
     private(set) var mistakes: [String] = []
     private(set) var findings: [Finding] = []
     /// Why the database was not examined to the end, and may be soon.
     private(set) var failure: CommandFailure?
-    /// Nil if they cannot be read.
     private(set) var keys: Keys?
 
     /// - Parameter opensDatabase: whether to look into the tables too.
@@ -42,7 +41,6 @@ struct Examination {
         }
     }
 
-    /// What is good.
     @FindingList private func notes(of configuration: Configuration, _ database: String?) -> [Finding] {
         Finding(.note, "siwatch \(Version.current), \(DatabaseLocation.libraries)")
         Finding(.note, "\(configuration.source) \(keys == nil ? "is" : "and the keys that it names are") good")
@@ -85,7 +83,7 @@ struct Examination {
             if isThere, obstacles.isEmpty, opens {
                 let report = try await database.openForReading().closing { store in
                     try store.check(configuration.clientsOfApps)
-                    try keys?.check(store, of: configuration)
+                    if let keys { _ = try configuration.sealer(of: store, keys.ring) }
                     return try await StatusReport(of: configuration, in: store)
                 }
                 findings += (report.ofBackends + report.ofConfiguration).filter { $0.severity > .note }
@@ -95,7 +93,7 @@ struct Examination {
                 let canaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
                 findings += canaries.map { Finding(.degraded, "\($0)") }
             }
-        } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
+        } catch UnusableFile.unreadable(_) where !obstacles.isEmpty {
             // An obstacle already gives the reason.
         } catch {
             let failure = CommandFailure(database: error)

@@ -119,7 +119,7 @@ extension Daemon {
             certificate: try keys.certificate.map { try ServerCertificate(chain: $0.chain, key: $0.key.reveal) },
             logger: quiet,
             // A long poll takes 25 seconds. Beyond the number, the connection that has been idle for longest is closed.
-            limits: .init(count: OpenFileLimit.connections(of: context.configuration), answer: .seconds(40), idle: .minutes(1))
+            limits: .init(count: OwnProcess.doorConnections(of: context.configuration), answer: .seconds(40), idle: .minutes(1))
         ) { [logger = context.logger] address in
             logger.log(.doorOpen, ["address": "\(address)"])
         }

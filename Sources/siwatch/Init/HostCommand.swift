@@ -3,9 +3,7 @@
 
 import Foundation
 
-/// Another program of this host, run to its end.
 struct HostCommand {
-    /// The program first, by its name.
     var words: [String]
 
     /// This program once more, as another user if that is not the caller.
@@ -14,7 +12,6 @@ struct HostCommand {
         return HostCommand(words: user == Account.user ? words : ["runuser", "-u", user, "--"] + words)
     }
 
-    /// As a person writes it into a shell.
     var text: String { words.map(\.shellQuoted).joined(separator: " ") }
 
     /// - Returns: the exit code, and all that it printed.

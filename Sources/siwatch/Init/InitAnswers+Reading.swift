@@ -1,46 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import ArgumentParser
 import CredentialCore
 import CredentialMonitor
 import Foundation
+import TOMLKit
 
 /// What `siwatch init` asks, and the option that answers it.
 struct Question {
     let option: String
     let words: String
-    /// What is taken where nobody says otherwise; nil if there is nothing to propose.
+    /// What the answer is, in the help of the option.
+    let value: String
+    /// What is taken where nobody says otherwise, empty for none; nil if there is nothing to propose.
     var proposal: String?
 
-    init(_ option: String, _ words: String, proposal: String? = nil) {
-        (self.option, self.words, self.proposal) = (option, words, proposal)
+    init(_ option: String, _ words: String, _ value: String, proposal: String? = nil) {
+        (self.option, self.words, self.value, self.proposal) = (option, words, value, proposal)
     }
 
-    static let key = Question("--key", "Apple's key, the .p8 file")
-    static let keyID = Question("--key-id", "The key's id, ten characters, which Apple shows beside the key")
-    static let teamID = Question("--team-id", "Your Team ID, ten characters")
-    static let clientIDs = Question("--client-id", "Client ids, all on one line: the primary App ID, then its Services IDs")
-    static let app = Question("--app", "A short name for this app group", proposal: "app")
-    static let database = Question("--database", "The database: a file, or postgresql://…", proposal: Configuration.Database().path)
-    static let passwordFile = Question("--password-file", "A file with the password of that URL, if it needs one", proposal: "")
+    var help: ArgumentHelp {
+        let end = proposal.map { $0.isEmpty ? "" : " By default \($0)." } ?? ""
+        return ArgumentHelp("\(words).\(end)", valueName: value)
+    }
+
+    static let key = Question("--key", "Apple's key: the .p8 file, as Apple hands it out", "file")
+    static let keyID = Question("--key-id", "The key's id, ten characters, which Apple shows beside the key", "id")
+    static let teamID = Question("--team-id", "Your Team ID, ten characters", "id")
+    static let clientIDs = Question("--client-id", "Client ids, all on one line: the primary App ID, then its Services IDs", "ids")
+    static let app = Question("--app", "A short name for this app group: by default the end of the first client id", "name")
+    static let database = Question(
+        "--database",
+        "The database: a file, or postgresql://…",
+        "path or URL",
+        proposal: Configuration.Database().path
+    )
+    static let passwordFile = Question("--password-file", "A file with the password of that URL, if it needs one", "file", proposal: "")
     static let http = Question(
         "--http",
         "Where your backend reaches siwatch over HTTP, or none if it uses SQL",
+        "host:port",
         proposal: "127.0.0.1:9465"
     )
     static let notificationsURL = Question(
         "--notifications-url",
-        "The URL at which Apple is to post notifications, if your web server leads it here: siwatch tests it, and Enter leaves it out",
+        "The URL at which Apple is to post notifications, if your web server leads it here: siwatch tests it",
+        "URL",
         proposal: ""
     )
     static let webhook = Question(
         "--webhook",
-        "The URL to which siwatch posts each change, so that a session ends; it need not be there yet, and Enter leaves it out",
+        "The URL to which siwatch posts each change, so that a session ends; it need not be there yet",
+        "URL",
         proposal: ""
     )
     static let backendUser = Question(
         "--backend-user",
-        "The user of this host that your backend runs as, if it opens the database file",
+        "The user of this host that your backend runs as, if it opens the database file; it joins that file's group",
+        "user",
         proposal: ""
     )
 }
@@ -55,8 +73,8 @@ struct Questions {
     private(set) var differing: [String] = []
 
     /// - Parameters:
-    ///   - given: the value of the option; nil if it was left out.
-    ///   - known: the answer of the configuration; nil if none is there.
+    ///   - given: the value of the option.
+    ///   - known: the answer of the configuration that is there.
     ///   - read: throws why a text is no answer.
     /// - Returns: nil if the option is missing.
     mutating func answer<Answer: Equatable>(
@@ -90,15 +108,11 @@ struct Questions {
 
     var areAnswered: Bool { missing.isEmpty && differing.isEmpty }
 
-    /// Names the options that are missing, or that differ.
-    ///
     /// - Parameter path: of the configuration.
     func failure(_ path: String) -> CommandFailure {
         guard differing.isEmpty else {
-            let names = differing.joined(separator: ", ")
-            return .failed(
-                "\(names): \(path.printable) says something else; siwatch init changes no configuration, so edit it, or leave them out"
-            )
+            let problem = "\(path.printable) says something else; siwatch init changes no configuration, so edit it, or leave them out"
+            return .failed("\(differing.joined(separator: ", ")): \(problem)")
         }
         let place = missing.contains("--key-id") ? "; Apple shows the key's id beside the key, and named the file AuthKey_ID.p8" : ""
         let verb = missing.count == 1 ? "is" : "are"
@@ -110,7 +124,7 @@ struct Questions {
 extension InitAnswers {
     private static func read<Value>(_ text: String, _ rule: ValueRule<Value>) throws(CommandFailure) -> Value {
         var mistakes: [ConfigurationMistake] = []
-        if let value = rule.read(.string(text), "", &mistakes) { return value }
+        if let value = rule.read(text.tomlValue, "", &mistakes) { return value }
         throw .wrongUsage(mistakes.map(\.problem).joined(separator: "; "))
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleIdentity
 import CredentialCore
 import Foundation
 
@@ -25,9 +26,7 @@ struct InitAnswers {
     /// The configuration that is there already; nil if none is.
     let configuration: Configuration?
 
-    /// Takes the configuration that is there or the options, asks for the others, and proposes what it can guess.
-    ///
-    /// - Throws: `CommandFailure` with every option that is wrong or missing, if nobody can be asked, or that differs from the configuration.
+    /// - Throws: every option that is missing if nobody can be asked, and every one that differs from the configuration.
     init(_ options: InitOptions, asks: Bool) throws(CommandFailure) {
         let configuration = try options.existingConfiguration()
         self.configuration = configuration
@@ -38,7 +37,8 @@ struct InitAnswers {
         let given = options.clientIDs.isEmpty ? nil : options.clientIDs.joined(separator: " ")
         let clientIDs = try questions.answer(.clientIDs, given, known?.clientIDs, Self.clientIDs)
         var appQuestion = Question.app
-        if let end = clientIDs?.first?.split(separator: ".").last, !FleetLane.isTaken(String(end)) { appQuestion.proposal = String(end) }
+        let end = clientIDs?.first?.split(separator: ".").last.map(String.init) ?? ""
+        appQuestion.proposal = end.isEmpty || FleetLane.isTaken(end) ? "app" : end
         let app = try questions.answer(appQuestion, options.app, known?.name) { text throws(CommandFailure) in
             try Self.appName(text, mayLookLikeClient: options.app != nil)
         }
@@ -68,11 +68,9 @@ struct InitAnswers {
 
     var isServer: Bool { DatabaseLocation.isAddress(database) }
 
-    /// What the configuration consists of, itself last. By their names alone, so that systemd credentials of these names can take their place.
-    ///
-    /// - Parameter path: of the configuration.
+    /// What the configuration at `path` consists of, itself last. By names alone, so that systemd credentials can take their place.
     func files(_ path: String) throws(CommandFailure) -> [(path: String, text: String, isSecret: Bool)] {
-        let folder = URL(filePath: path).deletingLastPathComponent().path
+        let folder = path.folder
         var files = [(path: "\(folder)/\(keyFile)", text: try key.read().text, isSecret: false)]
         if !passwordFile.isEmpty { files.append(("\(folder)/\(Self.passwordCopy)", try Self.password(in: passwordFile), false)) }
         if !http.isEmpty { files.append(("\(folder)/\(Self.tokenFile)", NewSecret.token.make() + "\n", true)) }
@@ -86,7 +84,7 @@ struct InitAnswers {
     private static let passwordCopy = "database.password"
     private var keyFile: String { "AuthKey_\(key.id).p8" }
 
-    /// Of `siwatch.toml`.
+    /// The text of `siwatch.toml`.
     var text: String {
         let password = passwordFile.isEmpty ? "" : "password_file = \(Self.passwordCopy.quotedForTOML)\n"
         return """
@@ -139,5 +137,49 @@ extension String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .withoutEscapingSlashes
         return String(decoding: (try? encoder.encode(self)) ?? Data(), as: UTF8.self)
+    }
+}
+
+/// A `.p8` file, as Apple hands it out once.
+struct AppleKeyFile {
+    var path: String
+    /// Empty if neither the name of the file nor somebody has told it.
+    var id: String
+
+    /// The only key file of a folder; nil if it has none, or several.
+    static func onlyOne(in folder: String) -> String? {
+        let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).filter { id(inName: $0) != nil }
+        return names.count == 1 ? "\(folder)/\(names[0])" : nil
+    }
+
+    fileprivate static func id(inName path: String) -> String? {
+        URL(filePath: path).lastPathComponent.wholeMatch(of: /AuthKey_([A-Z0-9]{10})\.p8/).map { String($0.1) }
+    }
+}
+
+extension AppleKeyFile: Equatable {
+    /// Whether both files hold the same key. One of them may not know its id yet.
+    static func == (left: AppleKeyFile, right: AppleKeyFile) -> Bool {
+        ([left.id, right.id].contains("") || left.id == right.id)
+            && FileManager.default.contents(atPath: left.path) == FileManager.default.contents(atPath: right.path)
+    }
+
+    /// - Parameter id: nil to take that of the file's name.
+    /// - Throws: why the file holds no key that Apple's servers take.
+    init(_ pasted: String, id: String?) throws(CommandFailure) {
+        let path = pasted.asPastedPath
+        self.init(path: path, id: try id.map(InitAnswers.appleID) ?? Self.id(inName: path) ?? "")
+        _ = try read()
+    }
+
+    func read() throws(CommandFailure) -> (text: String, key: ClientSecretKey) {
+        do {
+            let text = try TextFile.read(path, limit: Configuration.longestKeyFile, mayBeDER: true)
+            return (text, try ClientSecretKey(id: id, text: Secret(text)))
+        } catch let error as TextFileError {
+            throw .wrongUsage("\(path.printable) \(error)")
+        } catch {
+            throw .wrongUsage("\(path.printable): \(error)")
+        }
     }
 }

@@ -20,7 +20,7 @@ struct SetUp {
     /// Of the configuration.
     private let folder: String
 
-    /// - Throws: `CommandFailure` if the host is not ready for it, or the answers together make no configuration.
+    /// - Throws: if the host is not ready for it, or the answers together make no configuration.
     init(_ answers: InitAnswers, _ options: InitOptions, asks: Bool) throws(CommandFailure) {
         (self.answers, self.options, self.asks) = (answers, options, asks)
         let user = options.serviceUser ?? (geteuid() == 0 ? "siwatch" : Account.user)
@@ -30,25 +30,22 @@ struct SetUp {
             ])
         }
         self.owner = owner
-        folder = URL(filePath: options.configurationPath).deletingLastPathComponent().path
+        folder = options.configurationPath.folder
         do {
-            configuration =
-                try answers.configuration ?? Configuration(ConfigurationTable(parsing: answers.text), from: options.configurationPath)
-        } catch let error as InvalidConfiguration {
-            throw CommandFailure(error)
+            let path = options.configurationPath
+            configuration = try answers.configuration ?? Configuration(.parse(answers.text), from: path)
         } catch {
-            throw .failed("\(error)")
+            throw .unusable((error as? InvalidConfiguration)?.lines ?? ["\(error)"])
         }
         guard geteuid() != 0 || answers.isServer || folder != databaseFolder else {
             throw .wrongUsage("backends may write the folder of the database, so the configuration needs another one")
         }
     }
 
-    private var databaseFolder: String { URL(filePath: answers.database).deletingLastPathComponent().path }
+    private var databaseFolder: String { answers.database.folder }
 
-    /// Says what it has done, step by step. A run that was cut short or has failed leaves what it has done, and the next one goes on.
-    ///
-    /// - Throws: `CommandFailure`, before anything is written if Apple refuses the answers.
+    /// Says what it has done, step by step. A run that was cut short or has failed leaves what it has done, and the next one goes on. If
+    /// Apple refuses the answers, nothing is written.
     func carryOut() async throws {
         if asks, answers.configuration == nil, answers.isServer { try askForRoles() }
         if !options.offline { try await prove() }
@@ -63,7 +60,7 @@ struct SetUp {
     @inline(never)
     private func askForRoles() throws(CommandFailure) {
         try printOutput("Let an administrator run this in that database:\n\n\(ServerRoles.script)\n")
-        try Terminal.ask("Press Enter when that is done", proposal: "") { _ throws(CommandFailure) in }
+        try Terminal.requireYes("Is that done?", orElse: "nothing was changed")
     }
 
     /// Asks Apple about each client, with the key that is not in its place yet.
@@ -89,22 +86,19 @@ struct SetUp {
     }
 
     private var newFolders: [String] {
-        ([folder] + (answers.isServer || databaseFolder == folder ? [] : [databaseFolder])).filter {
-            !FileManager.default.fileExists(atPath: $0)
-        }
+        let folders = [folder] + (answers.isServer || databaseFolder == folder ? [] : [databaseFolder])
+        return folders.filter { !FileManager.default.fileExists(atPath: $0) }
     }
 
     private func missingFiles() throws(CommandFailure) -> [(path: String, text: String)] {
         var missing: [(path: String, text: String)] = []
         for file in try answers.configuration == nil ? answers.files(options.configurationPath) : [] {
-            guard let found = FileManager.default.contents(atPath: file.path) else {
-                missing.append((file.path, file.text))
-                continue
-            }
-            // A secret that an earlier run has left is as good as a new one.
-            guard file.isSecret || found == Data(file.text.utf8) else {
+            if let found = FileManager.default.contents(atPath: file.path) {
+                // A secret that an earlier run has left is as good as a new one.
+                if file.isSecret || found == Data(file.text.utf8) { continue }
                 throw .failed("\(file.path.printable) is there already, with something else in it; siwatch init overwrites nothing")
             }
+            missing.append((file.path, file.text))
         }
         return missing
     }
@@ -118,16 +112,11 @@ struct SetUp {
             try printOutput("\(new.printable) is new.")
         }
         for (path, text) in missing {
-            do {
-                try KeyFile.create(text, at: path, owner: (owner.id, owner.groupID))
-            } catch {
-                throw .failed("\(error)".printable)
-            }
+            do { try KeyFile.create(text, at: path, owner: (owner.id, owner.groupID)) } catch { throw .failed("\(error)".printable) }
             try printOutput("\(path.printable) is written.")
         }
     }
 
-    /// This program on the new configuration, as the user that siwatch runs as.
     private func siwatch(_ words: String...) -> HostCommand {
         HostCommand.siwatch(words + ["--config", options.configurationPath], as: owner.name)
     }
@@ -172,7 +161,7 @@ struct SetUp {
         return (try? HostCommand(words: ["systemctl", "cat", "siwatch.service"]).run().status) == 0
     }
 
-    /// Now and at each boot. A siwatch that has begun before the configuration was written begins anew.
+    /// A siwatch that has begun before the configuration was written begins anew.
     private func start() throws(CommandFailure) {
         do {
             for words in [["enable"], [answers.configuration == nil ? "restart" : "start"]] {
@@ -197,7 +186,6 @@ struct SetUp {
         return said?.status == 0 ? "siwatch works:" : "siwatch runs, but is \(said?.output ?? "silent");"
     }
 
-    /// What is left to a person.
     private func next(isInstalled: Bool) -> [String] {
         let start = "siwatch run --config \(options.configurationPath.shellQuoted) starts it; then"
         let secrets = [(answers.http, InitAnswers.tokenFile, "token"), (answers.webhook, InitAnswers.webhookSecretFile, "webhook secret")]
@@ -217,8 +205,6 @@ struct SetUp {
 
 extension Account.User {
     /// Makes a new folder of this user's. No link that somebody puts in its place is followed.
-    ///
-    /// - Parameter group: that of the user if nil.
     fileprivate func makeFolder(_ path: String, mode: mode_t, group: gid_t?) throws(CommandFailure) {
         guard mkdir(path, 0o700) == 0 else { throw .failed("the folder \(path.printable) cannot be made: \(systemError())") }
         let made = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -13,9 +13,7 @@ struct LogLine {
     var label: String
     var fields: [(key: String, value: String)]
 
-    /// For people: time, level, message, then the fields.
-    ///
-    /// - Parameter hasTime: the journal has its own.
+    /// For people. The journal has its own time.
     func text(hasTime: Bool = true) -> String {
         let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
         let head = hasTime ? "\(stamp) \(level)" : level
@@ -24,7 +22,7 @@ struct LogLine {
         }
     }
 
-    /// One JSON object. Its time is as in RFC 3339.
+    /// One JSON object.
     var json: String {
         let head = [("time", stamp), ("level", level.rawValue), ("event", name), ("message", message), ("logger", label)]
         return "{" + (head + fields).map { "\($0.0.jsonString):\($0.1.jsonString)" }.joined(separator: ",") + "}"
@@ -38,6 +36,42 @@ struct LogLine {
     }
 
     private var stamp: String { time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)) }
+}
+
+/// Writes one line to stderr for each event: text for people on a terminal, JSON for programs.
+struct LogLines: LogHandler {
+    var metadata: Logger.Metadata = [:]
+
+    private let label: String
+    private let output: LogOutput
+    private var ownLevel: Logger.Level?
+
+    init(label: String, output: LogOutput) {
+        self.label = label
+        self.output = output
+    }
+
+    /// The output's level, until one is set here.
+    var logLevel: Logger.Level {
+        get { ownLevel ?? output.level }
+        set { ownLevel = newValue }
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        // Only lines of libraries have no name. The rate limit comes first, because in a flood most lines go no further.
+        let name = (event.metadata?["event"] ?? metadata["event"]).map { "\($0)" } ?? "library"
+        guard let held = output.admit(name) else { return }
+        var fields = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        fields["event"] = nil
+        if held > 0 { fields["suppressed"] = "\(held)" }
+        let shown = fields.sorted { $0.key < $1.key }.map { (key: $0.key, value: "\($0.value)") }
+        output.write(LogLine(time: .now, level: event.level, name: name, message: "\(event.message)", label: label, fields: shown))
+    }
 }
 
 /// As the document of `siwatch status` has it.

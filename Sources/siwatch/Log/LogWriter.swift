@@ -6,8 +6,8 @@ import Dispatch
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full, or
-/// that the system refuses, are dropped and counted. It lives as long as the process.
+/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full, or that the system
+/// refuses, are dropped and counted. It lives as long as the process.
 final class LogWriter: Sendable {
     private let descriptor: Int32
     private let note: @Sendable (_ dropped: Int) -> String
@@ -48,7 +48,7 @@ final class LogWriter: Sendable {
         }
     }
 
-    /// The lines dropped since the start; nil if none was.
+    /// Since the start; nil if none was.
     var lostLines: LostLines? {
         state.withLockedValue { state in
             var lost = state.lost
@@ -72,8 +72,7 @@ final class LogWriter: Sendable {
         if isAwaited { isFilled.signal() }
     }
 
-    /// How many lines were dropped since the last call, because nobody read the lines before them, or the system refused them. If the log
-    /// has not said so yet, it tries again.
+    /// How many lines were dropped since the last call. If the log has not said so yet, it tries again.
     func takeDropped() -> Int {
         let (untold, isAwaited) = state.withLockedValue { state in
             defer {
@@ -86,14 +85,13 @@ final class LogWriter: Sendable {
         return untold
     }
 
-    /// Waits until all lines are written, at most for the limit. For the end of the process.
+    /// Waits until all lines are written, for the end of the process.
     func drain(within limit: Duration) {
         let end = ContinuousClock.now + limit
         while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isNoteDue && !$0.isWriting }), .now < end { usleep(1000) }
     }
 
-    /// - Returns: the bytes that wait for writing, and how many lines were dropped that the log has not told of. Nil if nothing is to be
-    ///   written.
+    /// - Returns: the bytes that wait, and how many lines were dropped that the log has not told of. Nil if nothing is to be written.
     private func take() -> (bytes: [UInt8], dropped: Int)? {
         state.withLockedValue { state in
             let isSomething = !state.buffer.isEmpty || state.isNoteDue
@@ -133,7 +131,6 @@ final class LogWriter: Sendable {
     }
 }
 
-/// Lines of the log that could not be written.
 struct LostLines: Equatable, Encodable {
     var count: Int
     var firstAt: Timestamp

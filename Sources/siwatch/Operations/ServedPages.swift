@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import Hummingbird
+import Logging
 import NIOCore
 import PrometheusMetrics
+import ServiceLifecycle
 
-/// The HTTP pages of the daemon: `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
+/// The HTTP pages of the daemon.
 struct ServedPages: Sendable {
     var metrics: @Sendable (ExpositionFormat) async -> String
     /// Nil while every loop turns, or hears why it cannot. Otherwise a restart mends, and it is the reason.
@@ -80,5 +83,44 @@ extension Response {
     fileprivate init(_ page: HTMLPage) {
         self.init(.ok, page.text, type: "text/html; charset=utf-8")
         headers[.contentSecurityPolicy] = HTMLPage.policy
+    }
+}
+
+/// Serves the pages over TCP, to people and to programs that watch the service.
+///
+/// It stops after all services that work, so that `/readyz` answers throughout a stop.
+struct OperationsServer: Service {
+    var address: ListenAddress
+    var limits = ConnectionLimits()
+    var logger: Logger
+    var pages: ServedPages
+    /// With the port.
+    var onListening: @Sendable (Int) async -> Void = { _ in }
+
+    func run() async throws {
+        do {
+            try await BoundedServer(
+                host: address.host,
+                port: address.port,
+                limits: limits,
+                logger: logger,
+                onListening: onListening,
+                respond: respond
+            ).run()
+        } catch let error as IOError {
+            let reason = systemError(error.errnoCode)
+            throw CommandFailure.unavailable("operations.listen: \(address.host):\(address.port) cannot be listened on: \(reason)")
+        }
+    }
+
+    @Sendable private func respond(to request: Request) async -> Response {
+        // A web page that has its own name point to loopback would get the answers in its reader's browser.
+        if Host.isLoopback(address.host), let name = request.head.authority,
+            // A port of 80 is left out.
+            !((ListenAddress(name) ?? ListenAddress("\(name):80")).map { Host.isLoopback($0.host) } ?? false)
+        {
+            return Response(.misdirectedRequest, "\(name.printable) is not served here\n")
+        }
+        return await pages.respond(to: request)
     }
 }

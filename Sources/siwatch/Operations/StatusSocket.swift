@@ -19,46 +19,24 @@ struct StatusSocket: Service {
     var respond: @Sendable (Request) async -> Response
 
     func run() async throws {
-        do throws(Obstacle) {
-            try makeRoom()
-            try await serve()
-        } catch {
-            if let reason = error.reason { logger.log(.socketUnavailable, ["reason": "\(path): \(reason)"]) }
-        }
+        if let reason = await obstacle() { logger.log(.socketUnavailable, ["reason": "\(path): \(reason)"]) }
         try? await gracefulShutdown()
     }
 
-    private struct Obstacle: Error {
-        /// Nil if it is not worth a word.
-        var reason: String?
-    }
-
-    /// Removes the socket of a siwatch that has ended.
-    private func makeRoom() throws(Obstacle) {
-        var status = stat()
-        let folder = URL(filePath: path).deletingLastPathComponent().path
+    /// Serves until a stop. Returns why it cannot, if that is worth a word.
+    private func obstacle() async -> String? {
         // A container has an empty /run that siwatch may write. For root somebody else makes the folder, because root would own it.
-        if geteuid() != 0 { mkdir(folder, 0o700) }
-        guard lstat(folder, &status) == 0 else { throw Obstacle(reason: isAsked ? systemError() : nil) }
-        if let danger = UnixSocket.danger(at: path) { throw Obstacle(reason: danger) }
-        if let reason = UnixSocket.obstacle(at: path) { throw Obstacle(reason: reason) }
-    }
-
-    private func serve() async throws(Obstacle) {
+        if geteuid() != 0 { mkdir(path.folder, 0o700) }
+        guard stat(notFollowing: path.folder) != nil else { return isAsked ? systemError() : nil }
+        if let reason = UnixSocket.danger(at: path) ?? UnixSocket.obstacle(at: path) { return reason }
+        let letIn: @Sendable (Int) async -> Void = { _ in chmod(path, 0o600) }
         do {
-            try await BoundedServer(
-                host: path,
-                limits: ConnectionLimits(),
-                logger: logger,
-                onListening: { _ in chmod(path, 0o600) },
-                respond: respond
-            ).run()
-        } catch let error as IOError {
-            throw Obstacle(reason: systemError(error.errnoCode))
+            try await BoundedServer(host: path, limits: ConnectionLimits(), logger: logger, onListening: letIn, respond: respond).run()
         } catch {
-            throw Obstacle(reason: "\(error)")
+            return (error as? IOError).map { systemError($0.errnoCode) } ?? "\(error)"
         }
         // The next siwatch may listen there already.
         if !UnixSocket.isListenedOn(path) { unlink(path) }
+        return nil
     }
 }

@@ -21,34 +21,26 @@ extension sockaddr_un {
 }
 
 enum UnixSocket {
-    /// Removes the socket that a siwatch has left behind.
-    ///
-    /// - Returns: why nobody can listen at the path; nil if there is room.
+    /// Removes the socket that a siwatch has left behind. Returns why nobody can listen at the path.
     static func obstacle(at path: String) -> String? {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return errno == ENOENT ? missingFolder(of: path) : systemError() }
+        guard let status = stat(notFollowing: path) else { return errno == ENOENT ? missingFolder(of: path) : systemError() }
         guard status.st_mode & S_IFMT == S_IFSOCK else { return "is no socket" }
         guard !isListenedOn(path) else { return "another siwatch listens there" }
         return unlink(path) == 0 ? nil : systemError()
     }
 
-    /// A sentence about the folder of a socket; nil if it is there.
     static func missingFolder(of path: String) -> String? {
-        let folder = URL(filePath: path).deletingLastPathComponent().path
-        return access(folder, F_OK) != 0 && errno == ENOENT ? "the folder \(folder.printable) is not there" : nil
+        access(path.folder, F_OK) != 0 && errno == ENOENT ? "the folder \(path.folder.printable) is not there" : nil
     }
 
     /// Why somebody else might answer there in siwatch's place; nil if nobody can, or if there is no such folder.
     static func danger(at path: String) -> String? {
-        var (folder, socket) = (stat(), stat())
-        let name = URL(filePath: path).deletingLastPathComponent().path
-        guard stat(name, &folder) == 0 else { return nil }
-        if folder.st_mode & 0o022 != 0 { return "other users may write its folder \(name)" }
-        guard lstat(path, &socket) == 0, socket.st_uid != folder.st_uid else { return nil }
-        return "it belongs to \(Account.name(ofUser: socket.st_uid)), and its folder to \(Account.name(ofUser: folder.st_uid))"
+        guard let folder = HostFile(path.folder) else { return nil }
+        if folder.status.st_mode & 0o022 != 0 { return "other users may write its folder \(folder.path)" }
+        guard let socket = stat(notFollowing: path), socket.st_uid != folder.status.st_uid else { return nil }
+        return "it belongs to \(Account.name(ofUser: socket.st_uid)), and its folder to \(folder.owner)"
     }
 
-    /// Whether a process listens at a path.
     static func isListenedOn(_ path: String) -> Bool {
         guard var target = sockaddr_un(socketAddress: path) else { return false }
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)

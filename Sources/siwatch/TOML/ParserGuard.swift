@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
+import TOMLKit
 
 /// What the process says as it ends. A signal handler has no other way to it. Only the thread that parses writes it.
 nonisolated(unsafe) private var lastWords: UnsafeMutablePointer<CChar>?
@@ -13,7 +14,7 @@ enum ParserGuard {
     private static let longest = 5
 
     /// Parses the document that stands at `path`, or ends the process. Only one thread of a process may call it.
-    static func parse(_ text: String, at path: String) throws(ConfigurationMistake) -> ConfigurationTable {
+    static func parse(_ text: String, at path: String) throws(ConfigurationMistake) -> TOMLTable {
         lastWords = strdup(
             "siwatch: \(path.printable): cannot be read as TOML: its parser died of it or was not done after \(longest) s, and cannot say where\n"
         )
@@ -41,15 +42,13 @@ enum ParserGuard {
             free(lastWords)
             lastWords = nil
         }
-        return try ConfigurationTable(parsing: text)
+        return try .parse(text)
     }
 
     private static let stackSize = 65_536
     private static let processorTime = __rlimit_resource_t(RLIMIT_CPU.rawValue)
 
-    /// Lowers the soft limit only. At the hard limit the signal is SIGKILL, which nobody can handle.
-    ///
-    /// - Returns: the limits before.
+    /// Lowers the soft limit only, and returns the limits before. At the hard limit the signal is SIGKILL, which nobody can handle.
     private static func limitProcessorTime() -> rlimit? {
         var (limits, used) = (rlimit(), timespec())
         guard getrlimit(processorTime, &limits) == 0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 else { return nil }
@@ -63,9 +62,8 @@ enum ParserGuard {
 
     private static let trial = "parse-toml"
 
-    /// Parses standard input and ends the process, if it was started for that; returns otherwise.
-    ///
-    /// It is no command of ArgumentParser, which needs longer to begin than a configuration to be parsed.
+    /// Parses standard input and ends the process, if it was started for that. It is no command of ArgumentParser, which takes longer to begin
+    /// than a configuration to be parsed.
     static func runIfAsked() {
         guard CommandLine.arguments.dropFirst() == [trial] else { return }
         // The thread that has started this process may have blocked them.
@@ -80,9 +78,7 @@ enum ParserGuard {
     }
 
     /// Waits for another process, this program once more, to parse the file. The program is started by its open file, so that a daemon whose
-    /// program was replaced tries as before.
-    ///
-    /// - Throws: why this process must not parse it.
+    /// program was replaced tries as before. Throws why this process must not parse it.
     static func tryElsewhere(_ path: String) throws(ConfigurationMistake) {
         // Its word tells, because in a container somebody else may take its exit code.
         let (process, word) = (Process(), Pipe())

@@ -100,7 +100,7 @@ struct StopTests {
 
     @Test func allHearOfAStopAtOnce() async throws {
         let (first, second) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
-        let together = ParallelServices([
+        let together = ParallelServices(services: [
             Partner(heard: first.continuation, other: second.stream), Partner(heard: second.continuation, other: first.stream),
         ])
         let group = ServiceGroup(services: [together], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -116,6 +116,6 @@ struct StopTests {
         struct Endless: Service {
             func run() async throws { try await gracefulShutdown() }
         }
-        await #expect(throws: CancellationError.self) { try await ParallelServices([Endless(), Failing()]).run() }
+        await #expect(throws: CancellationError.self) { try await ParallelServices(services: [Endless(), Failing()]).run() }
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
+import TOMLKit
 
 @testable import siwatch
 
@@ -28,12 +29,8 @@ enum Checkout {
 extension Configuration {
     /// Parses a text in this process. The text must not harm the parser.
     init(parsing text: String, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
-        let table: ConfigurationTable
-        do {
-            table = try ConfigurationTable(parsing: text)
-        } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error])
-        }
+        let table: TOMLTable
+        do { table = try .parse(text) } catch { throw InvalidConfiguration(source: path, mistakes: [error]) }
         try self.init(table, from: path, credentials: credentials)
     }
 }

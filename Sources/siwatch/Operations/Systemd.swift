@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+import CredentialMonitor
 import Dispatch
 import Foundation
+import ServiceLifecycle
 
 /// Tells systemd the state of the service, in one datagram to `$NOTIFY_SOCKET`, as in sd_notify(3).
 ///
 /// If nobody listens, as on a terminal, it sends nothing. It keeps nothing open, so any service may hold a copy.
 struct SystemdNotifier: Sendable {
     enum Message: Sendable, Equatable {
-        /// Start-up is complete. `systemctl start` returns.
+        /// `systemctl start` returns.
         case ready
         /// siwatch reads its configuration again. READY follows.
         case reloading
         case stopping
-        /// Progress was made.
         case watchdog
         /// One line for `systemctl status`.
         case status(String)
@@ -41,7 +43,6 @@ struct SystemdNotifier: Sendable {
         self.address = address.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Whether systemd listens.
     var isHeard: Bool { address != nil }
 
     /// How often, at least, systemd wants to hear of progress. Nil if it does not watch this process (sd_watchdog_enabled(3)).
@@ -67,13 +68,11 @@ struct SystemdNotifier: Sendable {
         }
     }
 
-    /// Sends messages together, in one datagram. It never waits, because a systemd that does not read must not stop siwatch.
-    ///
-    /// - Throws: `SystemdNotifierError`. If systemd does not get READY, its start-up time-out ends the service, so this error is worth a
-    ///   log line.
-    func notify(_ messages: Message...) throws(SystemdNotifierError) {
+    /// Never waits, because a systemd that does not read must not stop siwatch. If systemd does not get READY, its start-up time-out ends the
+    /// service, so the error is worth a log line.
+    func notify(_ message: Message) throws(SystemdNotifierError) {
         guard let address else { return }
-        let text = messages.map(\.assignment).joined(separator: "\n")
+        let text = message.assignment
         guard var target = sockaddr_un(socketAddress: address) else { throw SystemdNotifierError(code: EAFNOSUPPORT) }
         // An abstract name ends with the address, not with a NUL.
         let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + address.utf8.count)
@@ -96,4 +95,46 @@ struct SystemdNotifierError: Error, Equatable, CustomStringConvertible {
     var code: Int32
 
     var description: String { "systemd cannot be told: \(systemError(code))" }
+}
+
+/// Tells systemd's watchdog of progress, and shows figures in `systemctl status`. It is the first service in the group, so it lasts through
+/// a stop.
+struct SystemdReports: Service {
+    let health: Health
+    let status: @Sendable () async throws -> StatusReport
+    let watchdogInterval: Duration?
+
+    func run() async throws {
+        guard health.notifier.isHeard else { return try await gracefulShutdown() }
+        await withDiscardingTaskGroup { group in
+            if let watchdogInterval {
+                group.addTask {
+                    // Three tries in each interval.
+                    try? await Recurring(every: watchdogInterval / 3, onFailure: { _ in }) {
+                        if health.isAlive { try health.notifier.notify(.watchdog) }
+                    }.run()
+                }
+            }
+            group.addTask {
+                try? await Recurring(every: .seconds(5), onFailure: { _ in }) {
+                    try await health.notifier.notify(.status(sentence()))
+                }.run()
+            }
+        }
+    }
+
+    /// For example `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 sign-in, 0 revocation; 0 checks overdue`.
+    private func sentence() async throws -> String {
+        if let obstacle = health.obstacle() { return obstacle }
+        let tables = try await status().tables
+        let states = CredentialState.allCases.map { state in
+            let count = tables.credentials.filter { $0.state == state.rawValue }.reduce(0) { $0 + $1.count }
+            return "\(count) \(state.rawValue)"
+        }
+        let queues = tables.queues.map { "\($0.depth) \($0.name)" }
+        return """
+            \(states.joined(separator: ", ")); waiting: \(queues.joined(separator: ", ")); \
+            \(tables.overdue.values.reduce(0, +)) checks overdue
+            """
+    }
 }

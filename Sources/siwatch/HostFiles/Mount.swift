@@ -3,7 +3,6 @@
 
 import Foundation
 
-/// The mount that a file lies on.
 struct Mount: Equatable {
     /// The folder or the file that it covers.
     var point: String
@@ -19,8 +18,9 @@ struct Mount: Equatable {
         self.init(of: path, in: mounts)
     }
 
-    /// - Parameter path: without symbolic links.
-    /// - Parameter mounts: the text of `/proc/self/mountinfo`.
+    /// - Parameters:
+    ///   - path: without symbolic links.
+    ///   - mounts: the text of `/proc/self/mountinfo`.
     init?(of path: String, in mounts: String) {
         var found: Mount?
         for line in mounts.split(separator: "\n") {
@@ -43,21 +43,16 @@ struct Mount: Equatable {
         type = words[hyphen + 1]
     }
 
-    private func covers(_ path: String) -> Bool {
-        point == "/" || path == point || path.hasPrefix(point + "/")
-    }
-
-    /// Whether the file is only in memory.
-    var isInMemory: Bool { ["tmpfs", "ramfs"].contains(type) }
+    private func covers(_ path: String) -> Bool { point == "/" || path == point || path.hasPrefix(point + "/") }
 
     /// Whether it was made for this file: on the file, or on a folder that is not everybody's.
     func isFor(_ path: String) -> Bool {
         if Self.realPath(path) == point { return true }
-        return !Self.shared.contains(point) && Self.realPath(URL(filePath: path).deletingLastPathComponent().path) == point
+        return !Self.shared.contains(point) && Self.realPath(path.folder) == point
     }
 
     /// Whether it was made in memory for this file. systemd, Kubernetes and Swarm mount secrets so, with owners and groups of their own choice.
-    func isSecret(_ path: String) -> Bool { isInMemory && isFor(path) }
+    func isSecret(_ path: String) -> Bool { ["tmpfs", "ramfs"].contains(type) && isFor(path) }
 
     /// Mounts of the system that hold files of many programs. A unit may see them read-only.
     private static let shared: Set = ["/", "/dev", "/dev/shm", "/run", "/run/lock", "/tmp", "/var/tmp"]

@@ -3,27 +3,24 @@
 
 import TOMLKit
 
-extension ConfigurationTable {
+extension TOMLTable {
     /// Parses a TOML document. At some documents toml++ ends the process, so that text from outside goes through `ParserGuard`.
-    ///
-    /// - Throws: The first syntax error, with its line and column. The parser cannot go on after an error.
-    init(parsing text: String) throws(ConfigurationMistake) {
+    /// Throws the first syntax error, with its line and column.
+    static func parse(_ text: String) throws(ConfigurationMistake) -> TOMLTable {
         // The byte order mark is not part of the document, and TOML counts columns without it.
         let text = String(text.trimmingPrefix("\u{feff}"))
-        try Self.refuseTraps(in: text)
-        let table: TOMLTable
+        try refuseTraps(in: text)
         do {
-            table = try TOMLTable(string: text)
+            return try TOMLTable(string: text)
         } catch let error as TOMLParseError {
             let start = error.source.begin
             throw ConfigurationMistake(
                 place: .position(line: start.line, column: start.column),
-                problem: Self.missingQuote(onLine: start.line, of: text) ?? error.description.printable
+                problem: missingQuote(onLine: start.line, of: text) ?? error.description.printable
             )
         } catch {
             throw ConfigurationMistake(place: .file, problem: "is not TOML")
         }
-        self = try ConfigurationTable(table, depth: 0)
     }
 
     /// The mistake that people make most, which the parser tells in its own words; nil if it is another one.
@@ -37,23 +34,10 @@ extension ConfigurationTable {
         return line.wholeMatch(of: /[A-Za-z\/.][^"'\[{]*["']?/) != nil ? "text stands between quotation marks" : nil
     }
 
-    fileprivate init(_ table: TOMLTable, depth: Int) throws(ConfigurationMistake) {
-        guard depth < Self.deepest else { throw ConfigurationMistake(place: .file, problem: "is nested too deeply") }
-        self.init()
-        // By `keys`, because TOMLKit's iterator traps on a key that its C strings cut short.
-        for key in table.keys {
-            append(key, try ConfigurationValue(table[key]!, depth: depth + 1))
-        }
-    }
-
-    /// How deep tables and lists may be nested. siwatch.toml uses four levels.
-    fileprivate static let deepest = 32
-
     /// Refuses text that TOMLKit 0.6 would misread silently, and names the place of text that would end the process.
     ///
     /// TOMLKit passes C strings, so it loses everything after a NUL, in the text or escaped in a string. Its parser, toml++, has assertions
-    /// that also hold in release builds: a name follows the bracket of a header, no brace stands where a value should, and a date is
-    /// followed by a time or by nothing. So `[[[app]]]` ends the process, as a line separator in a list does and a header of 100,000 names.
+    /// that also hold in release builds: `[[[app]]]` ends the process, as a line separator in a list does and a header of 100,000 names.
     /// Fuzzing found these, and no legal siwatch.toml holds any of them. The list is not complete, and does not need to be.
     private static func refuseTraps(in text: String) throws(ConfigurationMistake) {
         try refuse(/\0|\\u0000|\\U00000000/, in: text, "a NUL character is not allowed")
@@ -65,43 +49,27 @@ extension ConfigurationTable {
         try refuse(/[0-9]{4}-[0-9]{2}-[0-9]{2}/, in: outline, "no key here takes a date; strings stand in quotes")
     }
 
-    private static func refuse(
-        _ pattern: Regex<Substring>,
-        in text: String,
-        _ problem: String
-    ) throws(ConfigurationMistake) {
+    private static func refuse(_ pattern: Regex<Substring>, in text: String, _ problem: String) throws(ConfigurationMistake) {
         guard let match = text.firstMatch(of: pattern.matchingSemantics(.unicodeScalar)) else { return }
         let lines = text.utf8[..<match.range.lowerBound].split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        throw ConfigurationMistake(
-            place: .position(line: lines.count, column: (lines.last?.count ?? 0) + 1),
-            problem: problem
-        )
+        throw ConfigurationMistake(place: .position(line: lines.count, column: (lines.last?.count ?? 0) + 1), problem: problem)
     }
 }
 
-extension ConfigurationValue {
-    fileprivate init(_ value: any TOMLValueConvertible, depth: Int) throws(ConfigurationMistake) {
-        switch value.type {
-        case .string: self = .string(value.string!)
-        case .int: self = .integer(value.int!)
-        case .double: self = .float
-        case .bool: self = .boolean(value.bool!)
-        case .date: self = .date
-        case .time: self = .time
-        case .dateTime: self = .dateTime
-        case .array:
-            guard depth < ConfigurationTable.deepest else { throw ConfigurationMistake(place: .file, problem: "is nested too deeply") }
-            var elements: [ConfigurationValue] = []
-            for element in value.array! { elements.append(try ConfigurationValue(element, depth: depth + 1)) }
-            self = .list(elements)
-        case .table: self = .table(try ConfigurationTable(value.table!, depth: depth))
+extension TOMLValue {
+    var kind: String {
+        switch type {
+        case .int: "an integer"
+        case .array: "a list"
+        case .bool: "a boolean"
+        default: "a \(type)"
         }
     }
 }
 
 extension String {
     /// The TOML document with its comments blanked out and its strings turned into quotation marks. Every byte keeps its line and column.
-    fileprivate var outline: String {
+    var outline: String {
         // A multi-line string may end with up to two quotation marks of its own.
         let pattern = /"""(?s:[^\\]|\\.)*?"{3,5}|'''(?s:.)*?'{3,5}|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|#[^\n]*+/
         var (outline, rest) = ("", self[...])
