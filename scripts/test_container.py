@@ -396,7 +396,7 @@ def live(what, site, start, is_ready, door, grace):
     said = container.execute("sh", "-c", site.image.health)
     holds(f"{what}: the health check of the image succeeds", said.returncode == 0 and "healthy" in said.stdout, said)
     said = container.execute("/usr/bin/siwatch", "status")
-    holds(f"{what}: status is the daemon's own word", re.search(r"(?m)^process 1 on .* ready$", said.stdout), said)
+    holds(f"{what}: status is the daemon's own word", re.search(r"(?m)^  process +1 on .* ready$", said.stdout), said)
     said = container.execute("/usr/bin/siwatch", "doctor", "--before-start")
     holds(f"{what}: check finds no mistake, and advises no chown", said.returncode == 0 and not re.search("chown|chmod|sudo", said.stdout + said.stderr),
           said.stdout + said.stderr)

@@ -57,10 +57,10 @@ life() {
     holds "$1: it tells systemd its figures" within 60 eval 'shown StatusText | grep -q authorized'
     holds_confirmed "$1"
     before=$(shown MainPID)
-    holds "$1: status is the daemon's own word" eval 'siwatch status | grep "^process $before on .* ready$"'
+    holds "$1: status is the daemon's own word" eval 'siwatch status | grep "^  process *$before on .* ready$"'
     holds "$1: it is healthy" siwatch status --line
     sed -i 's/^team_id/team_ids/' $configuration
-    holds "$1: status is so beside a broken file too" eval 'siwatch status | grep "^process $before on .* ready$"'
+    holds "$1: status is so beside a broken file too" eval 'siwatch status | grep "^  process *$before on .* ready$"'
     holds "$1: a reload with a mistake fails" eval '! systemctl reload siwatch'
     sed -i 's/^team_ids/team_id/' $configuration
     sed -i 's/^level = "[a-z]*"/level = "trace"/' $configuration

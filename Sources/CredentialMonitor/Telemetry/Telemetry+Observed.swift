@@ -93,9 +93,9 @@ extension Telemetry {
 
     /// - Parameter words: of the last refusal, without a value of the request; nil once the door hardly refuses the client.
     package func refusals(of client: String, _ operation: String?, _ words: String?) {
-        let requests: Logger.Metadata = ["client": "\(client)", "operation": "\(operation ?? "none")"]
-        if let words { log(.requestsRefused, requests.merging(["reason": "\(words)"]) { $1 }) }
-        if words == nil { log(.requestsTaken, requests) }
+        let subject = ["client": client, "operation": operation ?? "none"]
+        // Other words are no news.
+        episode(.requestsRefused, until: .requestsTaken, of: subject, words.map { _ in "" }, words.map { ["reason": "\($0)"] } ?? [:])
     }
 
     /// - Parameter rejected: of each client whose sign-ins nearly all come to nothing, the reason.

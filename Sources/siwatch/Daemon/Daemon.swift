@@ -3,6 +3,7 @@
 
 import AsyncHTTPClient
 import BackendAPI
+import BoundedHTTP
 import CredentialCore
 import CredentialMonitor
 
@@ -42,7 +43,7 @@ struct Daemon {
         keyTrials = KeyTrials(apps, context)
         deliveries = try await Deliveries(keys, context)
         intakeWatch = configuration.http.notificationsURL.map { url in
-            let transport = IntakeTest.transport(over: client)
+            let transport = HTTPTransport(toAnybodyBy: client)
             return IntakeWatch(clock: context.clock) { await IntakeTest.proof(context.intakeTest, at: url, transport) }
         }
         (self.context, self.client, self.apple, self.writer, self.shared) = (context, client, apple, writer, shared)

@@ -25,15 +25,12 @@ actor StatusDesk {
     private var isRefused = false
     /// Those who wait for the end of the read that is under way.
     private var waiting: [AsyncStream<Void>.Continuation] = []
-    private var course: [DaemonReport.Sample] = []
 
     /// How long figures from the tables stand, so that many readers cost no more than one.
     private static let validity = Duration.seconds(1)
     /// The same for figures that count rows.
     private static let slowValidity = Duration.seconds(15)
     private static let longestDelay = Duration.seconds(30)
-    private static let courseInterval = Duration.minutes(30)
-    private static let mostSamples = 49
 
     init(of daemon: Daemon, _ health: Health) {
         (self.daemon, self.health) = (daemon, health)
@@ -49,13 +46,14 @@ actor StatusDesk {
         reload.withLockedValue { $0 = news }
     }
 
-    /// Reads the tables, however seldom somebody asks, and counts the findings for the metric.
+    /// Reads the tables, however seldom somebody asks, counts the findings for the metric, and logs where sign-ins come to nothing.
     nonisolated var examination: Recurring {
         Recurring(every: Self.slowValidity, onFailure: { _ in }) { [context] in
             await self.observeTables()
             let report = try await self.report()
             context.telemetry.observe(findings: report.findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
-            await self.note(report.tables)
+            let rejected = report.tables.rejectedSignIns.map { ($0.clientID, $0.reason) }
+            context.telemetry.observe(signInsRejected: Dictionary(rejected) { first, _ in first })
         }
     }
 
@@ -66,15 +64,6 @@ actor StatusDesk {
             let obstacle = try await onOwnThread { HostCommand.obstacleToStart(with: source, as: Account.user) ?? "" }
             replacement.withLockedValue { $0 = obstacle }
         }
-    }
-
-    /// Samples the course of the users, and logs where sign-ins come to nothing.
-    private func note(_ tables: Overview) {
-        let rejected = tables.rejectedSignIns.map { ($0.clientID, $0.reason) }
-        context.telemetry.observe(signInsRejected: Dictionary(rejected) { first, _ in first })
-        let age = course.last.map { $0.at.duration(to: tables.at) }
-        if known == nil || age.map({ $0 >= .zero && $0 < Self.courseInterval }) == true { return }
-        course = (course + [DaemonReport.Sample(at: tables.at, credentials: tables.credentials)]).suffix(Self.mostSamples)
     }
 
     /// - Throws: `CommandFailure` if the configuration no longer names a database, as when its password file is gone.
@@ -106,7 +95,6 @@ actor StatusDesk {
             keysDisbelievedAt: context.telemetry.keysDisbelievedAt,
             openFiles: process.openFiles.map { Int($0) },
             mostOpenFiles: process.mostOpenFiles.flatMap { Int(exactly: $0) },
-            course: course,
             warnings: context.output.warnings,
             lostLines: context.output.writer.lostLines
         )

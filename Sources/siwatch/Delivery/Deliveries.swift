@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import Logging
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Webhooks
@@ -10,15 +11,13 @@ import Webhooks
 /// Pushes news to the backends that the configuration names. Of several siwatch on a server, one that names the delivery does.
 struct Deliveries: Service {
     private let loops: [Loop]
-    private let membership: FleetMembership
+    private let context: DaemonContext
     private let reloads = NIOLockedValueBox(0)
 
     private struct Loop {
         var name: String
         var source: ReceiverSource
         var delivery: Delivery
-        var telemetry: Telemetry
-        var clock: WallClock
     }
 
     /// How soon a change is sent. A look costs one query.
@@ -28,11 +27,10 @@ struct Deliveries: Service {
     /// How old the figures of a delivery get while its receiver is left alone.
     private static let oldest = Duration.seconds(15)
 
-    /// - Throws: `StoreError`
     init(_ keys: Keys, _ context: DaemonContext) async throws {
         // Before anything is settled, so that a delivery that is new misses no change of this process.
         for configured in context.configuration.deliveries { try await context.store.beginDelivery(configured.name) }
-        membership = context.membership
+        self.context = context
         loops = context.configuration.deliveries.map { configured in
             let source = ReceiverSource(configured, keys.deliveries[configured.name] ?? DeliveryKeys())
             let telemetry = context.telemetry
@@ -46,11 +44,10 @@ struct Deliveries: Service {
                 clock: context.clock,
                 receiver: source.receiver
             ) { telemetry.delivered(configured.name, $0) }
-            return Loop(name: configured.name, source: source, delivery: delivery, telemetry: telemetry, clock: context.clock)
+            return Loop(name: configured.name, source: source, delivery: delivery)
         }
     }
 
-    /// Takes over the secrets and authorities of a reload.
     func use(_ keys: Keys) {
         // A delivery that left the configuration goes on with its old keys until the restart.
         for loop in loops { if let own = keys.deliveries[loop.name] { loop.source.use(own) } }
@@ -71,8 +68,8 @@ struct Deliveries: Service {
         while !Task.isCancelled {
             var pause = Self.interval
             let reload = reloads.withLockedValue(\.self)
-            if !membership.delivers(loop.name) {
-                loop.telemetry.deliveryLeft(loop.name)
+            if !context.membership.delivers(loop.name) {
+                context.telemetry.deliveryLeft(loop.name)
             } else {
                 switch try? await loop.delivery.round() {
                 case nil: pause = Self.respite
@@ -83,7 +80,7 @@ struct Deliveries: Service {
                     // A stop ends the requests, and says nothing of the receiver. One that takes some at its own pace is no trouble.
                     if isThere || Task.isCancelled { break }
                     await loop.source.lookAgain()
-                    loop.telemetry.deliveryFailed(loop.name, reason, at: loop.clock.now)
+                    context.telemetry.deliveryFailed(loop.name, reason, at: context.clock.now)
                 }
             }
             if pause > .zero { await rest(loop, for: pause, unlessAfter: reload) }
@@ -98,11 +95,52 @@ struct Deliveries: Service {
         var nextLook = ContinuousClock.now + Self.oldest
         while !Task.isCancelled, reloads.withLockedValue(\.self) == reload, case let left = end - .now, left > .zero {
             try? await Task.sleep(for: min(left, .seconds(1)))
-            guard membership.delivers(loop.name) else { return }
+            guard context.membership.delivers(loop.name) else { return }
             if nextLook <= .now {
                 try? await loop.delivery.look()
                 nextLook = .now + Self.oldest
             }
         }
+    }
+}
+
+extension Daemon {
+    /// Looks every hour whether the database has a delivery that nobody sends.
+    var deliveryWatch: Recurring {
+        Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
+            for (name, position) in try await context.store.abandonedDeliveries(of: context.configuration) {
+                let reason = "\(position.unsent); \(DeliveryPosition.abandonedAdvice(name))"
+                context.telemetry.log(.deliveryUnconfigured, ["delivery": "\(name)", "reason": "\(reason)"])
+            }
+        }
+    }
+}
+
+extension DeliveryPosition {
+    /// What it still has to send.
+    var unsent: String { "\(Int(behind).counted("change")) behind, \(waiting) wait for another try, \(dead) are dead" }
+
+    /// What to do about a delivery that the configuration no longer has.
+    static func abandonedAdvice(_ name: String) -> String {
+        let name = name.shellQuoted.printable
+        return "siwatch rename delivery \(name) NEW if it has another name now, else siwatch delivery drop \(name); stop siwatch before"
+    }
+}
+
+extension CredentialStore {
+    func deliveryPositions() async throws -> [String: DeliveryPosition] {
+        var positions: [String: DeliveryPosition] = [:]
+        for name in try await deliveryNames() { positions[name] = try await delivery(name) }
+        return positions
+    }
+
+    /// Those deliveries that neither the configuration has nor another siwatch at work.
+    func abandonedDeliveries(of configuration: Configuration) async throws -> [String: DeliveryPosition] {
+        var positions = try await deliveryPositions()
+        for name in positions.keys {
+            let isSent = try await fleet?.replicas(for: .delivery(name)).isEmpty == false
+            if isSent || configuration.deliveries.contains(where: { $0.name == name }) { positions[name] = nil }
+        }
+        return positions
     }
 }

@@ -94,10 +94,7 @@ extension DeliveryCommand {
 
 extension Configuration {
     /// Works on deliveries that no siwatch is sending.
-    func alone<Value>(
-        with deliveries: [String],
-        _ body: (any CredentialStore) async throws -> Value
-    ) async throws -> Value {
+    func alone<Value>(with deliveries: [String], _ body: (any CredentialStore) async throws -> Value) async throws -> Value {
         try await withStoreAlone { store in
             for name in deliveries {
                 guard let replica = try await store.fleet?.replicas(for: .delivery(name)).first else { continue }
@@ -120,10 +117,7 @@ extension Configuration {
 }
 
 extension CommonOptions {
-    fileprivate func change(
-        _ name: String,
-        _ body: (any CredentialStore, String) async throws -> Int
-    ) async throws -> Int {
+    fileprivate func change(_ name: String, _ body: (any CredentialStore, String) async throws -> Int) async throws -> Int {
         let configuration = try readConfiguration()
         _ = try configuration.delivery(named: name)
         return try await configuration.withStore(appends: true) { store in

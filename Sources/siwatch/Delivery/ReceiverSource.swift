@@ -10,6 +10,14 @@ import NIOCore
 import NIOPosix
 import Webhooks
 
+/// The secrets that a delivery signs with, and the authorities that it trusts, read and found usable.
+struct DeliveryKeys: Sendable {
+    /// Two while a secret changes.
+    var secrets: [WebhookSecret] = []
+    /// Nil for the authorities of the host.
+    var authorities: TrustedAuthorities?
+}
+
 /// Finds where a delivery goes, and keeps connections to there.
 ///
 /// It looks the host up itself and connects to the address that it has judged, so that a name cannot lead elsewhere in between.
@@ -30,9 +38,6 @@ actor ReceiverSource {
     /// How long an address is believed.
     private static let validity = Duration.minutes(1)
     private static let mostTried = 4
-    /// Of Standard Webhooks: 15 to 30 seconds.
-    private static let timeout = Duration.seconds(20)
-    private static let largestAnswer = 65_536
 
     /// - Parameter resolve: looks a host up, on the thread of the caller.
     init(
@@ -47,7 +52,6 @@ actor ReceiverSource {
 
     nonisolated func use(_ new: DeliveryKeys) { keys.withLockedValue { $0 = new } }
 
-    /// - Throws: `HostAddress.Refused`
     func receiver() async throws -> Receiver {
         let now = ContinuousClock.now
         let keys = self.keys.withLockedValue(\.self)
@@ -73,19 +77,8 @@ actor ReceiverSource {
         configuration.dnsOverride = [host: address]
         if let authorities { configuration.trust(authorities) }
         let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: configuration)
-        let transport = HTTPTransport(
-            client: client,
-            userAgent: "siwatch/\(Version.current)",
-            timeout: Self.timeout,
-            largestBody: Self.largestAnswer
-        )
-        current = Way(
-            address: address,
-            authorities: authorities,
-            validUntil: now + Self.validity,
-            client: client,
-            transport: transport
-        )
+        let transport = HTTPTransport(toAnybodyBy: client)
+        current = Way(address: address, authorities: authorities, validUntil: now + Self.validity, client: client, transport: transport)
     }
 
     /// The first of several addresses that takes a connection; if none does, the first. The present one comes first, so that a resolver that
@@ -106,5 +99,12 @@ actor ReceiverSource {
     func close() async {
         try? await current?.client.shutdown()
         current = nil
+    }
+}
+
+extension HTTPTransport {
+    /// For URLs that are not Apple's. Standard Webhooks asks for a patience of 15 to 30 seconds.
+    init(toAnybodyBy client: HTTPClient) {
+        self.init(client: client, userAgent: "siwatch/\(Version.current)", timeout: .seconds(20), largestBody: 65_536)
     }
 }

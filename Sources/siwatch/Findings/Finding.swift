@@ -80,14 +80,11 @@ extension [Finding] {
 
     static func all(of error: any Error) -> [Finding] { CommandFailure(database: error).messages.map { Finding(.down, $0) } }
 
-    /// Ends a command as the worst says.
-    ///
-    /// - Throws: `ExitCode`, unless all is well.
+    /// - Throws: the exit code of the worst, unless all is well.
     func conclude() throws {
         if worst > .note { throw ExitCode(worst.exitCode) }
     }
 
-    /// As documents have them.
     var members: Members { ["health": worst.health, "findings": self] }
 
     /// A server that is away is the cause of several findings. The first names it.
@@ -101,7 +98,7 @@ extension [Finding] {
     }
 }
 
-/// Lists findings one below the other, with conditions and loops around them.
+/// Lists findings one below the other, with conditions around them.
 @resultBuilder
 enum FindingList {
     static func buildExpression(_ finding: Finding?) -> [Finding] { finding.map { [$0] } ?? [] }
@@ -110,5 +107,4 @@ enum FindingList {
     static func buildOptional(_ part: [Finding]?) -> [Finding] { part ?? [] }
     static func buildEither(first part: [Finding]) -> [Finding] { part }
     static func buildEither(second part: [Finding]) -> [Finding] { part }
-    static func buildArray(_ parts: [[Finding]]) -> [Finding] { parts.flatMap(\.self) }
 }

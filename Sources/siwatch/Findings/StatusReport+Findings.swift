@@ -119,14 +119,7 @@ extension StatusReport {
         }
     }
 
-    /// How long ago a time was, for people.
     func ago(_ time: Timestamp?) -> String {
         time.map { "\($0.duration(to: at).text) ago" } ?? "never"
-    }
-
-    /// How long the oldest row of a queue has waited, for people.
-    func age(of queue: QueueStatus) -> String {
-        guard let oldest = queue.oldest.map(Timestamp.init(milliseconds:)) else { return "–" }
-        return oldest > at ? "dated ahead" : oldest.duration(to: at).text
     }
 }

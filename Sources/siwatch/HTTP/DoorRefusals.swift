@@ -34,7 +34,6 @@ final class DoorRefusals: Sendable {
         var last: [Kind: (words: String, at: Timestamp)] = [:]
         /// Whether any client has had what it asked for.
         var hasServed = false
-        var told: Set<Kind> = []
 
         /// Fewer may come of what people type and devices send.
         private static let fewest = 5
@@ -85,19 +84,14 @@ final class DoorRefusals: Sendable {
 
     /// Tells what begins and what ends.
     func look() {
-        let (clients, refused, told) = state.withLockedValue { state in
-            let refused = Dictionary(uniqueKeysWithValues: state.refused(at: clock.now).map { ($0.kind, $0.requests) })
-            defer { state.told = Set(refused.keys) }
-            return (Set(state.asked.keys.map(\.client)), refused, state.told)
+        let (kinds, refused) = state.withLockedValue { state in
+            (state.asked.keys.sorted(), Dictionary(uniqueKeysWithValues: state.refused(at: clock.now).map { ($0.kind, $0.requests) }))
         }
-        for client in clients {
+        for client in Set(kinds.map(\.client)) {
             let own = refused.values.filter { $0.client == client && !$0.isAnswered }
             telemetry.gauge(.httpRefusals, own.isEmpty ? 0 : own.contains(where: \.isDoorUseless) ? 2 : 1, ["client": client])
         }
-        for (kind, requests) in refused.sorted(by: { $0.key < $1.key }) where !told.contains(kind) {
-            telemetry.refusals(of: kind.client, kind.operation, requests.words)
-        }
-        for kind in told.sorted() where refused[kind] == nil { telemetry.refusals(of: kind.client, kind.operation, nil) }
+        for kind in kinds { telemetry.refusals(of: kind.client, kind.operation, refused[kind]?.words) }
     }
 }
 
@@ -117,4 +111,51 @@ struct RefusedRequests: Encodable, Equatable {
     var isAnswered = false
     /// Whether no client has had what it asked for since siwatch started.
     var isDoorUseless: Bool
+}
+
+/// Notices when requests at the HTTP door find no database. The door has connections of its own, so nothing else may notice.
+final class DoorWatch: Sendable {
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let outages = NIOLockedValueBox<[BackendAPI.DatabaseUse: Outage]>([:])
+
+    private struct Outage {
+        var since: ContinuousClock.Instant
+        var lastFailure: ContinuousClock.Instant
+        var cause: String
+
+        /// A lock may take a moment, and one request may fail when a server restarts.
+        var isTrouble: Bool { lastFailure - since >= .seconds(5) }
+    }
+
+    enum News {
+        case failed, recovered
+    }
+
+    /// How long a failure counts if nobody asks again.
+    private static let memory = Duration.minutes(1)
+
+    init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+        self.now = now
+    }
+
+    /// - Parameter failure: nil if the database answered.
+    /// - Returns: what begins or ends with it.
+    func note(_ use: BackendAPI.DatabaseUse, failure: String?) -> News? {
+        let now = now()
+        return outages.withLockedValue { outages in
+            guard let failure else { return outages.removeValue(forKey: use)?.isTrouble == true ? .recovered : nil }
+            let known = outages[use].flatMap { $0.lastFailure.advanced(by: Self.memory) > now ? $0 : nil }
+            let outage = Outage(since: known?.since ?? now, lastFailure: now, cause: failure)
+            outages[use] = outage
+            return outage.isTrouble && known?.isTrouble != true ? .failed : nil
+        }
+    }
+
+    /// Nil if all that was asked lately was answered.
+    var trouble: String? {
+        let now = now()
+        let troubles = outages.withLockedValue { $0.filter { $1.isTrouble && $1.lastFailure.advanced(by: Self.memory) > now } }
+        guard let last = troubles.max(by: { $0.value.lastFailure < $1.value.lastFailure }) else { return nil }
+        return "the HTTP door finds no database for \(last.key): \(last.value.cause)"
+    }
 }

@@ -3,8 +3,11 @@
 
 import AsyncHTTPClient
 import BoundedHTTP
+import CredentialCore
+import CredentialMonitor
 import CredentialSealing
 import Foundation
+import NIOConcurrencyHelpers
 import NIOHTTP1
 import Webhooks
 
@@ -14,9 +17,6 @@ import Webhooks
 /// configuration and the sealing key can be read, it also sees whether the request comes to a siwatch with that key. It tells of nobody.
 struct IntakeTest {
     let options: CommonOptions
-
-    private static let timeout = Duration.seconds(20)
-    private static let largestAnswer = 65_536
 
     func findings(at text: String) async throws(CommandFailure) -> [Finding] {
         guard let url = URL(string: text), url.canBeAsked, let scheme = url.scheme?.lowercased(), let host = url.host() else {
@@ -45,7 +45,7 @@ struct IntakeTest {
 
     private func ofEndpoint(_ url: URL) async -> [Finding] {
         let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
-        let transport = Self.transport(over: client)
+        let transport = HTTPTransport(toAnybodyBy: client)
         // Nobody's signature: the header names no algorithm.
         let findings: [Finding]
         do throws(TransportFailure) {
@@ -57,10 +57,6 @@ struct IntakeTest {
         }
         try? await client.shutdown()
         return findings
-    }
-
-    static func transport(over client: HTTPClient) -> HTTPTransport {
-        HTTPTransport(client: client, userAgent: "siwatch/\(Version.current)", timeout: timeout, largestBody: largestAnswer)
     }
 
     private static func post(_ body: String, to url: URL, _ transport: HTTPTransport) async throws(TransportFailure) -> TransportResponse {
@@ -114,6 +110,30 @@ struct IntakeTest {
         } catch {
             return finding(of: error, url)
         }
+    }
+}
+
+/// Notices when what Apple posts would not arrive, however seldom Apple posts: siwatch asks itself over the URL that is registered there.
+struct IntakeWatch: Sendable {
+    let clock: WallClock
+    let ask: @Sendable () async -> Finding
+    private let failing = NIOLockedValueBox<(words: String, since: Timestamp, looks: Int)?>(nil)
+
+    /// Why nothing arrives; nil unless two looks in a row have found it.
+    var obstacle: String? {
+        failing.withLockedValue(\.self).flatMap { $0.looks > 1 ? "\($0.words), since \($0.since.text)" : nil }
+    }
+
+    func look() async {
+        let finding = await ask()
+        let isGood = finding.severity == .note
+        failing.withLockedValue { last in
+            last = isGood ? nil : (words: finding.sentence, since: last?.since ?? clock.now, looks: (last?.looks ?? 0) + 1)
+        }
+    }
+
+    var service: Recurring {
+        Recurring(every: .minutes(5), onFailure: { _ in }) { await look() }
     }
 }
 

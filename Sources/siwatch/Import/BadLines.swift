@@ -4,7 +4,6 @@
 import CredentialSealing
 import Foundation
 
-/// What is wrong with a line of a file.
 struct BadLine: Error, Equatable {
     var line: Int
     /// Without a value of the line, because a token may stand in the wrong column.

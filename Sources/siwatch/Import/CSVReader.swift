@@ -14,7 +14,6 @@ struct CSVRecord: Sendable, Equatable {
     /// A line with more fields is no line of an export.
     static let mostFields = 1000
 
-    /// Whether the line holds nothing at all.
     var isBlank: Bool { fields == [[]] }
 }
 
@@ -45,8 +44,6 @@ struct CSVReader {
         case afterQuote
     }
 
-    /// - Parameter name: names the file in messages.
-    /// - Throws: if the file cannot be read or is no text.
     init(descriptor: Int32, name: String) throws(CommandFailure) {
         var first: [UInt8] = []
         while first.count < Self.beginningLength {

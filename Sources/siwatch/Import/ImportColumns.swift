@@ -17,15 +17,10 @@ struct ImportColumns {
         /// Whose sign-in the line is.
         case provider
 
-        /// What does in place of the column, as the end of a sentence.
-        fileprivate var alternative: String {
-            switch self {
-            case .userID: " (or sub)"
-            case .clientID: ", and no --client-id"
-            case .grantedAt: ", and no --granted-at"
-            case .refreshToken, .email, .emailIsPrivate, .provider: ""
-            }
-        }
+        /// What does in place of a column, as the end of a sentence.
+        fileprivate static let alternatives: [Role: String] = [
+            .userID: " (or sub)", .clientID: ", and no --client-id", .grantedAt: ", and no --granted-at",
+        ]
     }
 
     /// The names of the id_token, which exports use too, and of libraries.
@@ -36,38 +31,41 @@ struct ImportColumns {
     /// As exports of databases and languages write an absent value.
     private static let emptyWords = Set(["", "\\N", "NULL", "null", "None", "nil"].map { Array($0.utf8) })
 
+    /// What holds for all lines.
+    struct Rules {
+        /// The client of all lines; nil if a column names it.
+        var clientID: String?
+        /// The time of the lines without one, as the option gives it; nil if such a line is a bad one.
+        var grantedAt: String?
+        /// Whether the users may be somebody else's than Apple's.
+        var anyID: Bool
+        /// The clients that the configuration names and the database knows.
+        var known: Set<String>
+        /// A later sign-in is a mistake.
+        var now: Timestamp
+
+        fileprivate var latest: Timestamp { now.advanced(by: SettlementRules.longestLead) }
+
+        fileprivate func fallback() throws(CommandFailure) -> Timestamp? {
+            guard let grantedAt else { return nil }
+            guard let time = ImportedTime(Array(grantedAt.utf8))?.time else { throw .wrongUsage("--granted-at \(ImportedTime.rule)") }
+            guard time <= latest else { throw .wrongUsage("--granted-at lies in the future") }
+            return time
+        }
+    }
+
     private(set) var places: [Role: Int] = [:]
-    /// Columns that siwatch does not use.
     private(set) var unknown: [String] = []
     /// The time of the lines without one; nil if such a line is a bad one.
     let fallback: Timestamp?
     private let names: [String]
     private var count: Int { names.count }
-    private let clientID: String?
-    private let anyID: Bool
-    private let known: Set<String>
-    private let latest: Timestamp
+    private let rules: Rules
 
-    /// - Parameters:
-    ///   - clientID: the client of all lines; nil if a column names it.
-    ///   - grantedAt: the time of the lines without one, as the option gives it; nil if such a line is a bad one.
-    ///   - anyID: whether the users may be somebody else's than Apple's.
-    ///   - known: the clients that the configuration names and the database knows.
-    ///   - now: a later sign-in is a mistake.
     /// - Throws: if a column is missing, or named twice. Then it is probably a file of something else.
-    init(
-        header: CSVRecord,
-        clientID: String?,
-        grantedAt: String? = nil,
-        anyID: Bool,
-        known: Set<String>,
-        now: Timestamp
-    ) throws(CommandFailure) {
-        self.clientID = clientID
-        self.anyID = anyID
-        self.known = known
-        fallback = try Self.fallback(grantedAt, now)
-        latest = now.advanced(by: SettlementRules.longestLead)
+    init(header: CSVRecord, _ rules: Rules) throws(CommandFailure) {
+        self.rules = rules
+        fallback = try rules.fallback()
         names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).lowercased() }
         guard count <= CSVRecord.mostFields else { throw .wrongUsage("the first line has more than \(CSVRecord.mostFields) fields") }
         for (place, name) in names.enumerated() {
@@ -79,15 +77,15 @@ struct ImportColumns {
                 throw .wrongUsage("two columns are the \(role.rawValue): \(name.printable) is the second")
             }
         }
-        if clientID != nil, places[.clientID] != nil {
+        if rules.clientID != nil, places[.clientID] != nil {
             throw .wrongUsage("the file has a column \(Role.clientID.rawValue): leave out --client-id")
         }
-        var missing = [Role.userID, .refreshToken].filter { places[$0] == nil }
-        if clientID == nil, places[.clientID] == nil { missing.append(.clientID) }
-        if grantedAt == nil, places[.grantedAt] == nil { missing.append(.grantedAt) }
+        var needed = [Role.userID, .refreshToken]
+        if rules.clientID == nil { needed.append(.clientID) }
+        if rules.grantedAt == nil { needed.append(.grantedAt) }
+        let missing = needed.filter { places[$0] == nil }
         guard missing.isEmpty else { throw Self.failure(missing, among: names) }
-        guard let clientID, !known.contains(clientID) else { return }
-        throw Self.unknownClients([clientID])
+        if let clientID = rules.clientID, !rules.known.contains(clientID) { throw Self.unknownClients([clientID]) }
     }
 
     /// Names the clients of which siwatch knows nothing. A text that looks like no client is not shown, because it may be a token.
@@ -97,26 +95,15 @@ struct ImportColumns {
         return .wrongUsage("siwatch does not know \(list): name the client in an [[app]] of the configuration, and restart siwatch")
     }
 
-    private static func fallback(_ text: String?, _ now: Timestamp) throws(CommandFailure) -> Timestamp? {
-        guard let text else { return nil }
-        guard let time = ImportedTime(Array(text.utf8))?.time else {
-            throw .wrongUsage("--granted-at \(ImportedTime.rule)")
-        }
-        guard time <= now.advanced(by: SettlementRules.longestLead) else { throw .wrongUsage("--granted-at lies in the future") }
-        return time
-    }
-
     private static func failure(_ missing: [Role], among names: [String]) -> CommandFailure {
         // Without a header, the first line holds a token and a user.
         let isHeader = names.allSatisfy(\.looksLikeColumnName)
         let sentences = missing.map { role in
             let near = isHeader ? (role.rawValue.nearest(among: names).map { ", only \($0)" } ?? "") : ""
-            return "the first line names no column \(role.rawValue)\(role.alternative)\(near)"
+            return "the first line names no column \(role.rawValue)\(Role.alternatives[role] ?? "")\(near)"
         }
-        let found =
-            isHeader
-            ? "It names: \(names.prefix(20).joined(separator: ", "))"
-            : "It has \(names.count.counted("column")); the first line is probably not a header"
+        let columns = "It has \(names.count.counted("column")); the first line is probably not a header"
+        let found = isHeader ? "It names: \(names.prefix(20).joined(separator: ", "))" : columns
         return .wrongUsage(sentences.joined(separator: "; ") + ". \(found)")
     }
 
@@ -127,7 +114,6 @@ struct ImportColumns {
         return (names + (rest > 0 ? ["\(rest.counted("other"))"] : [])).joined(separator: ", ")
     }
 
-    /// Whether the line itself has no time.
     func lacksTime(_ record: CSVRecord) -> Bool {
         guard record.fields.count == count else { return false }
         return places[.grantedAt].map { Self.emptyWords.contains(record.fields[$0]) } ?? true
@@ -139,26 +125,23 @@ struct ImportColumns {
         return zip(names, record.fields).filter { $0.looksLikeColumnName && AppleUserID.isLike($1) }.map { $0.0 }
     }
 
-    /// The client that the line names and siwatch does not know.
     func unknownClient(of record: CSVRecord) -> String? {
-        guard record.fields.count == count, let name = try? identifier(.clientID, record), !known.contains(name) else { return nil }
+        guard record.fields.count == count, let name = try? identifier(.clientID, record), !rules.known.contains(name) else { return nil }
         return name
     }
 
     /// - Parameter unit: the unit of the column; nil while it is not known.
     func signIn(of record: CSVRecord, in unit: ImportedTime.Unit?) throws(BadLine) -> (signIn: ToldSignIn, unit: ImportedTime.Unit?) {
         guard record.fields.count <= CSVRecord.mostFields else { throw record.bad("more than \(CSVRecord.mostFields) fields") }
-        guard record.fields.count == count else {
-            throw record.bad("\(record.fields.count) fields, where the first line has \(count)")
-        }
+        guard record.fields.count == count else { throw record.bad("\(record.fields.count) fields, where the first line has \(count)") }
         guard let userID = try identifier(.userID, record) else { throw record.bad("\(Role.userID.rawValue) is empty") }
         let provider = try text(.provider, record, upTo: Longest.identifier)
-        if !anyID, let provider, !provider.lowercased().contains("apple") { throw foreign(.provider, provider, record) }
-        if !anyID, !AppleUserID.isLike(userID.utf8) { throw foreign(.userID, userID, record) }
+        if !rules.anyID, let provider, !provider.lowercased().contains("apple") { throw foreign(.provider, provider, record) }
+        if !rules.anyID, !AppleUserID.isLike(userID.utf8) { throw foreign(.userID, userID, record) }
         // `??` would forget the type of the error.
         let named = try identifier(.clientID, record)
-        guard let client = clientID ?? named else { throw record.bad("\(Role.clientID.rawValue) is empty") }
-        guard known.contains(client) else { throw record.bad("siwatch does not know this \(Role.clientID.rawValue)") }
+        guard let client = rules.clientID ?? named else { throw record.bad("\(Role.clientID.rawValue) is empty") }
+        guard rules.known.contains(client) else { throw record.bad("siwatch does not know this \(Role.clientID.rawValue)") }
         let time = try time(record, unit)
         let token = try text(.refreshToken, record, upTo: Longest.token)
         if let token, token.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7f }) {
@@ -193,7 +176,7 @@ struct ImportColumns {
         if let unit, unit != time.unit {
             throw record.bad("\(name) is in \(time.unit.rawValue), and the column is in \(unit.rawValue)")
         }
-        guard time.time <= latest else { throw record.bad("\(name) lies in the future") }
+        guard time.time <= rules.latest else { throw record.bad("\(name) lies in the future") }
         return time
     }
 

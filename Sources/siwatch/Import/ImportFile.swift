@@ -19,26 +19,21 @@ struct ImportFile {
     private let version: [Int]
     /// Where the file begins for us: somebody may have read a part of standard input.
     private let start: off_t
-    private let clientID: String?
-    private let grantedAt: String?
+    private let rules: ImportColumns.Rules
     private var reader: CSVReader
     /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
     /// What has ended the survey of a pipe early.
     private var failure: CommandFailure?
-    /// Of the first bytes.
     private let beginning: SHA256
 
     /// How many records of a pipe the survey reads, and after how many bytes it stops.
     private static let headLength = (records: 1000, bytes: 4 << 20)
 
-    /// - Parameters:
-    ///   - path: - for standard input.
-    ///   - grantedAt: the time of the lines without one, as the option gives it.
-    init(_ path: String, clientID: String?, grantedAt: String?, anyID: Bool, known: Set<String>, now: Timestamp) throws(CommandFailure) {
+    /// - Parameter path: - for standard input.
+    init(_ path: String, _ rules: ImportColumns.Rules) throws(CommandFailure) {
         name = path == "-" ? "standard input" : path.printable
-        self.clientID = clientID
-        self.grantedAt = grantedAt
+        self.rules = rules
         guard let handle = Invocation.current.console.open(path) else { throw .failed("\(name) cannot be read: \(systemError())") }
         self.handle = handle
         var status = stat()
@@ -48,7 +43,7 @@ struct ImportFile {
         reader = try CSVReader(descriptor: handle.fileDescriptor, name: name)
         beginning = reader.digest
         guard let header = try reader.next() else { throw .wrongUsage("\(name) is empty") }
-        columns = try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: now)
+        columns = try ImportColumns(header: header, rules)
     }
 
     /// Reads the records before anything is told.
@@ -70,8 +65,8 @@ struct ImportFile {
             if size == nil { failure = error }
         }
         var digest = size == nil ? beginning : reader.digest
-        digest.update(data: Data("\0\(clientID ?? "")".utf8))
-        if let grantedAt { digest.update(data: Data("\0\(grantedAt)".utf8)) }
+        digest.update(data: Data("\0\(rules.clientID ?? "")".utf8))
+        if let grantedAt = rules.grantedAt { digest.update(data: Data("\0\(grantedAt)".utf8)) }
         id = digest.finalize().prefix(6).map(\.hexadecimal).joined()
         survey.isWhole = size != nil
         if size != nil { try rewind() }

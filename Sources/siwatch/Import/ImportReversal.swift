@@ -93,17 +93,16 @@ struct ImportReversal {
     }
 
     private func carryOutPortion(after report: Report) async throws -> UndoneImport {
-        let request = OperatorRequest.undoImport(importID)
-        do {
-            let answer = try await request.carryOut(in: configuration)
-            guard case .importUndone(let undone) = answer else { throw CommandFailure(answer, to: request) }
-            return undone
-        } catch let failure as CommandFailure where report.removed + report.taken > 0 {
+        do throws(CommandFailure) {
+            let request = OperatorRequest.undoImport(importID)
+            return try await request.carryOut(in: configuration) { if case .importUndone(let undone) = $0 { undone } else { nil } }
+        } catch {
+            guard report.removed + report.taken > 0 else { throw error }
             let sentence = """
                 before that, \(report.removed.grouped) credentials and \(report.taken.grouped) waiting sign-ins of the import were taken \
                 back: repeat the command, and the undo goes on
                 """
-            throw CommandFailure(code: failure.code, messages: failure.messages + [sentence])
+            throw CommandFailure(code: error.code, messages: error.messages + [sentence])
         }
     }
 

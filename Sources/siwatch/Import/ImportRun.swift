@@ -4,7 +4,6 @@
 import ArgumentParser
 import CredentialCore
 
-/// One run of `siwatch import` over a file.
 struct ImportRun {
     private let command: Import
     private let configuration: Configuration
@@ -23,14 +22,9 @@ struct ImportRun {
         let clock = try await FleetMembership.clock(of: store)
         // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
         let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.clientIDs)
-        file = try ImportFile(
-            command.file ?? "-",
-            clientID: command.clientID,
-            grantedAt: command.grantedAt,
-            anyID: command.anyID,
-            known: known,
-            now: clock.now
-        )
+        let (client, time) = (command.clientID, command.grantedAt)
+        let rules = ImportColumns.Rules(clientID: client, grantedAt: time, anyID: command.anyID, known: known, now: clock.now)
+        file = try ImportFile(command.file ?? "-", rules)
         survey = try file.survey(line)
         writer = ImportWriter(store, importID: file.id, waits: !command.noWait, clock: clock)
         report = Import.Report(id: file.id)
@@ -193,5 +187,44 @@ struct ImportRun {
         }
         _ = try await writer.flush()
         return failure
+    }
+}
+
+extension Import {
+    struct Report: Encodable {
+        var id: String
+        var told = 0
+        /// Rows that an earlier run of the import had told.
+        var knownBefore = 0
+        /// Rows of this run or of the earlier one that brought the token of an earlier sign-in, and so changed nothing. Nil if siwatch was not
+        /// waited for, or if that could not be read.
+        var retold: Int?
+        /// Lines of this run that bring a token.
+        var tokens = 0
+        var bad = 0
+        /// When siwatch was first told a pipe of the same beginning; nil if never.
+        var firstToldAt: String?
+        var trial: ImportTrial.Result?
+
+        var text: String {
+            let known = knownBefore > 0 ? ", and \(knownBefore.grouped) before" : ""
+            var effect = ""
+            if let retold, retold > 0 {
+                effect = """
+                     \(retold.grouped) of them changed nothing (retold): siwatch has their tokens from earlier sign-ins. If those earlier times \
+                    were too early, import the lines with their true times and an empty refresh_token: a time that is too late hides a \
+                    revocation.
+                    """
+            }
+            if tokens > 0 {
+                effect += """
+                     siwatch asks Apple about their tokens over one refresh.interval; siwatch rejected NAME lists those that Apple \
+                    rejects.
+                    """
+            }
+            return """
+                Import \(id): \(told.grouped) sign-ins told\(known).\(effect) siwatch import --undo \(id) takes the import back.
+                """
+        }
     }
 }

@@ -18,23 +18,16 @@ struct ImportTrial {
     private static let patienceWithFailures = Duration.seconds(30)
     private static let pollInterval = Duration.milliseconds(250)
 
-    /// What Apple says of the samples.
     struct Result: Encodable, Equatable {
         var samples = 0
         var accepted = 0
-        /// Ended, or issued to another client, or no token.
         var rejected = 0
         var ofAnotherUser = 0
-        /// Refused for another reason, such as the name of the client.
         var unclear = 0
         var unanswered = 0
-        /// A sign-in with another token is newer.
         var outdated = 0
-        /// siwatch has the token from an earlier sign-in.
         var retold = 0
-        /// Apple has accepted none of it, so siwatch went back to an older token.
         var putBack = 0
-        /// siwatch keeps no token of the user any more.
         var erased = 0
 
         var answered: Int { accepted + rejected + ofAnotherUser + unclear + putBack }
@@ -66,9 +59,7 @@ struct ImportTrial {
         defer { progress.end() }
         let start = ContinuousClock.now
         while true {
-            let tokens = try await store.importedTokens(
-                of: samples.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") }
-            )
+            let tokens = try await store.importedTokens(of: samples.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
             let result = Self.judge(samples, tokens, retold: retold)
             progress.set(result.samples - result.unanswered)
             let hasFailed = result.accepted == 0 && tokens.contains { $0?.hasFailed ?? false }
@@ -89,32 +80,24 @@ struct ImportTrial {
     }
 
     static func judge(_ samples: [ToldSignIn], _ tokens: [ImportedToken?], retold: Set<CredentialID> = []) -> Result {
-        var result = Result(samples: samples.count)
-        for (signIn, token) in zip(samples, tokens) {
-            guard !retold.contains(CredentialID(clientID: signIn.clientID, userID: signIn.userID ?? "")) else {
-                result.retold += 1
-                continue
-            }
-            guard let token else {
-                result.erased += 1
-                continue
-            }
-            guard token.grantedAt == signIn.signedInAt else {
-                if let known = token.grantedAt, let told = signIn.signedInAt, known < told {
-                    result.putBack += 1
-                } else {
-                    result.outdated += 1
-                }
-                continue
-            }
-            switch token.answer {
-            case .valid: result.accepted += 1
-            case .rejected: result.rejected += 1
-            case .anotherUser: result.ofAnotherUser += 1
-            case .unclear: result.unclear += 1
-            case nil: result.unanswered += 1
-            }
+        zip(samples, tokens).reduce(into: Result(samples: samples.count)) { result, sample in
+            let isRetold = retold.contains(CredentialID(clientID: sample.0.clientID, userID: sample.0.userID ?? ""))
+            result[keyPath: isRetold ? \.retold : outcome(sample.0, sample.1)] += 1
         }
-        return result
+    }
+
+    private static func outcome(_ signIn: ToldSignIn, _ token: ImportedToken?) -> WritableKeyPath<Result, Int> {
+        guard let token else { return \.erased }
+        guard token.grantedAt == signIn.signedInAt else {
+            guard let known = token.grantedAt, let told = signIn.signedInAt else { return \.outdated }
+            return known < told ? \.putBack : \.outdated
+        }
+        return switch token.answer {
+        case .valid: \.accepted
+        case .rejected: \.rejected
+        case .anotherUser: \.ofAnotherUser
+        case .unclear: \.unclear
+        case nil: \.unanswered
+        }
     }
 }

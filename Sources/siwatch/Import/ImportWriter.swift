@@ -43,9 +43,7 @@ struct ImportWriter {
         if batch.count == ImportBatch.size { _ = try await flush() }
     }
 
-    /// Tells what was added.
-    ///
-    /// - Returns: its rows.
+    /// Tells what was added, and returns its rows.
     mutating func flush() async throws -> [Int64] {
         guard !batch.isEmpty else { return [] }
         let batch = ImportBatch(importID: importID, key: Self.key(of: self.batch), after: last, signIns: self.batch)
@@ -60,9 +58,7 @@ struct ImportWriter {
         return answer.rows
     }
 
-    /// Waits until the daemon has settled the newest row of each batch.
-    ///
-    /// - Throws: if an undo has taken the import back meanwhile.
+    /// Waits until the daemon has settled the newest row of each batch. Throws if an undo has taken the import back meanwhile.
     mutating func finish() async throws {
         while let row = window.popFirst() { try await waitUntilSettled([row]) }
         // The last batch once more, which tells nothing: siwatch knows its key, or has forgotten it.
@@ -79,7 +75,6 @@ struct ImportWriter {
         )
     }
 
-    /// Waits until the daemon has settled these rows.
     func waitUntilSettled(_ rows: [Int64]) async throws {
         let end = ContinuousClock.now + Self.patience
         while try await store.signInOutcomes(rows).values.contains(where: { $0.outcome == "waiting" }) {

@@ -35,7 +35,6 @@ struct MovingFile {
     let contents: SQLiteContents
     let lock: DatabaseLock
 
-    /// - Throws: `MoveRefusal`, `DatabaseFile.Unusable`, `DatabaseLockError`, or an error of the store.
     init(departing file: DatabaseFile) throws {
         try self.init(file) {
             do {
@@ -51,7 +50,6 @@ struct MovingFile {
         }
     }
 
-    /// - Throws: as above, and `CommandFailure`.
     init(arriving file: DatabaseFile) throws {
         let obstacles = file.obstacles
         guard obstacles.isEmpty else { throw CommandFailure.unusable(obstacles) }
@@ -60,9 +58,7 @@ struct MovingFile {
                 try SQLiteStore.open(file).close()
             } catch let error as DatabaseFile.Unusable {
                 guard case .departed = error else { throw error }
-                throw CommandFailure.unusable([
-                    "\(error)".printable, "Move the file away, and this command makes a new one in its place",
-                ])
+                throw CommandFailure.unusable(["\(error)".printable, "Move the file away, and this command makes a new one in its place"])
             }
         }
     }
@@ -80,7 +76,6 @@ struct MovingFile {
 }
 
 extension PostgresContents {
-    /// - Throws: `MoveRefusal`, `StoreOpenError`, `StoreError`.
     static func departing(_ address: PostgresAddress) throws -> PostgresContents {
         let contents = try PostgresContents(address)
         if let departure = contents.departure, !departure.isComplete { return contents }
@@ -90,7 +85,6 @@ extension PostgresContents {
         return contents
     }
 
-    /// - Throws: `StoreOpenError`, `StoreError`.
     static func arriving(_ address: PostgresAddress) throws -> PostgresContents {
         _ = try PostgresStore.open(address)
         return try PostgresContents(address)

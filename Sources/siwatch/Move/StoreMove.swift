@@ -22,7 +22,6 @@ struct StoreMove {
     }
 
     /// - Parameter id: random.
-    /// - Returns: the proof.
     func run(id: String, at now: Timestamp) async throws -> MoveProof {
         let proof: MoveProof
         do {
@@ -63,7 +62,6 @@ struct StoreMove {
         }
     }
 
-    /// - Throws: `Failure.notProved`
     func prove() async throws -> MoveProof {
         // On both sides.
         progress.next("proving", passes: 2)
@@ -102,9 +100,7 @@ struct StoreMove {
 
     // MARK: A move that was cut short
 
-    /// Finds out whether the departed data has arrived, and writes the answer into the source.
-    ///
-    /// - Returns: false if nothing has arrived. Then the source is as it was before.
+    /// Finds out whether the departed data has arrived, and writes the answer into the source. If not, the source is as before.
     func resolve(_ departure: Departure) async throws -> Bool {
         do {
             try await destination.rollBack()

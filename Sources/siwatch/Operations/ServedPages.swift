@@ -43,8 +43,7 @@ struct ServedPages: Sendable {
             let isBrowser = accept?.contains("text/html") == true
             return {
                 let report = try await status()
-                return isBrowser
-                    ? Response(HTMLPage(report)) : Response(.ok, StatusPage(report).lines.map { $0.printable + "\n" }.joined())
+                return isBrowser ? Response(HTMLPage(report)) : Response(.ok, report.lines.joined(separator: "\n") + "\n")
             }
         case "/status.json":
             return { Response(.ok, try json(of: try await status()) + "\n", type: "application/json") }

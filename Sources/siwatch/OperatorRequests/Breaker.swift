@@ -28,24 +28,21 @@ extension Breaker {
                 """
         )
 
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-        @Argument(help: "The app's name in the configuration.") var app: String
+        @OptionGroup var request: AppRequestOptions
 
         func run() async throws {
-            let request = OperatorRequest.confirmRejections(app: app)
-            let answer = try await request.carryOut(in: try options.readConfiguration())
-            guard case .rejectionsConfirmed(let now, let next, let wasOpen, let isPaused) = answer else {
-                throw CommandFailure(answer, to: request)
+            let app = request.app
+            try await request.carryOut(.confirmRejections(app: app)) { answer in
+                guard case .rejectionsConfirmed(let now, let next, let wasOpen, let isPaused) = answer else { return nil }
+                var text = "The breaker of \(app.printable) \(wasOpen ? "is" : "was") closed."
+                if now > 0 { text += " The rejections of \(now.counted("user")) are believed now." }
+                if next > 0 {
+                    text += " Apple is asked again about \(next.counted("user")), an hour after its last answer at the soonest,"
+                    text += " and is believed if it rejects them once more."
+                }
+                if isPaused { text += Recheck.paused }
+                return (["app": app, "now": now, "next": next, "wasOpen": wasOpen, "isPaused": isPaused], text)
             }
-            var text = "The breaker of \(app.printable) \(wasOpen ? "is" : "was") closed."
-            if now > 0 { text += " The rejections of \(now.counted("user")) are believed now." }
-            if next > 0 {
-                text += " Apple is asked again about \(next.counted("user")), an hour after its last answer at the soonest,"
-                text += " and is believed if it rejects them once more."
-            }
-            if isPaused { text += Recheck.paused }
-            try output.print(["app": app, "now": now, "next": next, "wasOpen": wasOpen, "isPaused": isPaused] as Members, text)
         }
     }
 
@@ -55,18 +52,15 @@ extension Breaker {
             discussion: "No rejection is believed for that. It opens again if the answers stay as they are."
         )
 
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-        @Argument(help: "The app's name in the configuration.") var app: String
+        @OptionGroup var request: AppRequestOptions
 
         func run() async throws {
-            let request = OperatorRequest.resetBreaker(app: app)
-            let answer = try await request.carryOut(in: try options.readConfiguration())
-            guard case .breakerReset(let wasOpen) = answer else { throw CommandFailure(answer, to: request) }
-            try output.print(
-                ["app": app, "wasOpen": wasOpen] as Members,
-                wasOpen ? "The breaker of \(app.printable) is closed." : "The breaker of \(app.printable) was closed; it begins anew."
-            )
+            let app = request.app
+            try await request.carryOut(.resetBreaker(app: app)) { answer in
+                guard case .breakerReset(let wasOpen) = answer else { return nil }
+                let end = wasOpen ? "is closed." : "was closed; it begins anew."
+                return (["app": app, "wasOpen": wasOpen], "The breaker of \(app.printable) \(end)")
+            }
         }
     }
 }

@@ -8,7 +8,6 @@ struct BreakerReport: Encodable {
     var app: String
     /// In the order of their users. What is served has other names in their place.
     var rejectedCanaries: [CredentialID]
-    /// Rejections that wait until they are believed.
     private let pending: Int
     private let breaker: RejectionBreaker
 
@@ -24,13 +23,11 @@ struct BreakerReport: Encodable {
     private var openedAt: Timestamp? { breaker == .unread ? nil : breaker.openedAt }
     /// Until when the number of rejections opens nothing, because an operator has confirmed many.
     var mutedUntil: Timestamp? { breaker.mutedUntil }
-    /// Of the last answers that were judged.
-    var judged: (answers: Int, rejections: Int) { breaker.judged }
 
     func encode(to encoder: any Encoder) throws {
         try encoder.encode([
             "app": app, "isOpen": isOpen, "openedAt": openedAt, "causes": breaker.causes, "blamedClients": breaker.blamedClients.sorted(),
-            "rejectedCanaries": rejectedCanaries, "answers": judged.answers, "rejections": judged.rejections,
+            "rejectedCanaries": rejectedCanaries, "answers": breaker.judged.answers, "rejections": breaker.judged.rejections,
             "probes": breaker.probed.answers, "rejectedProbes": breaker.probed.rejections, "confirmedAt": breaker.confirmedAt,
             "mutedUntil": mutedUntil, "pending": pending,
         ])
@@ -38,7 +35,7 @@ struct BreakerReport: Encodable {
 
     /// As the end of a sentence.
     var state: String {
-        let (answers, rejections) = judged
+        let (answers, rejections) = breaker.judged
         guard let openedAt else {
             if isOpen { return "open, because its state cannot be read: no rejection is believed" }
             let waiting = pending > 0 ? ", \(pending) rejections wait to be believed" : ""

@@ -34,8 +34,7 @@ struct Forget: AsyncParsableCommand {
         let request = OperatorRequest.forget(
             ErasureRequest(of: user, in: app, as: pseudonym, evenIfAuthorized: evenIfAuthorized, found: data)
         )
-        let answer = try await request.carryOut(in: configuration)
-        guard case .forgotten(let erasure) = answer else { throw CommandFailure(answer, to: request) }
+        let erasure: Erasure = try await request.carryOut(in: configuration) { if case .forgotten(let erasure) = $0 { erasure } else { nil } }
         try output.print(erasure, erasure.text)
     }
 }

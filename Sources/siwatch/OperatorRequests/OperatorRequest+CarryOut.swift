@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import ArgumentParser
 import CredentialCore
+
+/// What a command takes that requests something for one app.
+struct AppRequestOptions: ParsableArguments {
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "The app's name in the configuration.") var app: String
+
+    func carryOut(_ request: OperatorRequest, _ report: (OperatorAnswer) -> (Members, String)?) async throws {
+        let (members, text) = try await request.carryOut(in: try options.readConfiguration(), .silent, report)
+        try output.print(members, text)
+    }
+}
 
 /// How a command gets work done that only the holder of the lock may do.
 extension OperatorRequest {
@@ -24,6 +37,17 @@ extension OperatorRequest {
         } catch {
             throw CommandFailure(database: error)
         }
+    }
+
+    /// - Parameter read: takes what the command wants from the answer; nil if it is none to this request.
+    func carryOut<Value>(
+        in configuration: Configuration,
+        _ progress: ProgressLine = .silent,
+        _ read: (OperatorAnswer) -> Value?
+    ) async throws(CommandFailure) -> Value {
+        let answer = try await carryOut(in: configuration, progress)
+        guard let value = read(answer) else { throw CommandFailure(answer, to: self) }
+        return value
     }
 
     private func carryOut(
@@ -91,9 +115,7 @@ extension OperatorRequest {
         }
     }
 
-    /// Leaves the request for the daemon and waits for the answer.
-    ///
-    /// - Returns: nil if the daemon has gone meanwhile.
+    /// Leaves the request for the daemon and waits for the answer; nil if the daemon has gone meanwhile.
     private func ask(_ store: any CredentialStore, of database: DatabaseLocation) async throws -> OperatorAnswer? {
         let id = try await store.submit(self, at: Invocation.current.clock.now)
         let end = ContinuousClock.now + Self.timeout

@@ -13,18 +13,15 @@ struct Pause: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var options: CommonOptions
-    @OptionGroup var output: OutputOptions
-    @Argument(help: "The app's name in the configuration.") var app: String
+    @OptionGroup var request: AppRequestOptions
 
     func run() async throws {
-        let request = OperatorRequest.pause(app: app)
-        let answer = try await request.carryOut(in: try options.readConfiguration())
-        guard case .paused(let since) = answer else { throw CommandFailure(answer, to: request) }
-        try output.print(
-            AppStatus(app: app, pausedAt: since),
-            "\(app.printable) is paused since \(since.text). Resume it with: siwatch resume \(app.shellQuoted.printable)"
-        )
+        let app = request.app
+        try await request.carryOut(.pause(app: app)) { answer in
+            guard case .paused(let since) = answer else { return nil }
+            let resume = "Resume it with: siwatch resume \(app.shellQuoted.printable)"
+            return (["app": app, "pausedAt": since], "\(app.printable) is paused since \(since.text). \(resume)")
+        }
     }
 }
 
@@ -34,14 +31,13 @@ struct Resume: AsyncParsableCommand {
         discussion: "What has become due meanwhile is asked within the limits of [refresh]."
     )
 
-    @OptionGroup var options: CommonOptions
-    @OptionGroup var output: OutputOptions
-    @Argument(help: "The app's name in the configuration.") var app: String
+    @OptionGroup var request: AppRequestOptions
 
     func run() async throws {
-        let request = OperatorRequest.resume(app: app)
-        let answer = try await request.carryOut(in: try options.readConfiguration())
-        guard case .resumed(let wasPaused) = answer else { throw CommandFailure(answer, to: request) }
-        try output.print(AppStatus(app: app, pausedAt: nil), wasPaused ? "\(app.printable) goes on." : "\(app.printable) was not paused.")
+        let app = request.app
+        try await request.carryOut(.resume(app: app)) { answer in
+            guard case .resumed(let wasPaused) = answer else { return nil }
+            return (["app": app, "wasPaused": wasPaused], "\(app.printable) \(wasPaused ? "goes on." : "was not paused.")")
+        }
     }
 }

@@ -33,65 +33,46 @@ struct Recheck: AsyncParsableCommand {
         let overview = try await configuration.withStore {
             try await $0.overview(of: configuration, at: Invocation.current.clock.now, knowing: Overview.Backlog())
         }
-        let left = app == nil ? [] : overview.clientsThatLeft(configuration)
-        let probed = overview.breakers.filter { $0.value.isProbed }.keys.sorted()
-        switch answer {
-        case .rechecking(let recheck):
-            guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck, configuration)) }
-            let left = Self.text(left: recheck.leftClients ?? [], configuration)
-            try output.print(recheck, Self.text(recheck) + left + Self.text(probed: probed))
-        case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
-            if let app, !configuration.apps.contains(where: { $0.name == app }) {
-                throw CommandFailure.failed(Self.sentence(on: app, configuration))
-            }
-            try output.print(
-                [
-                    "credentials": credentials, "tooSoon": tooSoon, "requestsPerSecond": requestsPerSecond, "isPaused": isPaused,
-                ] as Members,
-                """
-                Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
-                that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
-                \(isPaused ? Self.paused : "")\(Self.text(left: left.filter { $0.app == app }.map(\.clientID), configuration))\(Self.text(probed: probed.filter { $0 == app }))
-                """
-            )
-        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .limitNotReached, .quarantine,
-            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .importUndone, .stillAuthorized, .stillWaiting:
+        let probed = overview.breakers.filter { $0.value.isProbed && (app == nil || app == $0.key) }.keys.sorted().map {
+            "The breaker of \($0.printable) is open: until it closes, Apple is asked one question in \(BreakerRules.probeInterval.text)."
+        }
+        func absence(_ name: String) -> String {
+            "\(name.printable) is not in \(configuration.source), so nobody asks Apple there: put it back, then repeat the command"
+        }
+        if case .rechecking(let recheck) = answer {
+            guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck, absence)) }
+            let left = (recheck.leftClients ?? []).map { "\(absence($0))." }
+            return try output.print(recheck, ([Self.text(recheck)] + left + probed).joined(separator: " "))
+        }
+        guard case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused) = answer else {
             throw CommandFailure(answer, to: request)
         }
+        if let app, !configuration.apps.contains(where: { $0.name == app }) { throw CommandFailure.failed(absence(app)) }
+        var text = "Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: "
+        text += "that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text)."
+        if tooSoon > 0 {
+            text += " Apple has answered \(tooSoon) of them within the hour. siwatch asks about these when the hour is over."
+        }
+        if isPaused { text += Self.paused }
+        let left = overview.clientsThatLeft(configuration).filter { $0.app == app }.map { "\(absence($0.clientID))." }
+        try output.print(
+            ["credentials": credentials, "tooSoon": tooSoon, "requestsPerSecond": requestsPerSecond, "isPaused": isPaused] as Members,
+            ([text] + left + probed).joined(separator: " ")
+        )
     }
 
-    private static func text(probed apps: [String]) -> String {
-        apps.map { " The breaker of \($0.printable) is open: until it closes, Apple is asked one question in \(probeInterval.text)." }
-            .joined()
-    }
-
-    private static func text(left: [String], _ configuration: Configuration) -> String {
-        left.map { " \(sentence(on: $0, configuration))." }.joined()
-    }
-
-    private static func sentence(on left: String, _ configuration: Configuration) -> String {
-        "\(left.printable) is not in \(configuration.source), so nobody asks Apple there: put it back, then repeat the command"
-    }
-
-    private static let probeInterval = BreakerRules.probeInterval
     static let paused = " The app is paused: it happens once it is resumed."
-
-    private static func text(tooSoon: Int) -> String {
-        " Apple has answered \(tooSoon) of them within the hour. siwatch asks about these when the hour is over."
-    }
 
     private static func text(_ recheck: OperatorAnswer.Recheck) -> String {
         var text = recheck.due == 1 ? "Apple is asked about the token now." : "Apple is asked about \(recheck.due) tokens now."
         if recheck.tooSoon > 0 {
             text += " siwatch asks later about \(recheck.tooSoon) more, because Apple has answered about them too recently."
         }
-        if !recheck.pausedApps.isEmpty { text += paused }
-        return text
+        return recheck.pausedApps.isEmpty ? text : text + paused
     }
 
-    private static func reasonForNone(_ recheck: OperatorAnswer.Recheck, _ configuration: Configuration) -> String {
+    private static func reasonForNone(_ recheck: OperatorAnswer.Recheck, _ absence: (String) -> String) -> String {
         if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
-        if let left = recheck.leftClients { return left.map { sentence(on: $0, configuration) }.joined(separator: "; ") }
-        return "there is no token of this user to ask about"
+        return recheck.leftClients?.map(absence).joined(separator: "; ") ?? "there is no token of this user to ask about"
     }
 }

@@ -26,9 +26,7 @@ extension Revocations {
                 """
         )
 
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-        @Argument(help: "The app's name in the configuration.") var app: String
+        @OptionGroup var request: AppRequestOptions
         @Argument(help: "How many requests, oldest first, as siwatch status counts them.") var count: Int
 
         func validate() throws {
@@ -36,8 +34,8 @@ extension Revocations {
         }
 
         func run() async throws {
-            try await Revocations.decide(.confirmRevocations(app: app, count: count), options, output) { count in
-                count == 1 ? "1 request is carried out from now on." : "\(count) requests are carried out from now on."
+            try await request.decide(.confirmRevocations(app: request.app, count: count)) {
+                "\($0.counted("request is", "requests are")) carried out from now on."
             }
         }
     }
@@ -48,31 +46,22 @@ extension Revocations {
             discussion: "Each has its receipt: rejected, dropped. Nothing is revoked. Later requests are counted anew."
         )
 
-        @OptionGroup var options: CommonOptions
-        @OptionGroup var output: OutputOptions
-        @Argument(help: "The app's name in the configuration.") var app: String
+        @OptionGroup var request: AppRequestOptions
 
         func run() async throws {
-            try await Revocations.decide(.dropRevocations(app: app), options, output) { count in
-                count == 1 ? "1 request is rejected." : "\(count) requests are rejected."
-            }
+            try await request.decide(.dropRevocations(app: request.app)) { "\($0.counted("request is", "requests are")) rejected." }
         }
     }
+}
 
-    private static func decide(
-        _ request: OperatorRequest,
-        _ options: CommonOptions,
-        _ output: OutputOptions,
-        _ words: (Int) -> String
-    ) async throws {
-        let answer = try await request.carryOut(in: try options.readConfiguration())
-        guard case .revocationsReleased(let count, let left) = answer else { throw CommandFailure(answer, to: request) }
-        let app = request.app ?? ""
-        let end =
-            left == 0
-            ? "The revocation limit of \(app.printable) holds none any more, unless more has come."
-            : "The revocation limit of \(app.printable) still holds \(left) more."
-        try output.print(["app": app, "count": count, "left": left] as Members, "\(words(count)) \(end)")
+extension AppRequestOptions {
+    fileprivate func decide(_ request: OperatorRequest, _ words: (Int) -> String) async throws {
+        try await carryOut(request) { answer in
+            guard case .revocationsReleased(let count, let left) = answer else { return nil }
+            let rest = left == 0 ? "holds none any more, unless more has come." : "still holds \(left) more."
+            let text = "\(words(count)) The revocation limit of \(app.printable) \(rest)"
+            return (["app": app, "count": count, "left": left], text)
+        }
     }
 }
 

@@ -2,17 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// Markup. Text from elsewhere gets into it only escaped, by interpolation.
-struct HTML: Sendable {
+struct HTML: ExpressibleByStringInterpolation {
     private(set) var markup: String
 
-    fileprivate init(markup: String) {
-        self.markup = markup
-    }
-
-    static func + (left: HTML, right: HTML) -> HTML { HTML(markup: left.markup + right.markup) }
-}
-
-extension HTML: ExpressibleByStringInterpolation {
     init(stringLiteral markup: String) {
         self.markup = markup
     }
@@ -30,8 +22,8 @@ extension HTML: ExpressibleByStringInterpolation {
             markup += literal
         }
 
-        mutating func appendInterpolation(_ html: HTML) {
-            markup += html.markup
+        mutating func appendInterpolation(_ parts: [HTML]) {
+            markup += parts.map(\.markup).joined(separator: "\n")
         }
 
         mutating func appendInterpolation(_ text: String) {
@@ -47,17 +39,9 @@ extension HTML: ExpressibleByStringInterpolation {
             }
         }
 
-        mutating func appendInterpolation(_ number: some BinaryInteger) {
-            markup += "\(number)"
-        }
-
         /// A style or a script, which holds nothing from elsewhere.
         mutating func appendInterpolation(trusted text: StaticString) {
             markup += "\(text)"
         }
     }
-}
-
-extension Sequence<HTML> {
-    func joined(separator: String = "") -> HTML { HTML(markup: map(\.markup).joined(separator: separator)) }
 }

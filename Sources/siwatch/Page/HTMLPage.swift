@@ -3,17 +3,27 @@
 
 import Crypto
 import Foundation
+import Logging
 
 /// A status report as a page for a browser. It asks for nothing but itself, and without its script it is read just as well.
 struct HTMLPage {
     let text: String
 
     init(_ report: StatusReport) {
-        let sections = PageSections(report)
-        let names = sections.named.map { section -> HTML in
-            "<li><a id=\"to-\(section.id)\" href=\"#\(section.id)\">\(section.title)</a></li>"
+        let findings = report.findings
+        let worst = findings.first { $0.severity > .note }
+        let (health, now) = (findings.worst.health, report.at.text)
+        let sentence = worst?.sentence ?? "All is well."
+        let advice = worst == nil ? "Backends can insert, siwatch works, and nothing is late." : worst?.advice ?? ""
+        let others = findings.dropFirst(worst == nil ? 0 : 1).map { finding -> StatusSection.Row in
+            (finding.severity.rawValue, finding.sentence + (finding.advice.map { " – \($0)" } ?? ""))
         }
-        let content = ([sections.verdict, sections.facts] + sections.named.map(\.section)).joined(separator: "\n")
+        let warnings = (report.daemon?.warnings ?? []).reversed().map { line -> StatusSection.Row in
+            let fields = line.shownFields.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
+            return ("\(line.at.text) \(line.level.rawValue)", "\(line.message) event=\(line.name)\(fields)")
+        }
+        let (above, below) = (StatusSection(title: "further facts", rows: others), StatusSection(title: "warnings", rows: warnings))
+        let sections = ([above] + report.sections + [below]).filter { !$0.rows.isEmpty }
         let page: HTML = """
             <!DOCTYPE html>
             <html lang="en">
@@ -24,17 +34,19 @@ struct HTMLPage {
             <meta name="robots" content="noindex">
             <meta name="referrer" content="no-referrer">
             <link rel="icon" href="data:,">
-            <title>\(sections.title)</title>
+            <title>\(health): \(String(sentence.prefix(80))) – siwatch on \(report.daemon?.host ?? "")</title>
             <style>\(trusted: Self.style)</style>
             </head>
             <body>
             <p id="lost" role="status" aria-live="polite"></p>
-            <header>
-            <p class="name">siwatch</p>
-            <nav aria-label="Sections of this page"><ul>\(names.joined())</ul></nav>
-            </header>
             <main>
-            \(content)
+            <section class="verdict \(health)" aria-labelledby="verdict">
+            <p>\(health)</p>
+            <h1 id="verdict">\(sentence)</h1>
+            <p>\(advice)</p>
+            <p>siwatch \(report.version) on \(report.database), as of <time id="at" datetime="\(now)">\(now)</time></p>
+            </section>
+            \(sections.enumerated().map { Self.html($1, id: "section-\($0)") })
             </main>
             <script>\(trusted: Self.script)</script>
             </body>
@@ -42,6 +54,18 @@ struct HTMLPage {
 
             """
         text = page.markup
+    }
+
+    private static func html(_ section: StatusSection, id: String) -> HTML {
+        let rows = section.rows.map { row -> HTML in "<div><dt>\(row.name)</dt><dd>\(row.value)</dd></div>" }
+        return """
+            <section aria-labelledby="\(id)">
+            <h2 id="\(id)">\(section.title)</h2>
+            <dl>
+            \(rows)
+            </dl>
+            </section>
+            """
     }
 
     /// Forbids everything but this style, this script and questions to the same server.

@@ -19,16 +19,8 @@ extension HTMLPage {
           };
 
           const swap = (next) => {
-            const old = document.querySelector("main"), main = document.adoptNode(next.querySelector("main"));
-            const focused = old.contains(document.activeElement) ? document.activeElement : null;
-            const id = focused && (focused.id || focused.parentElement.id);
             const [x, y] = [scrollX, scrollY];
-            old.replaceWith(main);
-            if (id) {
-              const same = document.getElementById(id);
-              const target = same && (focused.id ? same : same.querySelector("a"));
-              if (target) target.focus({ preventScroll: true });
-            }
+            document.querySelector("main").replaceWith(document.adoptNode(next.querySelector("main")));
             scrollTo({ left: x, top: y, behavior: "instant" });
             if (document.title !== next.title) document.title = next.title;
           };
@@ -50,7 +42,7 @@ extension HTMLPage {
               else { held = 0; swap(new DOMParser().parseFromString(text, "text/html")); }
               say("");
             } catch {
-              say(`siwatch has not answered since ${document.getElementById("at").textContent} UTC.`);
+              say(`siwatch has not answered since ${document.getElementById("at").textContent}.`);
             } finally {
               asking = false;
               clearTimeout(timer);

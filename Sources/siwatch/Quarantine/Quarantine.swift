@@ -97,7 +97,7 @@ extension Quarantine {
                 selection.reason == .expired && receivedAt == nil && moved > 0
                 ? " Unless queues.clock_skew has grown, they expire again, because the time at which they came stays: see --received-at."
                 : ""
-            try output.print(["moved": moved], (moved == 1 ? "1 notification waits again." : "\(moved) notifications wait again.") + expiry)
+            try output.print(["moved": moved], "\(moved.counted("notification waits", "notifications wait")) again.\(expiry)")
         }
     }
 
@@ -115,7 +115,7 @@ extension Quarantine {
 
         func run() async throws {
             let dropped = try await selection.carryOut(options) { .dropQuarantined($0) }
-            try output.print(["dropped": dropped], dropped == 1 ? "1 notification is gone." : "\(dropped) notifications are gone.")
+            try output.print(["dropped": dropped], "\(dropped.counted("notification is", "notifications are")) gone.")
         }
     }
 }

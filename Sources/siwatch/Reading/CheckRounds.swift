@@ -22,11 +22,7 @@ actor CheckRounds {
         var rounds: [AppRound] = []
         for app in configuration.apps.map(\.name) {
             let authorized = counts.first { $0.app == app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
-            var round = CheckRound(
-                tokens: authorized,
-                requestsPerSecond: Double(refresh.maxRequestsPerSecond),
-                interval: refresh.interval
-            )
+            var round = CheckRound(tokens: authorized, requestsPerSecond: Double(refresh.maxRequestsPerSecond), interval: refresh.interval)
             if !round.fits { round.tokens = min(try await tokens(of: app), authorized) }
             rounds.append(AppRound(app: app, round: round))
         }

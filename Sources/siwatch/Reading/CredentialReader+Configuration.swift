@@ -11,11 +11,12 @@ extension CredentialReader {
         guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
     }
 
-    func overview(
-        of configuration: Configuration,
-        at now: Timestamp,
-        knowing backlog: Overview.Backlog? = nil
-    ) async throws -> Overview {
+    func clientIDs(of app: String) async throws -> [String] {
+        try await demand(app)
+        return try await clients().filter { $0.app == app }.map(\.clientID)
+    }
+
+    func overview(of configuration: Configuration, at now: Timestamp, knowing backlog: Overview.Backlog? = nil) async throws -> Overview {
         var question = Overview.Question(at: now, backlog: backlog)
         for app in configuration.apps { (question.teams[app.name], question.canaries[app.name]) = (app.teamID, app.canaries) }
         var overview = try await overview(question)

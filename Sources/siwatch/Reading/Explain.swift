@@ -29,8 +29,8 @@ struct Explain: AsyncParsableCommand {
     @Flag(help: "Show each notification as Apple signed it.") var jws = false
 
     func run() async throws {
-        let scope = Scope(app: app, clientID: client, isOfReceipts: receipts, showsMessages: jws)
-        guard let explanation = try await Self.explanation(of: user, scope, in: try options.readConfiguration()) else {
+        let configuration = try options.readConfiguration()
+        guard let explanation = try await Self.explanation(of: user, app, client, receipts: receipts, jws: jws, in: configuration) else {
             let place = (app.map { " in \($0.printable)" } ?? "") + (client.map { " at \($0.printable)" } ?? "")
             let subject = receipts ? "no request to revoke" : "nothing"
             throw CommandFailure.failed("\(subject) is known of the user \(user.printable)\(place)")
@@ -38,38 +38,31 @@ struct Explain: AsyncParsableCommand {
         try output.print(explanation, explanation.text)
     }
 
-    /// What is shown of a user.
-    struct Scope {
-        var app: String?
-        var clientID: String?
-        var isOfReceipts = false
-        var showsMessages = false
-    }
-
     /// - Returns: nil if nothing is known of the user.
-    static func explanation(of user: String, _ scope: Scope = Scope(), in configuration: Configuration) async throws -> Explanation? {
+    static func explanation(
+        of user: String,
+        _ app: String? = nil,
+        _ clientID: String? = nil,
+        receipts: Bool = false,
+        jws: Bool = false,
+        in configuration: Configuration
+    ) async throws -> Explanation? {
         var (history, now) = try await configuration.withStore { store in
-            var history =
-                try await scope.isOfReceipts
-                ? store.revocations(of: user) : store.history(of: user, upTo: Explanation.mostRows)
-            if !scope.isOfReceipts {
+            var history = try await receipts ? store.revocations(of: user) : store.history(of: user, upTo: Explanation.mostRows)
+            if !receipts {
                 history.quarantined = try await store.quarantinedNews(of: user)
             } else if let pseudonym = try? configuration.sealer(of: store).pseudonym(of: user) {
                 // The receipts of a forgotten user stand under it.
                 history.revocations = try await store.revocations(of: pseudonym).revocations + history.revocations
             }
-            if let app = scope.app {
-                try await store.demand(app)
-                history = history.limited(toClients: Set(try await store.clients().filter { $0.app == app }.map(\.clientID)))
-            }
+            if let app { history = history.limited(toClients: Set(try await store.clientIDs(of: app))) }
             return (history, try await FleetMembership.clock(of: store).now)
         }
-        if let clientID = scope.clientID { history = history.limited(toClients: [clientID]) }
+        if let clientID { history = history.limited(toClients: [clientID]) }
         guard !history.isEmpty else { return nil }
-        if !scope.showsMessages { for index in history.notifications.indices { history.notifications[index].payload = nil } }
+        if !jws { for index in history.notifications.indices { history.notifications[index].payload = nil } }
         let circumstances = Circumstances(watched: configuration.clientIDs, refusals: history.refusals, now: now)
-        let name = pseudonym(of: user, configuration)
-        return Explanation(of: user, history, pseudonym: name, circumstances, concludes: !scope.isOfReceipts)
+        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), circumstances, concludes: !receipts)
     }
 
     /// The user's name in logs. Nil if the sealing key cannot be read.

@@ -35,14 +35,9 @@ struct Export: AsyncParsableCommand {
 }
 
 extension CredentialReader {
-    /// All rows that name a user, in one app or in all.
     func personalData(of user: String, in app: String?) async throws -> PersonalData {
-        var clientIDs: [String]?
-        if let app {
-            try await demand(app)
-            clientIDs = try await clients().filter { $0.app == app }.map(\.clientID)
-        }
-        let mention = UserMention(of: user, at: clientIDs)
+        let clients: [String]? = if let app { try await clientIDs(of: app) } else { nil }
+        let mention = UserMention(of: user, at: clients)
         return try await personalData(of: user, in: app) { mention.isFound(in: $0) }
     }
 }

@@ -42,8 +42,6 @@ struct DaemonReport: Encodable {
     /// File descriptors, and how many may be open; nil where the system does not say.
     var openFiles: Int?
     var mostOpenFiles: Int?
-    /// How many users had each state, every half hour of the last day in which this process ran.
-    var course: [Sample]
     /// The last warnings and errors of the log, oldest first.
     var warnings: [LogLine]
     /// Lines of the log that could not be written; nil if none was lost.
@@ -56,10 +54,5 @@ struct DaemonReport: Encodable {
         var mistakes: [String] = []
         /// The keys whose new values wait for a restart.
         var needsRestart: [String] = []
-    }
-
-    struct Sample: Encodable {
-        var at: Timestamp
-        var credentials: [CredentialCount]
     }
 }

@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import Foundation
 
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Shows what works and what does not, queues, credentials and keys, whether or not the daemon runs.",
         discussion: """
-            The daemon says it itself. Where none answers, the command reads the tables. With --watch it reads them anew every second until \
-            Ctrl-C, with what is settled in a second. The exit code is 0 if all is well, 1 if something is wrong that can wait for the \
+            The daemon says it itself. Where none answers, the command reads the tables. With --watch it asks again every second, until \
+            Ctrl-C. The exit code is 0 if all is well, 1 if something is wrong that can wait for the \
             morning, and 2 if users lose something now or no siwatch works. With --line it exits as the plugins of Nagios do: 2 also if the \
             database cannot be used, and 3 if nothing is known.
             """
@@ -26,7 +27,13 @@ struct Status: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if watch { return try await StatusWatch(configuration: options.readConfiguration()).run() }
+        while watch {
+            // A terminal draws over the last page.
+            let home = isatty(Invocation.current.console.output) == 0 ? "" : "\u{1b}[H\u{1b}[2J"
+            let page = try await StatusSaid(options).text
+            try printOutput("\(home)\(page)\n")
+            try await Task.sleep(for: .seconds(1))
+        }
         let said: StatusSaid
         do {
             said = try await StatusSaid(options)

@@ -30,7 +30,6 @@ struct StatusReport {
     var breakers: [BreakerReport] = []
     /// How far each delivery is that the database knows, by name. Nil before the tables were read.
     private(set) var deliveries: [String: DeliveryPosition]?
-    /// How long a check of every token takes.
     var rounds: [AppRound] = []
     /// Since when a transaction keeps the database from clearing away what was erased. Nil if none does.
     var logPinnedSince: Timestamp?
@@ -89,7 +88,8 @@ extension StatusReport {
         rounds = try await (counted ?? CheckRounds(store)).rounds(configuration, tables.credentials)
         deliveries = try await store.deliveryPositions()
         abandonedDeliveries = try await store.abandonedDeliveries(of: configuration)
-        foreignIDs = try await ForeignIDs(store)
+        let users = try await store.newestSignIns(upTo: 1000).filter { !$0.isEmpty && !ForgottenUser.isName($0) }
+        foreignIDs = ForeignIDs(signIns: users.count, foreign: users.count { !AppleUserID.isLike($0.utf8) })
     }
 
     private mutating func look(at database: DatabaseLocation, _ store: any CredentialStore) async throws {

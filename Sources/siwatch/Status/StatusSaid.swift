@@ -16,7 +16,6 @@ struct StatusSaid {
         return [findings.worst.health, sentence].compactMap(\.self).joined(separator: ": ")
     }
 
-    /// - Throws: `CommandFailure` if nobody can be asked.
     init(_ options: CommonOptions) async throws {
         let configuration: Configuration
         do {
@@ -90,7 +89,7 @@ struct StatusSaid {
 
     private init(_ report: StatusReport) throws {
         findings = report.findings
-        text = StatusPage(report).lines.joined(separator: "\n")
+        text = report.lines.joined(separator: "\n")
         json = try siwatch.json(of: report)
     }
 }

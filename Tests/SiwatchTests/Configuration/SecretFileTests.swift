@@ -91,7 +91,7 @@ struct SecretFileTests {
     @Test func whatIsNoFileIsRefused() throws {
         let folder = try TemporaryFolder()
         try #require(mkfifo(folder.path("secret"), 0o600) == 0)
-        #expect(throws: TextFileError.unreadable("not a regular file")) { try read(folder) }
+        #expect(throws: TextFileError.unusable("cannot be read: not a regular file")) { try read(folder) }
     }
 
     @Test func aLongFileAndABinaryOneAreRefused() throws {

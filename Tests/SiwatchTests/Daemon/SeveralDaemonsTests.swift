@@ -17,7 +17,7 @@ import Testing
     /// The lines of `status` about replicas, by process.
     private func replicas(_ folder: WatchedFolder) async throws -> [pid_t: String] {
         let lines: [(pid_t, String)] = try await folder.siwatch("status").output.compactMap { line in
-            guard let match = line.firstMatch(of: #/^replica \S+ (\d+), /#), let process = pid_t(match.1) else { return nil }
+            guard let match = line.firstMatch(of: #/^  replica \S+ (\d+) /#), let process = pid_t(match.1) else { return nil }
             return (process, line)
         }
         return Dictionary(uniqueKeysWithValues: lines)

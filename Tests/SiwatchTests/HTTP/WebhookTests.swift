@@ -55,7 +55,7 @@ import Testing
                 try await site.folder.succeed("delivery", "test", "hook")
                 #expect(receiver.hooks.last?.body.contains("siwatch.test") == true)
                 let status = try await site.folder.siwatch("status").output
-                #expect(status.contains("delivery hook: 0 changes behind, 0 wait for another try, 0 are dead"), "\(status)")
+                #expect(status.contains { $0.contains(/^  delivery hook +0 changes behind, 0 wait for another try, 0 are dead$/) }, "\(status)")
                 #expect(!daemon.output.joined().contains("delivery_failed"))
             }
         }
@@ -146,7 +146,9 @@ import Testing
                 let page = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains(sentence) }
                 #expect(page.contains(sentence), "\(page)")
                 #expect(
-                    list.contains("delivery hook: 6 changes behind, 0 wait for another try, 0 are dead, not in the configuration"),
+                    list.contains {
+                        $0.contains(/^  delivery hook +6 changes behind, 0 wait for another try, 0 are dead, not in the configuration$/)
+                    },
                     "\(list)"
                 )
                 try await site.settle(try await site.apple.signIn(1))

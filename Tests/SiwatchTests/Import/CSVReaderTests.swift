@@ -84,7 +84,7 @@ struct ImportFileTests {
 
     private func open(_ path: String, clientID: String = "app", grantedAt: String? = nil) throws -> ImportFile {
         let now = Timestamp(milliseconds: 1_750_000_000_000)
-        return try ImportFile(path, clientID: clientID, grantedAt: grantedAt, anyID: true, known: ["app", "web"], now: now)
+        return try ImportFile(path, .init(clientID: clientID, grantedAt: grantedAt, anyID: true, known: ["app", "web"], now: now))
     }
 
     private func lines(_ count: Int) -> String { (1...count).map { "user\($0),r.\($0),1700000000\n" }.joined() }

@@ -18,7 +18,8 @@ struct ImportColumnsTests {
         grantedAt: String? = nil,
         anyID: Bool = true
     ) throws(CommandFailure) -> ImportColumns {
-        try ImportColumns(header: header, clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: ["app", "web"], now: Self.now)
+        let known: Set<String> = ["app", "web"]
+        return try ImportColumns(header: header, .init(clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: Self.now))
     }
 
     @Test(

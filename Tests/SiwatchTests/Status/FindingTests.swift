@@ -96,12 +96,28 @@ struct HTMLTests {
         let escaped = "&lt;b a=&quot;1&quot; b=&#39;2&#39;&gt;&amp;\\u{202e}\\u{1b}[0m"
         let html: HTML = "<p title=\"\(text)\">\(text)</p>"
         #expect(html.markup == "<p title=\"\(escaped)\">\(escaped)</p>")
-        #expect(!HTML.code(text).markup.contains("<b"))
-        #expect(!HTML.table(text, [text: ""], [HTML.Group(name: text, rows: [["\(text)"]])]).markup.contains("<b"))
+        let list: HTML = "<ul>\([html, "<li>"])</ul>"
+        #expect(list.markup == "<ul>\(html.markup)\n<li></ul>")
     }
 
-    @Test func aCourseIsInWordsToo() {
-        #expect(HTML.course([1000, 1200, 1100]).markup.contains("from 1,000 to 1,100"))
-        #expect(HTML.course([7]).markup == "–")
+    /// The text and the page say the same rows.
+    @Test func eachRowOfTheStatusIsInTheTextAndOnThePage() throws {
+        let configuration = try Configuration(parsing: ConfigurationTests.app, from: "siwatch.toml")
+        var report = try StatusReport(unreadOf: configuration, at: Timestamp(seconds: 1_800_000_000))
+        report.lockHolder = "<b>\u{1b}[0m"
+        report.tables.queues = [QueueStatus(queue: "grant", depth: 3, oldest: nil)]
+        report.tables.apps = [AppStatus(app: "first"), AppStatus(app: "second")]
+        report.tables.credentials = [CredentialCount(app: "first", state: "authorized", count: 1_234_567)]
+        let (lines, page) = (report.lines, HTMLPage(report).text)
+        for section in report.sections {
+            #expect(lines.contains(section.title) && page.contains(">\(section.title)</h2>"))
+            for (name, value) in section.rows where name != "lock" {
+                #expect(lines.contains { $0.hasPrefix("  \(name) ") && $0.hasSuffix("  \(value)") }, "\(name)")
+                #expect(page.contains("<dt>\(name.replacing("'", with: "&#39;"))</dt><dd>\(value)</dd>"), "\(name)")
+            }
+        }
+        #expect(lines.contains { $0.hasSuffix("<b>\\u{1b}[0m works alone on the file") })
+        #expect(page.contains("&lt;b&gt;\\u{1b}[0m works alone on the file"))
+        #expect(lines.contains { $0.contains(/^  authorized  1,234,567$/) })
     }
 }
