@@ -58,7 +58,7 @@ package final class AppleSimulator: Service {
             world.counters.notifications.emitted += notifications.count
             for notification in notifications { world.notifications.append(notification) }
         }
-        delivery?.enqueue(zip(drafts, notifications).filter(\.0.isDelivered).map(\.1))
+        delivery?.enqueue(zip(drafts, notifications).filter { $0.0.emission.deliver ?? true }.map(\.1))
         return notifications
     }
 }

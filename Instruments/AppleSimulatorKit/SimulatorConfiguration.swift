@@ -7,8 +7,6 @@ package struct SimulatorConfiguration: Sendable {
     package var groups: [AppGroup]
     /// The port on 127.0.0.1; 0 lets the system choose a free one.
     package var port = 0
-    /// How far Apple's clock is ahead of the machine's; negative if it is behind.
-    package var clockOffset: Duration = .zero
     /// How many keys `/auth/keys` shows at first. Apple has shown three in most years.
     package var signingKeyCount = 3
     /// The key that signs at first, under an id of its own; nil for a new one.
@@ -17,10 +15,6 @@ package struct SimulatorConfiguration: Sendable {
     package var refreshCarriesIDToken = true
     /// How long the simulator may repeat a successful answer to a refresh, access token included. It repeats them because RS256 is slow.
     package var answerReuse: Duration = .seconds(60)
-    /// The style of notifications whose emission names none.
-    package var style = NotificationStyle()
-    /// Whether `/auth/revoke` also causes a `consent-revoked`. One project reads Apple's TN3194 that way. No capture shows it.
-    package var revocationNotifies = false
     /// The endpoint to post each emitted notification to, if any.
     package var delivery: DeliveryTarget?
 

@@ -16,17 +16,14 @@ package struct Backend: Sendable {
     }
 
     package func insert(_ signIns: [SignIn]) async throws {
+        let columns = "client_id, user_id, refresh_token, email, email_is_private, granted_at"
         try await database.transaction(
-            """
-            INSERT INTO grant_queue (client_id, user_id, refresh_token, email, email_is_private, granted_at)
-            VALUES (?, ?, ?, ?, ?, ?)
-            """,
             signIns.map { signIn in
                 let row: [(any DatabaseValueConvertible)?] = [
                     signIn.clientID, signIn.userID, signIn.refreshToken, signIn.email, signIn.emailIsPrivate.map { $0 ? 1 : 0 },
                     signIn.grantedAt.milliseconds,
                 ]
-                return row.map { $0?.databaseValue ?? .null }
+                return ("INSERT INTO grant_queue (\(columns)) VALUES (?, ?, ?, ?, ?, ?)", row.map { $0?.databaseValue ?? .null })
             }
         )
     }
@@ -73,7 +70,8 @@ package struct Backend: Sendable {
     }
 
     package func insert(notifications: [String]) async throws {
-        try await database.transaction("INSERT INTO notification_queue (payload) VALUES (?)", notifications.map { [database.payload($0)] })
+        let sql = "INSERT INTO notification_queue (payload) VALUES (?)"
+        try await database.transaction(notifications.map { (sql, [database.payload($0)]) })
     }
 
     package func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) async throws {
@@ -118,8 +116,6 @@ package struct Backend: Sendable {
 
 /// The database of a backend. Statements use SQLite's syntax.
 protocol BackendDatabase: Sendable {
-    /// Runs one statement for each row of arguments, all in one transaction.
-    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws
     /// Runs one statement, or several without arguments, in one transaction.
     func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws
@@ -141,13 +137,6 @@ struct BackendFile: BackendDatabase {
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
         }
         queue = try DatabaseQueue(path: path, configuration: configuration)
-    }
-
-    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws {
-        try await queue.write { db in
-            let statement = try db.cachedStatement(sql: sql)
-            for row in rows { try statement.execute(arguments: StatementArguments(row)) }
-        }
     }
 
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {

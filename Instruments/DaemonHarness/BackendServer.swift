@@ -46,7 +46,6 @@ package final class BackendServer: BackendDatabase {
     }
 
     deinit { try? close() }
-    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws { try await transaction(rows.map { (sql, $0) }) }
 
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {
         let note = [UUID().uuidString.databaseValue]

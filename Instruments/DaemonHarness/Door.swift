@@ -22,10 +22,7 @@ package struct Door: Sendable {
         rights: [String] = ["notify", "sign_in", "delete", "read"],
         _ more: String = ""
     ) throws -> [String: String] {
-        let file = folder.url.appending(path: tokenFile)
-        let token = (0..<8).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
-        try Data("\(token)\n".utf8).write(to: file)
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        try folder.writeSecret((0..<8).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined(), to: tokenFile)
         let table = """
             listen = "\(listen)"
             \(more)
@@ -111,9 +108,7 @@ package enum Hook {
         port: Int,
         _ more: String = ""
     ) throws -> [String: String] {
-        let file = folder.url.appending(path: "hook.whsec")
-        try Data("\(secret)\n".utf8).write(to: file)
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        try folder.writeSecret(secret, to: "hook.whsec")
         let table = """
             name = "hook"
             url = "\(scheme)://\(host):\(port)/hook?from=siwatch"

@@ -59,6 +59,13 @@ package struct WatchedFolder: Sendable {
         try text.replacing(old, with: new).write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
+    /// Writes a line into a file that nobody else may read.
+    func writeSecret(_ text: String, to name: String) throws {
+        let file = url.appending(path: name)
+        try Data("\(text)\n".utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+    }
+
     /// A folder with the same configuration and keys, for another siwatch on the same server.
     package func copy() throws -> WatchedFolder {
         let copy = try WatchedFolder()

@@ -35,20 +35,11 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     @Option(help: "Post each notification to this URL, and again if the answer is not 200.")
     var notifyURL: String?
 
-    @Option(help: "How many seconds Apple's clock is ahead of this machine's.")
-    var clockOffset = 0
-
     @Option(help: "For how many seconds an answer to a refresh may be given again. Signing one takes about 0.5 ms.")
     var answerReuse = 60
 
     @Flag(help: "Leave the id_token out of answers to refreshes, as in 2019. Many times faster.")
     var noIDTokenOnRefresh = false
-
-    @Flag(help: "Let /auth/revoke cause a consent-revoked notification.")
-    var revocationNotifies = false
-
-    @OptionGroup(title: "How notifications look")
-    var style: StyleOptions
 
     @Flag(help: "Print a whole siwatch.toml for this simulator once it is listening, with the address as a comment.")
     var printConfig = false
@@ -85,11 +76,8 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     private func configuration(for group: AppGroup) -> SimulatorConfiguration {
         var configuration = SimulatorConfiguration(groups: [group])
         configuration.port = port
-        configuration.clockOffset = .seconds(clockOffset)
         configuration.answerReuse = .seconds(answerReuse)
         configuration.refreshCarriesIDToken = !noIDTokenOnRefresh
-        configuration.revocationNotifies = revocationNotifies
-        configuration.style = style.style
         configuration.delivery = notifyURL.map { DeliveryTarget(url: $0) }
         return configuration
     }
@@ -117,48 +105,7 @@ extension AppleSimulatorCommand {
           POST /auth/token   GET /auth/keys   POST /auth/revoke
 
         CONTROL ROUTES, under /simulator: JSON; times in ms by Apple's clock
-          POST   users                 count, address (relay, own, none), SIGN-IN
-          GET    users                 the truth about everybody
-          GET    users/ID              the truth about one
-          POST   sign-ins              PEOPLE, SIGN-IN
-          POST   consent-revocations   PEOPLE, client_id, EMISSION
-          POST   account-deletions     PEOPLE, EMISSION
-          POST   mail-forwarding       PEOPLE, enabled, client_id, EMISSION
-          POST   password-changes      PEOPLE
-          POST   notifications         PEOPLE, type, client_id, EMISSION:
-                                       says it, changes nothing
-          GET    notifications         the latest 10,000
-          POST   notifications/JTI/redelivery
-          POST   keys/rotation         keep_former
-          POST   client-keys           client_id, key_id, public_key (PEM)
-          DELETE client-keys/ID
-          GET    clock
-          PUT    clock                 offset_ms
-          POST   preparations          signs the next answers ahead
-          POST   faults                FAULT
-          GET    faults
-          DELETE faults, faults/ID
-          GET    counters
-          DELETE counters
-          GET    openapi.json          these routes, for programs
-
-          PEOPLE    user_ids, or any: the first so many to whom it can happen
-          SIGN-IN   client_id, credential (refresh_token, authorization_code,
-                    none), redirect_uri, nonce, granted_at,
-                    id_token (true: beside the code, as the device gets it)
-          EMISSION  event_time, issued_at, deliver, events_as_object,
-                    event_time_in_seconds, is_private_email (string, bool,
-                    absent), deletion_spelling (account-delete,
-                    account-deleted), audience (latest, primary, or a client),
-                    signature (genuine, forged, unknown_key)
-          FAULT     endpoint (token, keys, revoke), grant_type, user_ids,
-                    user_share, client_id, count, delay_ms, loses (request,
-                    answer), status, headers, body, padding,
-                    connection (reset, hang, cut), id_token (another_subject,
-                    another_audience, another_issuer, another_nonce,
-                    missing_nonce, expired, issued_in_future, forged,
-                    unknown_key, not_a_jwt, missing; no flaws:
-                    nonce_unsupported, string_flags)
+          GET /simulator/openapi.json describes all, and docs/simulator.md explains.
 
         EXAMPLE
           curl -d '{"count": 3}' URL/simulator/users

@@ -40,9 +40,6 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "For how many minutes to keep siwatch under full load.")
     var minutes = 3
 
-    @Option(help: "The daemon's log.level. It logs a line for each change of state.")
-    var logLevel = "info"
-
     @Option(help: "The same of PostgreSQL. (default: 10000, 10000000)")
     var postgresSizes: [Int] = []
 
@@ -74,12 +71,10 @@ struct Bench: AsyncParsableCommand {
 
     func run() async throws {
         let machine = Machine()
-        let sections = try await Workplace.$logLevel.withValue(logLevel) {
-            try await interruptible(within: .seconds(limit)) {
-                var sections: [Section] = []
-                for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
-                return sections
-            }
+        let sections = try await interruptible(within: .seconds(limit)) {
+            var sections: [Section] = []
+            for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
+            return sections
         }
         print("\nsiwatch-bench: \(machine)\n")
         if parts.isEmpty || parts.contains(where: \.isOnServer) { print("\(try await BenchServer.description())\n") }
@@ -129,6 +124,13 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     case postgresScale = "postgres-scale"
 
     var isOnServer: Bool { rawValue.hasPrefix("postgres-") }
+}
+
+/// Runs what blocks its thread.
+func onThread<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+    try await withCheckedThrowingContinuation { done in
+        Thread.detachNewThread { done.resume(with: Swift.Result(catching: work)) }
+    }
 }
 
 func say(_ line: String) { FileHandle.standardError.write(Data("\(line)\n".utf8)) }

@@ -6,7 +6,6 @@ import Crypto
 import Hummingbird
 import NIOConcurrencyHelpers
 
-/// What the holder of a token may do.
 package enum Right: String, Sendable, CaseIterable {
     /// Hand over notifications that Apple has posted elsewhere.
     case notify
@@ -15,7 +14,6 @@ package enum Right: String, Sendable, CaseIterable {
     case read
 }
 
-/// A backend that may ask.
 package struct Client: Sendable {
     package var name: String
     package var rights: Set<Right>
@@ -29,12 +27,9 @@ package struct Client: Sendable {
     }
 
     /// Compares digests, whose comparison takes the same time for each token.
-    func holds(_ digest: SHA256Digest) -> Bool {
-        digests.reduce(false) { $1 == digest || $0 }
-    }
+    func holds(_ digest: SHA256Digest) -> Bool { digests.reduce(false) { $1 == digest || $0 } }
 }
 
-/// Who may ask, and how often.
 final class Access: Sendable {
     private let state: NIOLockedValueBox<State>
 
@@ -69,17 +64,13 @@ final class Access: Sendable {
 
     func admit(_ client: Client, toDo rights: [Right]) throws(Problem) {
         guard rights.contains(where: client.rights.contains) else {
-            let names = rights.map(\.rawValue).joined(separator: " or ")
-            throw Problem(.forbidden, "the client lacks the right \(names)")
+            throw Problem(.forbidden, "the client lacks the right \(rights.map(\.rawValue).joined(separator: " or "))")
         }
         try admit(client.name)
     }
 
-    /// Counts a request.
     func admit(_ name: String) throws(Problem) {
-        let isAdmitted = state.withLockedValue { state in
-            state.buckets[name, default: RateLimit()].take(at: .now, rate: state.rate)
-        }
+        let isAdmitted = state.withLockedValue { $0.buckets[name, default: RateLimit()].take(at: .now, rate: $0.rate) }
         guard isAdmitted else { throw Problem(.tooManyRequests) }
     }
 }

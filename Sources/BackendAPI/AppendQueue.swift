@@ -18,12 +18,9 @@ actor AppendQueue {
     private static let mostWaiting = 4096
 
     init(_ desk: any BackendDesk, clock: WallClock, onAppended: @escaping @Sendable (Set<Queue>) -> Void) {
-        self.desk = desk
-        self.clock = clock
-        self.onAppended = onAppended
+        (self.desk, self.clock, self.onAppended) = (desk, clock, onAppended)
     }
 
-    /// Returns after the commit.
     func append(_ request: BackendRequest) async throws(Problem) -> AppendedRequest {
         guard waiting.count < Self.mostWaiting else { throw Problem(.unavailable, "too many requests wait for the database") }
         do {

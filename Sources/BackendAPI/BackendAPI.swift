@@ -6,9 +6,7 @@ import Foundation
 package import Hummingbird
 import NIOCore
 
-/// What backends tell and ask over HTTP. openapi.json describes it, and docs/http.md explains it.
-///
-/// It writes the rows and reads the views that a backend would over SQL, and decides nothing.
+/// What backends tell and ask over HTTP, as docs/http.md explains. It writes the rows and reads the views that a backend would over SQL.
 package struct BackendAPI: Sendable {
     private let access: Access
     private let intake: Intake
@@ -18,9 +16,7 @@ package struct BackendAPI: Sendable {
     private let changes: Changes
     private let note: @Sendable (Served) -> Void
 
-    /// A request that was answered.
     package struct Served: Sendable, Equatable {
-        /// The name of the client; nil for one without a token that siwatch knows.
         package var client: String?
         /// As in openapi.json; nil if the path is none.
         package var operation: String?
@@ -57,7 +53,6 @@ package struct BackendAPI: Sendable {
     ///   - latestSignIn: the latest time that a sign-in may have now.
     ///   - intakeTest: the answer to a question of `siwatch doctor --intake`; nil for any other body.
     ///   - onAppended: called after each commit with the queues that have new rows.
-    ///   - note: called for each answer.
     package init(
         _ desk: any BackendDesk,
         verifier: any NotificationVerifier,
@@ -89,7 +84,6 @@ package struct BackendAPI: Sendable {
         self.note = note
     }
 
-    /// Takes over what a reload may change.
     package func use(_ clients: [Client], requestsPerSecond: Int) {
         access.use(clients, requestsPerSecond: requestsPerSecond)
         // Who follows changes has to show the token again. A task, because a reload waits for nobody. It ends after one step.

@@ -103,11 +103,8 @@ struct Changes: Sendable {
     }
 
     private static func event(_ change: PublishedChange) throws -> ByteBuffer {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        encoder.keyEncodingStrategy = .convertToSnakeCase
         var buffer = ByteBuffer(string: "event: change\nid: \(change.row)\ndata: ")
-        buffer.writeBytes(try encoder.encode(Change(change: change)))
+        buffer.writeBytes(try JSONEncoder.door.encode(Change(change: change)))
         buffer.writeString("\n\n")
         return buffer
     }

@@ -4,22 +4,20 @@
 import CredentialCore
 import Hummingbird
 
-/// Accounts that their users have deleted.
 struct Deletions: Sendable {
     let desk: any BackendDesk
     let queue: AppendQueue
     let clients: Set<String>
 
     func tell(_ request: Request, by client: String) async throws(Problem) -> Response {
-        let key = try request.idempotencyKey()
         var body = try await Members(ofBody: request)
         let credential = CredentialID(clientID: body.requiredText("client_id", .name), userID: body.requiredText("user_id", .name))
         let requestedAt = body.integer("requested_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
         try body.finish()
         guard clients.contains(credential.clientID) else { throw Problem.unknownClient }
         let parts = ["deletion", credential.clientID, credential.userID] + (requestedAt.map { ["\($0.milliseconds)"] } ?? [])
-        let requestKey = key.map { RequestKey(client: client, key: $0, of: parts) }
-        let row = try await queue.append(.deletion(credential, requestedAt: requestedAt, key: requestKey)).row()
+        let key = try request.key(of: client, for: parts)
+        let row = try await queue.append(.deletion(credential, requestedAt: requestedAt, key: key)).row()
         // The request is kept by now. If its outcome cannot be read, the caller asks again.
         let outcome =
             (try? await outcome(of: row))
@@ -48,23 +46,10 @@ private struct DeletionDocument: Encodable {
     var id: RowReference
     var outcome: String
     var requestedAt: Timestamp
-    var tokens: [Token] = []
+    var tokens: [DeletionOutcome.Receipt]
 
-    struct Token: Encodable {
-        var clientId: String
-        var outcome: String
-        var reason: String?
-        var settledAt: Timestamp?
-    }
-}
-
-extension DeletionDocument {
     init(_ outcome: DeletionOutcome) {
-        id = outcome.row
+        (id, requestedAt, tokens) = (outcome.row, outcome.row.time, outcome.receipts)
         self.outcome = outcome.isHeld ? "held" : outcome.isWaiting ? "waiting" : "done"
-        requestedAt = outcome.row.time
-        tokens = outcome.receipts.map {
-            Token(clientId: $0.clientID, outcome: $0.outcome, reason: $0.reason, settledAt: $0.settledAt)
-        }
     }
 }

@@ -2,20 +2,19 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Crypto
 import Foundation
+import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The members of a body, or the parameters of a URI, while they are read.
-///
-/// An unknown or wrong one is a mistake, so that `user` in place of `user_id` is not overlooked.
+/// The members of a body, or the parameters of a URI. An unknown one is a mistake, so that `user` in place of `user_id` is not overlooked.
 struct Members {
     /// Nil for null, which many languages write for a member that they do not have.
     private let members: [String: Value?]
     private var known: Set<String> = []
     private var mistakes: [String] = []
 
-    /// The value of a member, as far as any is taken.
     private enum Value: Decodable {
         case text(String)
         case parameter(String)
@@ -102,7 +101,6 @@ struct Members {
 
     mutating func note(_ mistake: String) { mistakes.append(mistake) }
 
-    /// Ends the reading.
     func finish() throws(Problem) {
         let unknown = members.keys.filter { !known.contains($0) }.sorted()
         let all = TextForm.mistake(unknown, known) + mistakes
@@ -113,15 +111,13 @@ struct Members {
 extension Request {
     /// - Throws: `Problem` if the body is longer than any that is meant, or does not come to its end.
     func bytes() async throws(Problem) -> [UInt8] {
-        let buffer: ByteBuffer
         do {
-            buffer = try await body.collect(upTo: Queue.longestNotification)
+            return Array(buffer: try await body.collect(upTo: Queue.longestNotification))
         } catch is NIOTooManyBytesError {
             throw Problem(.tooLarge, "it is longer than \(Queue.longestNotification) bytes")
         } catch {
             throw Problem(.badRequest, "the body did not come to its end")
         }
-        return Array(buffer: buffer)
     }
 }
 
@@ -130,5 +126,21 @@ extension Int64 {
     init?(decimal text: some StringProtocol) {
         guard text == "0" || text.first != "0", text.utf8.allSatisfy(\.isDigit), let number = Int64(text) else { return nil }
         self = number
+    }
+}
+
+extension HTTPField.Name {
+    static let idempotencyKey = Self("Idempotency-Key")!
+    static let lastEventID = Self("Last-Event-ID")!
+}
+
+extension Request {
+    /// - Parameter parts: what is told. None of them may be mistaken for a part of another.
+    func key(of client: String, for parts: [String?]) throws(Problem) -> RequestKey? {
+        guard let key = headers[.idempotencyKey] else { return nil }
+        guard TextForm.name.matches(key) else { throw Problem(.badRequest, "the header Idempotency-Key has to be \(TextForm.name.words)") }
+        var hash = SHA256()
+        for part in parts { hash.update(data: Array("\(part?.utf8.count ?? -1):\(part ?? "")".utf8)) }
+        return RequestKey(client: client, key: key, digest: Array(hash.finalize()))
     }
 }

@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 import Hummingbird
 import NIOCore
+import NIOFoundationCompat
 
 /// Why a request is not answered as asked: RFC 9457, `application/problem+json`.
 struct Problem: Error, Equatable {
@@ -13,20 +15,14 @@ struct Problem: Error, Equatable {
     /// Of a rejected sign-in: why, as docs/schema.md names it, and its row.
     var reason: String?
     var id: RowReference?
-    /// Where to begin anew.
     var next: RowReference?
     /// Why the database could not answer. Not for the client: it may name hosts and files.
     var cause: String?
 
     init(_ kind: Kind, _ detail: String? = nil, reason: String? = nil, id: RowReference? = nil, next: RowReference? = nil) {
-        self.kind = kind
-        self.detail = detail
-        self.reason = reason
-        self.id = id
-        self.next = next
+        (self.kind, self.detail, self.reason, self.id, self.next) = (kind, detail, reason, id, next)
     }
 
-    /// The database could not answer.
     static func unavailable(because error: any Error) -> Problem {
         var problem = Problem(.unavailable)
         // A request that is cancelled says nothing of the database.
@@ -34,7 +30,6 @@ struct Problem: Error, Equatable {
         return problem
     }
 
-    /// Asks the database.
     static func reading<Value>(_ read: () async throws -> Value) async throws(Problem) -> Value {
         do {
             return try await read()
@@ -105,13 +100,10 @@ struct Problem: Error, Equatable {
     }
 
     private struct Document: Encodable {
-        var type: String
-        var title: String
+        var type, title: String
         var status: Int
-        var detail: String?
-        var reason: String?
-        var id: RowReference?
-        var next: RowReference?
+        var detail, reason: String?
+        var id, next: RowReference?
     }
 
     var response: Response {
@@ -131,5 +123,26 @@ struct Problem: Error, Equatable {
         default: break
         }
         return response
+    }
+}
+
+extension Response {
+    static func json(_ value: some Encodable, _ status: HTTPResponse.Status = .ok, type: String = "application/json") -> Response {
+        // The types here always encode.
+        let bytes = (try? JSONEncoder.door.encodeAsByteBuffer(value, allocator: ByteBufferAllocator())) ?? ByteBuffer()
+        return Response(
+            status: status,
+            headers: [.contentType: type, .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
+            body: ResponseBody(byteBuffer: bytes)
+        )
+    }
+}
+
+extension JSONEncoder {
+    static var door: JSONEncoder {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        return encoder
     }
 }

@@ -4,7 +4,6 @@
 import Foundation
 import Hummingbird
 
-/// A path of the interface.
 struct Route {
     let operation: Operation
     /// The part of the path that names a row or a user.

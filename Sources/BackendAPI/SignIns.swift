@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 import Foundation
 import Hummingbird
 
-/// Sign-ins: told, waited for, and looked at.
 struct SignIns: Sendable {
     let desk: any BackendDesk
     let queue: AppendQueue
@@ -16,7 +15,6 @@ struct SignIns: Sendable {
     static let longestWait: Int64 = 10
 
     func tell(_ request: Request, by client: String, noting doubt: inout BackendAPI.Doubt?) async throws(Problem) -> Response {
-        let key = try request.idempotencyKey()
         var body = try await Members(ofBody: request)
         let signIn = body.signIn()
         let wait = body.integer("wait", 0...Self.longestWait) ?? 0
@@ -24,7 +22,8 @@ struct SignIns: Sendable {
         try body.finish()
         if times.isLate(signIn.signedInAt) { doubt = .toldLate }
         guard clients.contains(signIn.clientID) else { throw Problem.unknownClient }
-        let row = try await queue.append(.signIn(signIn, key: key.map { RequestKey(client: client, key: $0, of: signIn.parts) })).row()
+        let key = try request.key(of: client, for: signIn.parts)
+        let row = try await queue.append(.signIn(signIn, key: key)).row()
         // The sign-in is kept by now. If its outcome cannot be read, the caller asks again.
         let outcome =
             (try? await outcome(of: row, waiting: wait))
@@ -48,8 +47,6 @@ struct SignIns: Sendable {
         return .json(SignInDocument(found))
     }
 
-    /// - Parameter seconds: how long to wait for the settlement.
-    ///
     /// - Returns: nil if the row is erased, or was lost in a restore and another one has its number.
     private func outcome(of row: RowReference, waiting seconds: Int64) async throws(Problem) -> SignInOutcome? {
         var found = await outcomes.news(of: row.id, within: .seconds(seconds))
@@ -61,7 +58,6 @@ struct SignIns: Sendable {
 }
 
 extension Members {
-    /// Reads a sign-in, and notes each mistake.
     fileprivate mutating func signIn() -> ToldSignIn {
         var signIn = ToldSignIn(clientID: requiredText("client_id", .name))
         signIn.userID = text("user_id", .name)
@@ -102,13 +98,10 @@ extension ToldSignIn {
 
 private struct SignInDocument: Encodable {
     var id: RowReference
-    var clientId: String
-    var outcome: String
-    var reason: String?
-    var detail: String?
-    var signedInAt: Timestamp?
+    var clientId, outcome: String
+    var reason, detail: String?
+    var signedInAt, settledAt: Timestamp?
     var realUserStatus: Int?
-    var settledAt: Timestamp?
     var user: UserDocument?
 
     init(_ outcome: SignInOutcome) {
@@ -116,5 +109,40 @@ private struct SignInDocument: Encodable {
         detail = outcome.explanation
         (signedInAt, realUserStatus, settledAt) = (outcome.signedInAt, outcome.realUserStatus, outcome.settledAt)
         user = outcome.isSignedIn ? outcome.user.map(UserDocument.init) : nil
+    }
+}
+
+extension SignInOutcome {
+    /// Which member of the request is wrong, and why, with the words in the log at the end. Nil unless the sign-in was rejected.
+    var explanation: String? {
+        if outcome == GrantLogOutcome.inFuture.rawValue { return "signed_in_at was still ahead of Apple's clock after a week" }
+        guard let rejection = reason.flatMap(GrantRejection.init) else { return detail }
+        // The verifier names the claim that does not match.
+        if rejection == .badIDToken, let nonce = detail?.split(separator: ": nonce: ", maxSplits: 1), nonce.count == 2 {
+            return "nonce is not the one in the id_token: \(nonce[1])"
+        }
+        return [rejection.words, detail].compactMap(\.self).joined(separator: ": ")
+    }
+}
+
+extension GrantRejection {
+    /// Which member of the request is wrong, and why.
+    package var words: String {
+        switch self {
+        case .unknownClientExpired: "client_id was in the client_ids of no [[app]] for as long as the sign-in could wait"
+        case .malformed: "a member is too long, or is not text"
+        case .unknownTokenKey: "refresh_token was sealed to a key that siwatch does not hold; the sign-in counts"
+        case .unreadableToken: "refresh_token does not open for this client_id and user_id; the sign-in counts"
+        case .poison: "siwatch died five times while it held the sign-in"
+        case .codeExpired: "code is older than five minutes, or Apple does not know it"
+        case .invalidClient: "Apple refuses client_id, or siwatch's key or Team ID, and never looked at the code in its five minutes"
+        case .codeUsed: "code was exchanged before"
+        case .clientMismatch: "client_id is not the one that Apple issued the code to"
+        case .redirectURIMismatch: "redirect_uri is not the one that the sign-in named; a native sign-in has none"
+        case .userMismatch: "user_id is not the user that Apple issued the code for"
+        case .badIDToken: "the id_token that Apple sent for the code does not verify"
+        case .rejectedByApple: "Apple refused the code; if the sign-in named a redirect_uri, as on the web, it must come along"
+        case .answerLost: "Apple may have exchanged the code, and its answer was lost; the code is used up"
+        }
     }
 }

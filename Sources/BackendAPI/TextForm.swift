@@ -3,7 +3,6 @@
 
 import CredentialCore
 
-/// The text that a value may be.
 struct TextForm: Sendable {
     var words: String
     var matches: @Sendable (String) -> Bool
@@ -34,7 +33,6 @@ struct TextForm: Sendable {
 }
 
 extension TextForm {
-    /// That a number is wrong.
     static func mistake(_ name: String, _ range: ClosedRange<Int64>) -> String {
         let unit = range == Timestamp.legalMilliseconds ? " of milliseconds since 1970," : ""
         return "\(name) has to be a whole number\(unit) from \(range.lowerBound) to \(range.upperBound)"

@@ -4,7 +4,6 @@
 import CredentialCore
 import Hummingbird
 
-/// The states of users, and the rule for their sessions.
 struct Users: Sendable {
     let desk: any BackendDesk
     let apps: [String]
@@ -39,8 +38,7 @@ struct Users: Sendable {
 
     private struct SessionEnd: Encodable {
         var endsSession: Bool
-        var state: String?
-        var reason: String?
+        var state, reason: String?
         var changedAt: Timestamp?
     }
 
@@ -60,15 +58,10 @@ struct Users: Sendable {
 }
 
 struct UserDocument: Encodable {
-    var app: String
-    var userId: String
-    var state: String
-    var reason: String
-    var changedAt: Timestamp?
-    var verifiedAt: Timestamp?
-    var email: String?
+    var app, userId, state, reason: String
+    var changedAt, verifiedAt: Timestamp?
+    var email, emailForwarding: String?
     var isPrivateEmail: Bool?
-    var emailForwarding: String?
 
     init(_ user: UserState) {
         (app, userId, state, reason) = (user.app, user.userID, user.state, user.reason)

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Callers that wait for news of the store, with one look for all of them.
-///
-/// It looks only while somebody waits. On a server the news may come from another replica, so events of this process would not do alone.
+/// Callers that wait for news of the store, with one look for all of them, while somebody waits. On a server the news may come from another
+/// replica, so events of this process would not do alone.
 actor Waiters<Key: Hashable & Sendable, News: Sendable> {
     private let interval: Duration
     private let look: @Sendable (Set<Key>) async throws -> [Key: News]
     private var waiting: [Key: [Waiter]] = [:]
     private var isLooking = false
     private var isHinted = false
-    /// The pause until the next look.
     private var pause: Task<Void, any Error>?
     private var isEnded = false
     /// How often everybody was let go.
@@ -24,7 +22,6 @@ actor Waiters<Key: Hashable & Sendable, News: Sendable> {
     /// After a look that failed.
     private static var respite: Duration { .milliseconds(500) }
 
-    /// - Parameter look: returns the news that there are for some of the keys.
     init(every interval: Duration, look: @escaping @Sendable (Set<Key>) async throws -> [Key: News]) {
         self.interval = interval
         self.look = look
@@ -49,7 +46,6 @@ actor Waiters<Key: Hashable & Sendable, News: Sendable> {
         pause?.cancel()
     }
 
-    /// Answers everybody who waits.
     func letGo() {
         releases += 1
         let waiters = waiting.values.flatMap(\.self)

@@ -7,9 +7,7 @@ package import NIOCore
 package final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 
-    package init(_ eventLoop: any EventLoop) {
-        self.eventLoop = eventLoop
-    }
+    package init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)

@@ -53,20 +53,14 @@ package struct CredentialSealer: TokenSealer {
         return SealedToken(bytes: try ring.seal(Array(token.reveal.utf8), for: context))
     }
 
-    package func open(
-        _ sealed: SealedToken,
-        for credential: CredentialID,
-        grantedAt: Timestamp
-    ) throws(SealingError) -> Secret {
+    package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws(SealingError) -> Secret {
         let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt, installation: installation)
         return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
     }
 
     package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret {
         guard let id = TokenRecipient.keyID(of: sealed) else { throw .unreadable }
-        guard let recipient = recipients.first(where: { $0.id == id }) else {
-            throw .unknownKey(id: id.map(\.hexadecimal).joined())
-        }
+        guard let recipient = recipients.first(where: { $0.id == id }) else { throw .unknownKey(id: id.map(\.hexadecimal).joined()) }
         guard let bytes = recipient.open(sealed, for: credential), let token = String(validating: bytes, as: UTF8.self),
             !token.isEmpty, !bytes.contains(0)
         else { throw .unreadable }
@@ -87,10 +81,8 @@ extension CredentialSealer: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Proves that siwatch has got a signing key from Apple, because other programs can write into the database.
-///
-/// The proof is an HMAC-SHA-256 under a key derived from the fingerprint key. So it holds for the life of the database, on whichever store,
-/// and for no other database.
+/// Proves that siwatch has got a signing key from Apple, because other programs can write into the database. The proof holds for the life
+/// of the database, on whichever store, and for no other database.
 extension CredentialSealer: SigningKeyVoucher {
     package func prove(_ record: SigningKeyRecord) -> SigningKeyRecord {
         var proved = record

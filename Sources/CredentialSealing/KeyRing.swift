@@ -4,10 +4,8 @@
 import CredentialCore
 import Crypto
 
-/// The sealing keys. The first key seals, and all keys open.
-///
-/// To change the key, an operator writes a new line above the old ones. AES-GCM with random nonces allows 2³² seals under one key (NIST SP
-/// 800-38D, 8.3). The metric `seals_total` counts the seals of tokens.
+/// The sealing keys. The first key seals, and all keys open, so an operator writes a new one above the old ones. AES-GCM with random nonces
+/// allows 2³² seals under one key (NIST SP 800-38D, 8.3). The metric `seals_total` counts the seals of tokens.
 package struct KeyRing: Sendable {
     private let keys: [SealingKey]
 
@@ -16,28 +14,21 @@ package struct KeyRing: Sendable {
         self.keys = keys
     }
 
-    package static func generate() -> KeyRing {
-        KeyRing([.random()])
-    }
+    package static func generate() -> KeyRing { KeyRing([.random()]) }
 
     /// The names of the keys, the sealing key first. They are derived from the keys and reveal nothing about them.
-    package var keyIDs: [String] {
-        keys.map(\.id.hexadecimal)
-    }
+    package var keyIDs: [String] { keys.map(\.id.hexadecimal) }
 
     var current: SealingKey { keys[0] }
 
-    /// A key for another purpose. A new sealing key changes it.
-    ///
-    /// - Parameter purpose: a name that is used once, with its version.
+    /// A key for another purpose, named once and with its version. A new sealing key changes it.
     func derivedKey(for purpose: String) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: current.material, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
     /// The public key to which backends seal tokens, as one line. It tells nothing about the sealing key.
-    package var publicKey: String { TokenRecipient(current).publicText }
+    package var publicKey: String { recipients[0].publicText }
 
-    /// One recipient for each key, in the order of the keys.
     var recipients: [TokenRecipient] { keys.map(TokenRecipient.init) }
 }
 
@@ -59,9 +50,7 @@ extension KeyRing {
 
     func open(_ bytes: [UInt8], for context: SealingContext) throws(SealingError) -> [UInt8] {
         let sealed = try SealedBytes(parsing: bytes)
-        guard let key = keys.first(where: { $0.id == sealed.keyID }) else {
-            throw .unknownKey(id: sealed.keyID.hexadecimal)
-        }
+        guard let key = keys.first(where: { $0.id == sealed.keyID }) else { throw .unknownKey(id: sealed.keyID.hexadecimal) }
         guard let opened = try? AES.GCM.open(sealed.box, using: key.material, authenticating: context.associatedData) else {
             throw .damaged
         }
@@ -69,9 +58,8 @@ extension KeyRing {
     }
 }
 
-extension KeyRing: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension KeyRing: CustomStringConvertible, CustomReflectable {
     package var description: String { "[key ring \(keyIDs.joined(separator: " "))]" }
-    package var debugDescription: String { description }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
@@ -103,14 +91,12 @@ extension KeyRing {
 }
 
 /// What is wrong with the text of a key file. It never holds the text.
-package enum KeyTextError: Error, Equatable, Sendable {
+package enum KeyTextError: Error, Equatable, CustomStringConvertible {
     /// Lines count from 1.
     case malformed(line: Int)
     case repeated(line: Int)
     case empty
-}
 
-extension KeyTextError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .malformed(let line): "line \(line) is not a sealing key: siwatch-sealing-key-1:<base64 of 32 bytes>, and nothing else"

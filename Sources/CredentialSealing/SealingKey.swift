@@ -18,14 +18,10 @@ struct SealingKey: Sendable {
         self.material = material
     }
 
-    static func random() -> SealingKey {
-        SealingKey(SymmetricKey(size: .bits256))
-    }
+    static func random() -> SealingKey { SealingKey(SymmetricKey(size: .bits256)) }
 }
 
-/// A key as one line of the key file: `siwatch-sealing-key-1:` and base64 of the 32 bytes.
-///
-/// The prefix helps people, and scanners that look for secrets in the wrong places.
+/// A key as one line of the key file. The prefix helps people, and scanners that look for secrets in the wrong places.
 extension SealingKey {
     private static let prefix = "siwatch-sealing-key-1:"
 
@@ -38,16 +34,11 @@ extension SealingKey {
         self.init(SymmetricKey(data: bytes))
     }
 
-    var line: String {
-        Self.prefix + material.withUnsafeBytes { Data($0) }.base64EncodedString()
-    }
+    var line: String { Self.prefix + material.withUnsafeBytes { Data($0) }.base64EncodedString() }
 }
 
-/// A new key file on disk.
 extension KeyRing {
-    /// Writes a new key to a new file of mode 0600. When it returns, the key is durable and tokens may be sealed with it.
-    ///
-    /// The file appears whole or not at all, and never replaces another file.
+    /// Makes a key file with a new key. When it returns, the key is durable and tokens may be sealed with it.
     package static func create(at path: String) throws(KeyFileError) -> KeyRing {
         let ring = KeyRing.generate()
         try KeyFile.create(ring.text, at: path)
@@ -56,12 +47,9 @@ extension KeyRing {
 }
 
 package enum KeyFile {
-    /// Whether a file of this mode is no place for a secret: others may read it, or somebody but its owner may change it.
-    ///
-    /// The group may read it, because systemd and Kubernetes hand a credential to a non-root service that way.
-    package static func isExposed(mode: UInt32) -> Bool {
-        mode & 0o027 != 0
-    }
+    /// Whether others may read such a file, or somebody but its owner may change it. The group may read it, because systemd and Kubernetes
+    /// hand a credential to a non-root service that way.
+    package static func isExposed(mode: UInt32) -> Bool { mode & 0o027 != 0 }
 
     /// Writes a new file of mode 0600. It appears whole or not at all, and never replaces another file.
     ///
@@ -87,7 +75,7 @@ package enum KeyFile {
         guard synchronizeDirectory(of: path) else { throw .unwritable(path: path, reason: lastError()) }
     }
 
-    /// Makes a new name durable by writing its directory to disk.
+    /// Makes a new name durable.
     private static func synchronizeDirectory(of path: String) -> Bool {
         let descriptor = open(URL(filePath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
@@ -95,24 +83,17 @@ package enum KeyFile {
         return fsync(descriptor) == 0
     }
 
-    private static func lastError() -> String {
-        String(cString: strerror(errno))
-    }
+    private static func lastError() -> String { String(cString: strerror(errno)) }
 }
 
-/// Why a key file cannot be made.
-package enum KeyFileError: Error, Equatable, Sendable {
+package enum KeyFileError: Error, Equatable, CustomStringConvertible {
     case exists(path: String)
     case unwritable(path: String, reason: String)
-}
 
-extension KeyFileError: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .exists(let path):
-            "\(path): exists already and is left as it is"
-        case .unwritable(let path, let reason):
-            "\(path): cannot be created: \(reason)"
+        case .exists(let path): "\(path): exists already and is left as it is"
+        case .unwritable(let path, let reason): "\(path): cannot be created: \(reason)"
         }
     }
 }

@@ -33,7 +33,6 @@ struct TokenRecipient: Sendable {
         id = Array(SHA256.hash(data: key.publicKey.rawRepresentation).prefix(Self.idLength))
     }
 
-    /// The public key to which backends seal, as one line.
     var publicText: String { Self.publicPrefix + key.publicKey.rawRepresentation.base64EncodedString() }
 
     /// The id of the key to which the bytes are sealed; nil if they are not such bytes.

@@ -4,16 +4,12 @@
 import CredentialCore
 import Crypto
 
-/// The names of users in logs.
-///
-/// A pseudonym is the first 12 hex digits of an HMAC-SHA-256 of the `sub`, under a key that HKDF derives from the sealing key. So only
-/// holders of the key file can find the lines about a user. A new sealing key changes the pseudonyms.
+/// The names of users in logs: the first 12 hex digits of an HMAC-SHA-256 of the `sub`. Only holders of the key file can find the lines
+/// about a user. A new sealing key changes the pseudonyms.
 package struct UserPseudonyms: Sendable {
     private let key: SymmetricKey
 
-    package init(_ ring: KeyRing) {
-        key = ring.derivedKey(for: "siwatch/user-pseudonym/1")
-    }
+    package init(_ ring: KeyRing) { key = ring.derivedKey(for: "siwatch/user-pseudonym/1") }
 
     package func pseudonym(of userID: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: key)
@@ -21,10 +17,8 @@ package struct UserPseudonyms: Sendable {
     }
 }
 
-/// Proves to `siwatch doctor --intake` that its request has come to the siwatch with the same sealing key.
-///
-/// A question is `{"siwatch_test":"NONCE.MAC"}`, and the answer the MAC of another text with the same nonce: HMAC-SHA-256 in hexadecimal,
-/// under a key that HKDF derives from the sealing key. It tells of nobody and changes nothing.
+/// Proves to `siwatch doctor --intake` that its request has come to the siwatch with the same sealing key. A question is
+/// `{"siwatch_test":"NONCE.MAC"}`, and the answer the MAC of another text with the same nonce. It tells of nobody and changes nothing.
 package struct IntakeTestKey: Sendable {
     private let key: SymmetricKey
 
@@ -32,16 +26,13 @@ package struct IntakeTestKey: Sendable {
     private static let tail = "\"}"
     private static let longest = 256
 
-    package init(_ ring: KeyRing) {
-        key = ring.derivedKey(for: "siwatch/intake-test/1")
-    }
+    package init(_ ring: KeyRing) { key = ring.derivedKey(for: "siwatch/intake-test/1") }
 
     /// - Parameter nonce: of letters and digits.
     package func question(_ nonce: String) -> String {
         "\(Self.head)\(nonce).\(code("question", nonce))\(Self.tail)"
     }
 
-    /// The answer that only this key makes.
     package func answer(_ nonce: String) -> String { code("answer", nonce) }
 
     /// - Returns: nil if the body is no question, or one under another key.

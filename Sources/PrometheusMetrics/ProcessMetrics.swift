@@ -3,29 +3,21 @@
 
 import Foundation
 
-/// The `process_*` metrics of every Prometheus client, read from Linux's `/proc` (proc(5)).
-///
-/// A metric that cannot be read is absent. On a system without `/proc` all are absent.
+/// The `process_*` metrics of every Prometheus client, read from Linux's `/proc` (proc(5)). One that cannot be read is absent.
 package struct ProcessMetrics: Sendable {
     private let root: String
 
-    package init(root: String = "/proc") {
-        self.root = root
-    }
+    package init(root: String = "/proc") { self.root = root }
 
-    /// Reads all metrics anew, by name.
     func families() -> [String: Family] {
         let status = read("self/stat").flatMap(ProcessStatus.init)
-        let boot = number(after: "btime", in: "stat")
+        let start = status.flatMap { status in number(after: "btime", in: "stat").map { $0 + status.startTime } }
         let metrics: [(name: String, kind: MetricDescription.Kind, help: String, value: Double?)] = [
             ("process_cpu_seconds_total", .counter, "Total user and system CPU time spent in seconds.", status?.cpuTime),
             ("process_max_fds", .gauge, "Maximum number of open file descriptors.", mostOpenFiles),
             ("process_open_fds", .gauge, "Number of open file descriptors.", openFiles),
             ("process_resident_memory_bytes", .gauge, "Resident memory size in bytes.", status?.residentMemory),
-            (
-                "process_start_time_seconds", .gauge, "Start time of the process since unix epoch in seconds.",
-                status.flatMap { status in boot.map { $0 + status.startTime } }
-            ),
+            ("process_start_time_seconds", .gauge, "Start time of the process since unix epoch in seconds.", start),
             ("process_virtual_memory_bytes", .gauge, "Virtual memory size in bytes.", status?.virtualMemory),
         ]
         return Dictionary(
@@ -57,7 +49,6 @@ package struct ProcessMetrics: Sendable {
 /// The fields of `/proc/self/stat`, in seconds and bytes.
 private struct ProcessStatus {
     var cpuTime: Double
-    /// Since the start of the machine.
     var startTime: Double
     var virtualMemory: Double
     var residentMemory: Double

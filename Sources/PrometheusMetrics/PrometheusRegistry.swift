@@ -4,25 +4,14 @@
 package import CoreMetrics
 import NIOConcurrencyHelpers
 
-/// Every metric of the process, and the page on which Prometheus reads them.
+/// The metrics of the process, each declared by its kind, its labels and its help. Any other use is counted in ``clashes`` and ignored.
 ///
-/// Each metric is declared, by its kind, its labels and its help. A metric without labels is on the page from the start, at 0. A series with
-/// labels is on the page, at 0, once a handler for it was made. That lets `rate()` see its first increment.
-///
-/// A use that was not declared so is counted in ``clashes`` and otherwise ignored.
+/// A metric without labels is on the page from the start, at 0. A series with labels is there, at 0, once a handler for it was made. That
+/// lets `rate()` see its first increment.
 package final class PrometheusRegistry: Sendable {
     private struct State {
         var families: [String: Family] = [:]
         var clashes = 0
-
-        /// - Returns: nil if no metric of this kind with these labels is declared.
-        mutating func series<S: Series>(_ name: String, _ labels: Labels, as type: S.Type) -> S? {
-            guard let family = families[name], family.labels == labels.names else { return nil }
-            if let series = family.series[labels.text] { return series as? S }
-            guard let series = family.kind.makeSeries() as? S else { return nil }
-            families[name]?.series[labels.text] = series
-            return series
-        }
     }
 
     private let state: NIOLockedValueBox<State>
@@ -43,9 +32,7 @@ package final class PrometheusRegistry: Sendable {
     /// How many registrations have failed since the start. It is 0 in a program without mistakes.
     package var clashes: Int { state.withLockedValue(\.clashes) }
 
-    /// All metrics as text, by metric name and then by labels.
-    ///
-    /// Each series is read at one moment, so a histogram agrees with itself. Two series may be a moment apart.
+    /// All metrics as text. Each series is read at one moment, so a histogram agrees with itself. Two series may be a moment apart.
     package func exposition(_ format: ExpositionFormat = .prometheus) -> String {
         let registered = state.withLockedValue(\.families)
         let families = registered.merging(process?.families() ?? [:]) { registered, _ in registered }
@@ -60,18 +47,22 @@ package final class PrometheusRegistry: Sendable {
         return text.text
     }
 
-    /// Finds a series, or makes it. From then on it is on the page, at 0 until it is written.
+    /// Finds a series, or makes it. From then on it is on the page, at 0 until it is written. Nil if none is declared so.
     func series<S: Series>(_ name: String, _ dimensions: [(String, String)], as type: S.Type) -> S? {
         let labels = Labels(dimensions)
         return state.withLockedValue { state in
-            let series = state.series(name, labels, as: type)
-            if series == nil { state.clashes += 1 }
+            guard let family = state.families[name], family.labels == labels.names,
+                let series = (family.series[labels.text] ?? family.kind.makeSeries()) as? S
+            else {
+                state.clashes += 1
+                return nil
+            }
+            if family.series[labels.text] == nil { state.families[name]?.series[labels.text] = series }
             return series
         }
     }
 
-    /// Takes a gauge off the page, because its owner promises swift-metrics never to write it again. If it is asked for later, it starts
-    /// at 0.
+    /// Takes a gauge off the page, because its owner promises swift-metrics never to write it again.
     func remove(_ gauge: AnyObject) {
         state.withLockedValue { state in
             for (name, family) in state.families {
@@ -106,12 +97,10 @@ extension PrometheusRegistry: MetricsFactory {
     package func destroyTimer(_ handler: any TimerHandler) {}
 }
 
-/// All series of one name.
 struct Family: Sendable {
     var kind: MetricDescription.Kind
     var help: String
     /// The sorted names of the labels.
     var labels: [String]
-    /// By the text of the labels.
     var series: [String: any Series] = [:]
 }

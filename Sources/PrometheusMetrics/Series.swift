@@ -23,7 +23,6 @@ extension MetricDescription.Kind {
 final class CounterSeries: Series, CounterHandler {
     private let value = NIOLockedValueBox(0.0)
 
-    /// Ignores negative amounts.
     func increment(by amount: Int64) { value.withLockedValue { $0 += Double(max(amount, 0)) } }
 
     /// Starts over at 0. Prometheus takes that for a restart.
@@ -38,9 +37,7 @@ final class CounterSeries: Series, CounterHandler {
 final class GaugeSeries: Series, MeterHandler {
     private let value: NIOLockedValueBox<Double>
 
-    init(_ value: Double = 0) {
-        self.value = NIOLockedValueBox(value)
-    }
+    init(_ value: Double = 0) { self.value = NIOLockedValueBox(value) }
 
     func set(_ value: Int64) { set(Double(value)) }
     func set(_ value: Double) { self.value.withLockedValue { $0 = value } }
@@ -80,7 +77,6 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
         }
     }
 
-    /// Records a duration, in seconds, Prometheus's unit of time.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
@@ -95,7 +91,6 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
     }
 }
 
-/// The facts about a metric before anything is measured.
 package struct MetricDescription: Sendable {
     package enum Kind: Sendable {
         case counter
@@ -104,17 +99,13 @@ package struct MetricDescription: Sendable {
         case histogram(buckets: [Double])
     }
 
-    package var name: String
-    package var kind: Kind
-    package var help: String
-
+    var name: String
+    var kind: Kind
+    var help: String
     /// The names of the labels that every series has; empty for a metric of one series.
-    package var labels: [String]
+    var labels: [String]
 
     package init(_ name: String, _ kind: Kind, help: String, labels: [String] = []) {
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.labels = labels
+        (self.name, self.kind, self.help, self.labels) = (name, kind, help, labels)
     }
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Writes metrics as text, in either format.
 struct TextExposition {
     private(set) var text = ""
     private let format: ExpositionFormat
 
-    init(_ format: ExpositionFormat) {
-        self.format = format
-    }
+    init(_ format: ExpositionFormat) { self.format = format }
 
     mutating func begin(_ name: String, _ kind: MetricDescription.Kind, help: String) {
         let type =
@@ -70,5 +67,38 @@ extension Double {
         if isNaN { return "NaN" }
         if isInfinite { return self < 0 ? "-Inf" : "+Inf" }
         return description.hasSuffix(".0") ? String(description.dropLast(2)) : description
+    }
+}
+
+package enum ExpositionFormat: Sendable {
+    /// Version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
+    case prometheus
+    /// Version 1.0: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
+    case openMetrics
+
+    /// The format that a scraper prefers by its `Accept` header: Prometheus's own text if it accepts both equally or says nothing.
+    package init(accept: String?) {
+        var weights: [String: Double] = [:]
+        for range in accept?.split(separator: ",") ?? [] {
+            let parts = range.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" }.lowercased() }
+            guard let type = parts.first else { continue }
+            // Skips a version other than 1.0, because siwatch does not write it.
+            if type == "application/openmetrics-text", let version = parts.first(where: { $0.hasPrefix("version=") }),
+                !version.hasPrefix("version=1.0")
+            {
+                continue
+            }
+            let weight = parts.first { $0.hasPrefix("q=") }.map { Double($0.dropFirst(2)) ?? 0 } ?? 1
+            weights[type] = max(weights[type] ?? 0, weight)
+        }
+        let text = weights["text/plain"] ?? weights["text/*"] ?? weights["*/*"] ?? 0
+        self = (weights["application/openmetrics-text"] ?? 0) > text ? .openMetrics : .prometheus
+    }
+
+    package var contentType: String {
+        switch self {
+        case .prometheus: "text/plain; version=0.0.4; charset=utf-8"
+        case .openMetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        }
     }
 }

@@ -9,9 +9,7 @@ final class Absence: Sendable {
     /// By the patience of calls: a full disk keeps sign-ins out and answers questions.
     private let quietUntil = NIOLockedValueBox<[Duration: ContinuousClock.Instant]>([:])
 
-    init(length: Duration) {
-        self.length = length
-    }
+    init(length: Duration) { self.length = length }
 
     /// Throws while siwatch is away. Of the calls that come later, one finds out whether siwatch is back, and the others do not wait for it.
     func check(patience: Duration) throws {
@@ -26,11 +24,7 @@ final class Absence: Sendable {
         throw SiwatchError(title: "siwatch is away", detail: "asked again in \(tenths) s", retryAfter: left)
     }
 
-    func begin(patience: Duration) {
-        quietUntil.withLockedValue { [length] in $0[patience] = .now + length }
-    }
+    func begin(patience: Duration) { quietUntil.withLockedValue { [length] in $0[patience] = .now + length } }
 
-    func end(patience: Duration) {
-        quietUntil.withLockedValue { $0[patience] = nil }
-    }
+    func end(patience: Duration) { quietUntil.withLockedValue { $0[patience] = nil } }
 }

@@ -9,9 +9,7 @@ extension SiwatchClient {
         let app: String?
         let wait: Int
 
-        public func makeAsyncIterator() -> Iterator {
-            Iterator(client: client, app: app, wait: wait, after: after)
-        }
+        public func makeAsyncIterator() -> Iterator { Iterator(client: client, app: app, wait: wait, after: after) }
 
         public struct Iterator: Sendable, AsyncIteratorProtocol {
             let client: SiwatchClient

@@ -10,10 +10,7 @@ public struct SiwatchError: Error, Sendable, Equatable, CustomStringConvertible 
     let retryAfter: Duration
 
     init(status: Int? = nil, type: String? = nil, title: String? = nil, detail: String? = nil, retryAfter: Duration = .zero) {
-        self.status = status
-        self.type = type
-        self.detail = detail
-        self.retryAfter = retryAfter
+        (self.status, self.type, self.detail, self.retryAfter) = (status, type, detail, retryAfter)
         description = [status.map { "\($0)" }, title, detail].compactMap(\.self).joined(separator: ": ")
     }
 
@@ -25,9 +22,7 @@ public struct SiwatchError: Error, Sendable, Equatable, CustomStringConvertible 
 public struct InvalidArgument: Error, Sendable, Equatable, CustomStringConvertible {
     public let description: String
 
-    init(_ description: String) {
-        self.description = description
-    }
+    init(_ description: String) { self.description = description }
 }
 
 /// Apple or siwatch rejected the sign-in `id`. `reason` says why, such as `code_expired`. `detail` tells people which member is wrong.

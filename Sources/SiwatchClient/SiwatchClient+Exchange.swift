@@ -159,12 +159,8 @@ extension JSONDecoder {
         let stringValue: String
         var intValue: Int? { nil }
 
-        init(stringValue: String) {
-            self.stringValue = stringValue
-        }
+        init(stringValue: String) { self.stringValue = stringValue }
 
-        init?(intValue: Int) {
-            return nil
-        }
+        init?(intValue: Int) { nil }
     }
 }

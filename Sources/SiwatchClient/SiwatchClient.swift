@@ -125,9 +125,7 @@ public struct SiwatchClient: Sendable {
     }
 
     /// How far a deletion is.
-    public func deletion(_ id: String) async throws -> Deletion {
-        try await get("/v1/deletions/\(id)")
-    }
+    public func deletion(_ id: String) async throws -> Deletion { try await get("/v1/deletions/\(id)") }
 
     /// The state of a user, or nil if siwatch does not know the user.
     ///
@@ -153,9 +151,7 @@ public struct SiwatchClient: Sendable {
     }
 
     /// The `id` after which to follow at first. Keep it, then ask `endsSession` for each session that you keep.
-    public func position() async throws -> String {
-        try await position(patience: nil)
-    }
+    public func position() async throws -> String { try await position(patience: nil) }
 
     func position(patience: Duration?) async throws -> String {
         let page: Page = try await get("/v1/changes", patience: patience)

@@ -3,10 +3,8 @@
 
 package import CredentialCore
 
-/// Tells one receiver of every change, at least once.
-///
-/// It asks the store where it is, sends what comes next, and moves the cursor. If it dies in between, it sends the same messages again, with
-/// the same ids.
+/// Tells one receiver of every change, at least once: it asks the store where it is, sends what comes next, and moves the cursor. If it
+/// dies in between, it sends the same messages again, with the same ids.
 package actor Delivery {
     package let name: String
     private let desk: any DeliveryDesk & BackendDesk
@@ -31,11 +29,7 @@ package actor Delivery {
         case none
         /// Nothing is left.
         case idle
-        /// The receiver cannot be reached or wants time. Nothing was lost: the cursor stands.
-        ///
-        /// - Parameters:
-        ///   - reason: in a few words.
-        ///   - isThere: whether it took some in this round.
+        /// The receiver cannot be reached or wants time. Nothing was lost: the cursor stands. It is there if it took some in this round.
         case pause(Duration, _ reason: String, isThere: Bool)
     }
 
@@ -46,8 +40,7 @@ package actor Delivery {
     private static let (page, width) = (200, 16)
     /// With more stuck changes, the receiver itself is at fault, and nothing new is sent.
     private static let mostStuck = 10_000
-    /// If it refuses so many in a row and takes none, the receiver itself is at fault too: a wrong path, or another secret. Then siwatch
-    /// waits, as for one that is away.
+    /// If it refuses so many in a row and takes none, it is at fault too: a wrong path, or another secret. Then siwatch waits.
     private static let mostRefused = 3
 
     package init(
@@ -60,14 +53,8 @@ package actor Delivery {
         receiver: @escaping @Sendable () async throws -> Receiver,
         note: @escaping @Sendable (DeliveryNews) -> Void
     ) {
-        self.name = name
-        self.desk = desk
-        self.apps = apps
-        self.types = types
-        self.withAddress = withAddress
-        self.clock = clock
-        self.receiver = receiver
-        self.note = note
+        (self.name, self.desk, self.clock, self.receiver, self.note) = (name, desk, clock, receiver, note)
+        (self.apps, self.types, self.withAddress) = (apps, types, withAddress)
     }
 
     /// Tells where it is, and sends nothing.
@@ -75,8 +62,6 @@ package actor Delivery {
         if let position = try await desk.delivery(name) { note(.position(position)) }
     }
 
-    /// Sends what is due.
-    ///
     /// - Throws: `StoreError`
     package func round() async throws -> Rest {
         guard let position = try await desk.delivery(name) else {
@@ -125,7 +110,6 @@ package actor Delivery {
         return position.waiting < Self.mostStuck ? try await goOn(from: position.cursor, receiver) : .idle
     }
 
-    /// Sends the changes after the cursor.
     private func goOn(from cursor: Int64, _ receiver: Receiver) async throws -> Rest {
         let page = try await desk.changes(after: cursor, of: nil, upTo: Self.page)
         if page.isGone(after: cursor) {
@@ -171,7 +155,6 @@ package actor Delivery {
         return answers[start...].lazy.compactMap { $0 }.first { !$0.isJudgement }?.reason.map { pause($0, isThere: isThere) }
     }
 
-    /// - Parameter time: for which the receiver asks.
     private func pause(_ reason: String, _ time: Duration = .zero, isThere: Bool = false) -> Rest {
         .pause(max(time, isThere ? Self.waits[0] : backOff), reason, isThere: isThere)
     }

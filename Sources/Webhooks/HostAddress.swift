@@ -3,9 +3,8 @@
 
 import Foundation
 
-/// The addresses that a host has, and whether they are a danger.
-///
-/// Clouds offer their machines a service that hands out credentials to any program there. A name may lead to it.
+/// The addresses that a host has. Clouds offer their machines a service that hands out credentials to any program there, and a name may
+/// lead to it.
 package enum HostAddress {
     package struct Refused: Error, CustomStringConvertible {
         package let description: String
@@ -13,7 +12,6 @@ package enum HostAddress {
 
     /// Looks a host up, on the thread of the caller.
     ///
-    /// - Returns: numeric addresses to connect to, at least one, the best first.
     /// - Throws: `Refused` if the host has no address, or one that may not be reached.
     package static func resolve(_ host: String, allowingAny: Bool) throws(Refused) -> [String] {
         let addresses = try addresses(of: host)
@@ -28,10 +26,8 @@ package enum HostAddress {
         (try? addresses(of: String(host.prefix { $0 != "%" }), AI_NUMERICHOST))?.contains(where: isDangerous) ?? false
     }
 
-    /// Looks a host up, on the thread of the caller.
-    ///
     /// - Parameter flags: of getaddrinfo(3).
-    /// - Returns: numeric addresses, at least one, in the system's order.
+    /// - Returns: numeric addresses, at least one, the best first.
     package static func addresses(of host: String, _ flags: Int32 = 0) throws(Refused) -> [String] {
         let host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         var hints = addrinfo()
@@ -53,25 +49,32 @@ package enum HostAddress {
 
     /// Whether an address is of this machine or of a private network, so that nobody comes to it from outside.
     package static func isPrivate(_ address: String) -> Bool {
-        var four = in_addr()
-        if inet_pton(AF_INET, address, &four) == 1 {
-            let bytes = withUnsafeBytes(of: four) { Array($0) }
+        guard let bytes = bytes(of: address) else { return true }
+        if bytes.count == 4 {
             return [10, 127].contains(bytes[0]) || bytes[0] == 172 && bytes[1] & 0xf0 == 16 || bytes[0] == 192 && bytes[1] == 168
-                || bytes[0] == 100 && bytes[1] & 0xc0 == 64 || isDangerous(address)
+                || bytes[0] == 100 && bytes[1] & 0xc0 == 64 || isDangerous(bytes)
         }
-        var six = in6_addr()
-        guard inet_pton(AF_INET6, address, &six) == 1 else { return isDangerous(address) }
-        let bytes = withUnsafeBytes(of: six) { Array($0) }
-        return bytes[0] & 0xfe == 0xfc || bytes.dropLast().allSatisfy { $0 == 0 } || isDangerous(address)
+        return bytes[0] & 0xfe == 0xfc || bytes.dropLast().allSatisfy { $0 == 0 } || isDangerous(bytes)
     }
 
     /// Whether an address is link-local, unspecified or multicast, or is where a cloud answers its machines.
-    static func isDangerous(_ address: String) -> Bool {
+    static func isDangerous(_ address: String) -> Bool { bytes(of: address).map(isDangerous) ?? true }
+
+    /// Four or sixteen bytes; nil for what is no address.
+    private static func bytes(of address: String) -> [UInt8]? {
         var four = in_addr()
-        if inet_pton(AF_INET, address, &four) == 1 { return isDangerous(withUnsafeBytes(of: four) { Array($0) }) }
+        if inet_pton(AF_INET, address, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
         var six = in6_addr()
-        guard inet_pton(AF_INET6, address.prefix { $0 != "%" }.description, &six) == 1 else { return true }
-        let bytes = withUnsafeBytes(of: six) { Array($0) }
+        guard inet_pton(AF_INET6, address.prefix { $0 != "%" }.description, &six) == 1 else { return nil }
+        return withUnsafeBytes(of: six) { Array($0) }
+    }
+
+    private static func isDangerous(_ bytes: [UInt8]) -> Bool {
+        if bytes.count == 4 {
+            // Alibaba's machines ask at 100.100.100.200, Oracle's at 192.0.0.192, Azure's at 168.63.129.16.
+            return bytes[0] == 0 || bytes[0] == 169 && bytes[1] == 254 || bytes[0] >= 224
+                || [[100, 100, 100, 200], [192, 0, 0, 192], [168, 63, 129, 16]].contains(bytes)
+        }
         // An IPv4 address within IPv6: mapped, or translated by NAT64.
         if bytes.prefix(10).allSatisfy({ $0 == 0 }), bytes[10] == 0xff, bytes[11] == 0xff { return isDangerous(Array(bytes[12...])) }
         if bytes.prefix(12) == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0] { return isDangerous(Array(bytes[12...])) }
@@ -85,10 +88,4 @@ package enum HostAddress {
         [0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x23],
         [0xfd, 0x20, 0, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54],
     ]
-
-    private static func isDangerous(_ four: [UInt8]) -> Bool {
-        // Alibaba's machines ask at 100.100.100.200, Oracle's at 192.0.0.192, Azure's at 168.63.129.16.
-        four[0] == 0 || four[0] == 169 && four[1] == 254 || four[0] >= 224
-            || [[100, 100, 100, 200], [192, 0, 0, 192], [168, 63, 129, 16]].contains(four)
-    }
 }

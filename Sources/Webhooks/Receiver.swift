@@ -4,6 +4,7 @@
 import AsyncHTTPClient
 package import BoundedHTTP
 package import CredentialCore
+import Crypto
 package import Foundation
 import NIOHTTP1
 
@@ -14,25 +15,18 @@ package struct Receiver: Sendable {
     private let transport: HTTPTransport
 
     /// - Parameters:
-    ///   - url: of HTTPS, or of a loopback address.
     ///   - secrets: one, or two while it changes. A receiver accepts any signature that it knows.
     ///   - transport: made with the checked address of the host, and without redirects.
     package init(url: URL, secrets: [WebhookSecret], transport: HTTPTransport) {
-        self.url = url
-        self.secrets = secrets
-        self.transport = transport
+        (self.url, self.secrets, self.transport) = (url, secrets, transport)
     }
 
-    /// What became of a try.
     package enum Answer: Sendable, Equatable {
         case taken
         /// The receiver wants nothing more, ever.
         case gone
-        /// The receiver is overloaded, or something before it is.
-        ///
-        /// - Parameter time: how long it asks to be left alone; nil if it asks for nothing.
+        /// The receiver is overloaded, or something before it is, and asks to be left alone for a time, or for nothing.
         case busy(_ time: Duration?, String)
-        /// Nobody answered.
         case silent(String)
         case refused(String)
 
@@ -59,16 +53,12 @@ package struct Receiver: Sendable {
     package func send(_ message: WebhookMessage, at now: Timestamp) async -> Answer {
         let timestamp = now.milliseconds / 1000
         let signatures = secrets.map { $0.signature(id: message.id, timestamp: timestamp, body: message.body) }
-        let request = TransportRequest(
-            url: url.absoluteString,
-            headers: [
-                "content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": "\(timestamp)",
-                "webhook-signature": signatures.joined(separator: " "),
-            ],
-            body: message.body
-        )
+        let headers: HTTPHeaders = [
+            "content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": "\(timestamp)",
+            "webhook-signature": signatures.joined(separator: " "),
+        ]
         do {
-            let response = try await transport.send(request)
+            let response = try await transport.send(TransportRequest(url: url.absoluteString, headers: headers, body: message.body))
             return switch response.status {
             case 200...299: .taken
             case 300...399: .refused("status \(response.status), a redirect that siwatch does not follow")
@@ -81,5 +71,25 @@ package struct Receiver: Sendable {
         } catch {
             return .silent(error == .tls ? "no TLS 1.2 connection with a valid certificate" : error.rawValue)
         }
+    }
+}
+
+/// A secret of Standard Webhooks 1.0: `whsec_` and 24 to 64 bytes in base64.
+package struct WebhookSecret: Sendable {
+    private let key: SymmetricKey
+
+    /// Nil if the text is no such secret.
+    package init?(_ text: Secret) {
+        let prefix = "whsec_"
+        guard text.reveal.hasPrefix(prefix), let bytes = Data(base64Encoded: String(text.reveal.dropFirst(prefix.count))),
+            (24...64).contains(bytes.count)
+        else { return nil }
+        key = SymmetricKey(data: bytes)
+    }
+
+    /// `v1,` and the HMAC-SHA-256 of `id.timestamp.body`.
+    func signature(id: String, timestamp: Int64, body: [UInt8]) -> String {
+        let signed = Data("\(id).\(timestamp).".utf8) + body
+        return "v1," + Data(HMAC<SHA256>.authenticationCode(for: signed, using: key)).base64EncodedString()
     }
 }

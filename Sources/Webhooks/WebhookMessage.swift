@@ -5,57 +5,35 @@ package import CredentialCore
 import Crypto
 import Foundation
 
-/// What a receiver is told.
 package struct WebhookMessage: Sendable {
     /// The same for each try of a change, and never that of another change.
     package let id: String
     package let body: [UInt8]
 
     private struct Document: Encodable {
-        var type: String
-        var timestamp: String
+        var type, timestamp: String
         var data: Content
     }
 
     private struct Content: Encodable {
         var changeID: RowReference
-        var app: String
-        var clientID: String
-        var userID: String
-        var reason: String?
+        var app, clientID, userID: String
         var occurredAt: Timestamp
-        var endsSessionsBefore: Timestamp?
-        var email: String?
-        var emailForwarding: String?
+        /// There even if it is null, because it is the rule for sessions.
+        var endsSessionsBefore: OrNull<Timestamp>
+        var reason, email, emailForwarding: String?
+    }
 
-        private enum CodingKeys: String, CodingKey {
-            case app, reason, email
-            case changeID = "change_id"
-            case clientID = "client_id"
-            case userID = "user_id"
-            case occurredAt = "occurred_at"
-            case endsSessionsBefore = "ends_sessions_before"
-            case emailForwarding = "email_forwarding"
-        }
+    private struct OrNull<Value: Encodable>: Encodable {
+        var value: Value?
 
-        /// `ends_sessions_before` is there even if it is null, because it is the rule for sessions.
         func encode(to encoder: any Encoder) throws {
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(changeID, forKey: .changeID)
-            try container.encode(app, forKey: .app)
-            try container.encode(clientID, forKey: .clientID)
-            try container.encode(userID, forKey: .userID)
-            try container.encodeIfPresent(reason, forKey: .reason)
-            try container.encode(occurredAt, forKey: .occurredAt)
-            try container.encode(endsSessionsBefore, forKey: .endsSessionsBefore)
-            try container.encodeIfPresent(email, forKey: .email)
-            try container.encodeIfPresent(emailForwarding, forKey: .emailForwarding)
+            var container = encoder.singleValueContainer()
+            try container.encode(value)
         }
     }
 
-    /// - Parameters:
-    ///   - user: the user as known now; nil if siwatch knows nothing any more.
-    ///   - withAddress: whether the receiver wants e-mail addresses.
+    /// - Parameter user: as known now; nil if siwatch knows nothing any more.
     package init(_ change: PublishedChange, of user: UserState?, withAddress: Bool) {
         let isOver = user.map { $0.endsSession(of: .earliest) } ?? false
         let document = Document(
@@ -66,9 +44,9 @@ package struct WebhookMessage: Sendable {
                 app: change.app,
                 clientID: change.clientID,
                 userID: change.userID,
-                reason: change.reason,
                 occurredAt: change.occurredAt,
-                endsSessionsBefore: isOver ? user?.changedAt : nil,
+                endsSessionsBefore: OrNull(value: isOver ? user?.changedAt : nil),
+                reason: change.reason,
                 email: withAddress ? change.email : nil,
                 emailForwarding: change.emailForwarding
             )
@@ -91,6 +69,7 @@ package struct WebhookMessage: Sendable {
     private static func encoded(_ document: some Encodable) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
         // The types here always encode.
         return (try? encoder.encode(document)).map(Array.init) ?? []
     }
@@ -99,8 +78,7 @@ package struct WebhookMessage: Sendable {
     private static func id(of change: PublishedChange) -> String {
         let parts = [
             "\(change.id)", change.app, change.clientID, change.userID, change.kind, change.toState ?? "",
-            "\(change.occurredAt.milliseconds)",
-            "\(change.recordedAt.milliseconds)",
+            "\(change.occurredAt.milliseconds)", "\(change.recordedAt.milliseconds)",
         ]
         let digest = SHA256.hash(data: Data(parts.map { "\($0.utf8.count):\($0)" }.joined().utf8))
         return "msg_" + digest.prefix(16).map(\.hexadecimal).joined()

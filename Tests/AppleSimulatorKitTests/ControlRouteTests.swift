@@ -199,7 +199,7 @@ struct ControlRouteTests {
             SignInAgain(.any(1), options),
             ChangePasswords(of: .these(["x"])),
             EventMessage(SwitchForwarding(on: true), of: .any(2), clientID: "c", emission),
-            EventMessage(FalseEvent(.other("x")), of: .these([]), emission),
+            EventMessage(FalseEvent(NotificationType(rawValue: "x")), of: .these([]), emission),
             RotateKeys(keepsFormer: false),
             RegisterKey(clientID: "c", keyID: "k", publicKey: "x"),
             SetClock(offset: -1000),

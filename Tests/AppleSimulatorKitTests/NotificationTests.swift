@@ -48,22 +48,19 @@ struct NotificationTests {
     }
 
     @Test func itCanLookAsInApplesDocuments() async throws {
-        let (_, simulator) = try await startBackend {
-            $0.style.eventsAsObject = true
-            $0.style.eventTimeInSeconds = true
-            $0.style.privateEmail = .bool
-            $0.style.deletionSpelling = .accountDelete
-            $0.style.audience = .primaryAppID
+        let documented = Emission {
+            ($0.eventsAsObject, $0.eventTimeInSeconds, $0.privateEmail) = (true, true, .bool)
+            ($0.deletionSpelling, $0.audience) = (.accountDelete, .primaryAppID)
         }
         let user = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
-        let mail = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
+        let mail = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]), documented)[0]
         let wire = try WireNotification(mail.body)
         let event = try #require(wire.claims["events"] as? [String: Any])
         #expect(event["event_time"] as? Int64 == mail.eventTime.seconds)
         #expect(event["is_private_email"] as? Bool == true)
         #expect(wire.claims["aud"] as? String == "com.example.app")
 
-        let deletion = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
+        let deletion = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]), documented)[0]
         #expect(deletion.type == "account-delete")
         #expect(try WireNotification(deletion.body).event["type"] as? String == "account-delete")
     }
@@ -82,7 +79,8 @@ struct NotificationTests {
         var emission = Emission()
         emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
         emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
-        let notification = try await simulator.notify(FalseEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
+        let event = FalseEvent(NotificationType(rawValue: "consent-withdrawn"))
+        let notification = try await simulator.notify(event, of: .these([user.userID]), emission)[0]
         let wire = try WireNotification(notification.body)
         #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
         #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
@@ -90,8 +88,8 @@ struct NotificationTests {
         #expect(try simulator.world.truth(of: user.userID).credentials[0].state == .authorized)
     }
 
-    @Test(arguments: [NotificationStyle.Signature.forged, .unknownKey])
-    func neitherAForgedOneNorOneUnderAnUnknownKeyVerifies(signature: NotificationStyle.Signature) async throws {
+    @Test(arguments: [Emission.Signature.forged, .unknownKey])
+    func neitherAForgedOneNorOneUnderAnUnknownKeyVerifies(signature: Emission.Signature) async throws {
         let user = try simulator.createUser()
         let emission = Emission { $0.signature = signature }
         let notification = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]

@@ -210,14 +210,4 @@ struct RevokeTests {
         #expect(try await backend.post("/auth/revoke", json: "{}").text == #"{"error":"invalid_client"}"#)
         #expect(try await backend.revoke(nil).text == #"{"error":"invalid_request"}"#)
     }
-
-    @Test func itCanCauseANotification() async throws {
-        let (backend, simulator) = try await startBackend { $0.revocationNotifies = true }
-        let user = try simulator.createUser()
-        _ = try await backend.revoke("rubbish")
-        #expect(simulator.world.notifications.all.isEmpty)
-        _ = try await backend.revoke(user.refreshToken)
-        #expect(simulator.world.notifications.all.map(\.type) == ["consent-revoked"])
-        #expect(simulator.world.notifications.all.map(\.userID) == [user.userID])
-    }
 }

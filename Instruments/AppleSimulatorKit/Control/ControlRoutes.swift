@@ -6,7 +6,7 @@ import Hummingbird
 import NIOCore
 
 /// The simulator's own routes, for other processes: a demo, an end-to-end test, a person with curl. Each is a ``ControlMessage``.
-/// `apple-simulator --help` lists them, and openapi.json describes them.
+/// openapi.json describes them.
 ///
 /// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock.
 ///

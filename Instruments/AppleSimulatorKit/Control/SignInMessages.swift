@@ -83,7 +83,7 @@ package struct SignIns: Codable, Sendable {
         }
         self.signIns = try signIns.map { signIn in
             var signIn = signIn
-            signIn.idToken = try key.sign(JSONText.encode(IDTokenClaims(of: signIn)))
+            signIn.idToken = try key.sign(JSONText.encode(members: IDTokenClaims(of: signIn).members))
             return signIn
         }
     }

@@ -65,22 +65,17 @@ struct NotificationDelivery: Sendable {
 struct NotificationLog: Sendable {
     static let kept = 10_000
 
-    /// A ring: once it is full, `next` is the oldest and the next to go.
-    private var ring: [SignedNotification] = []
-    private var next = 0
+    private var log: [SignedNotification] = []
 
     mutating func append(_ notification: SignedNotification) {
-        if ring.count < Self.kept {
-            ring.append(notification)
-        } else {
-            ring[next] = notification
-            next = (next + 1) % Self.kept
-        }
+        // Half of them at once, because each removal moves all that stay.
+        if log.count == 2 * Self.kept { log.removeFirst(Self.kept) }
+        log.append(notification)
     }
 
-    var all: [SignedNotification] { Array(ring[next...] + ring[..<next]) }
+    var all: [SignedNotification] { log.suffix(Self.kept) }
 
-    subscript(id: String) -> SignedNotification? { ring.last { $0.id == id } }
+    subscript(id: String) -> SignedNotification? { log.suffix(Self.kept).last { $0.id == id } }
 }
 
 /// A notification as Apple sends it, with the details that a test needs.

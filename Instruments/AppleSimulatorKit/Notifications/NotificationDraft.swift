@@ -12,12 +12,11 @@ struct NotificationDraft: Sendable {
     let address: EmailAddress?
     let eventTime: Moment
     let issuedAt: Moment
-    let style: NotificationStyle
-    let isDelivered: Bool
+    let emission: Emission
     let key: SigningKey
 
     func signed() throws -> SignedNotification {
-        let jws = try signer.sign(JSONText.encode(claims))
+        let jws = try signer.sign(JSONText.encode(members: claims))
         return SignedNotification(
             id: id,
             type: typeText,
@@ -28,11 +27,11 @@ struct NotificationDraft: Sendable {
         )
     }
 
-    private var typeText: String { type.text(style.deletionSpelling) }
+    private var typeText: String { type == .accountDeleted ? emission.deletionSpelling?.rawValue ?? type.rawValue : type.rawValue }
 
     private var signer: SigningKey {
         get throws {
-            switch style.signature {
+            switch emission.signature ?? .genuine {
             case .genuine: key
             case .forged: try .forged(id: key.id)
             case .unknownKey: try .forged()
@@ -40,82 +39,24 @@ struct NotificationDraft: Sendable {
         }
     }
 
-    private var claims: NotificationClaims {
-        NotificationClaims(
-            audience: audience,
-            issuedAt: issuedAt.seconds,
-            expiresAt: issuedAt.seconds + 86_400,
-            id: id,
-            events: style.eventsAsObject ? .object(event) : .text(String(decoding: JSONText.encode(event), as: UTF8.self))
-        )
+    /// Times are seconds. `exp` is a day after `iat`, as in every capture. Apple's documents do not mention it.
+    private var claims: [String: any Sendable] {
+        var claims: [String: any Sendable] = ["iss": "https://appleid.apple.com", "aud": audience, "jti": id]
+        (claims["iat"], claims["exp"]) = (issuedAt.seconds, issuedAt.seconds + 86_400)
+        claims["events"] = emission.eventsAsObject == true ? event : String(decoding: JSONText.encode(members: event), as: UTF8.self)
+        return claims
     }
 
-    private var event: NotificationEvent {
-        let mail = type.isAboutMail ? address : nil
-        return NotificationEvent(
-            type: typeText,
-            userID: userID,
-            time: style.eventTimeInSeconds ? eventTime.seconds : eventTime.milliseconds,
-            email: mail?.text,
-            isPrivateEmail: mail.flatMap { mail in
-                switch style.privateEmail {
-                case .string: .string(mail.isPrivate)
-                case .bool: .bool(mail.isPrivate)
-                case .absent: nil
-                }
-            }
-        )
-    }
-}
-
-/// The claims of a notification. Times are seconds, except in the event.
-struct NotificationClaims: Encodable {
-    let issuer = "https://appleid.apple.com"
-    let audience: String
-    let issuedAt: Int64
-    /// A day after `iat`, as in every capture. Apple's documents do not mention it.
-    let expiresAt: Int64
-    let id: String
-    let events: Events
-
-    /// On the wire a JSON string with one object; in the documents that object itself.
-    enum Events: Encodable {
-        case text(String)
-        case object(NotificationEvent)
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch self {
-            case .text(let text): try container.encode(text)
-            case .object(let event): try container.encode(event)
-            }
+    private var event: [String: any Sendable] {
+        var event: [String: any Sendable] = ["type": typeText, "sub": userID]
+        event["event_time"] = emission.eventTimeInSeconds == true ? eventTime.seconds : eventTime.milliseconds
+        guard type.isAboutMail, let address else { return event }
+        event["email"] = address.text
+        switch emission.privateEmail ?? .string {
+        case .string: event["is_private_email"] = "\(address.isPrivate)"
+        case .bool: event["is_private_email"] = address.isPrivate
+        case .absent: break
         }
-    }
-
-    enum CodingKeys: String, CodingKey {
-        case issuer = "iss"
-        case audience = "aud"
-        case issuedAt = "iat"
-        case expiresAt = "exp"
-        case id = "jti"
-        case events
-    }
-}
-
-/// The event, inside `events`.
-struct NotificationEvent: Encodable {
-    let type: String
-    let userID: String
-    /// Milliseconds on the wire, seconds in the documents.
-    let time: Int64
-    let email: String?
-    let isPrivateEmail: Flag?
-
-    enum CodingKeys: String, CodingKey {
-        case type
-        case userID = "sub"
-        case time = "event_time"
-        case email
-        case isPrivateEmail = "is_private_email"
+        return event
     }
 }

@@ -22,7 +22,7 @@ struct AppleRoutes: Sendable {
             try await Exchange(.keys, simulator, request, context).run { _, _ in keys() }
         }
         router.post("\(path)auth/revoke") { request, context in
-            try await Exchange(.revoke, simulator, request, context).run { form, _ in try await revoke(form) }
+            try await Exchange(.revoke, simulator, request, context).run { form, _ in revoke(form) }
         }
     }
 
@@ -54,13 +54,12 @@ struct AppleRoutes: Sendable {
 
     /// Answers nearly every request with 200 and an empty body, whether or not it revoked anything. Only a later refresh proves a
     /// revocation.
-    private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
+    private func revoke(_ form: Result<FormBody, TokenError>) -> AppleAnswer {
         do {
             let request = try RevocationRequest(form.get())
-            let drafts = simulator.withWorld { $0.revoke(request, now: $0.now) }
-            _ = try await simulator.emit(drafts)
+            simulator.withWorld { $0.revoke(request, now: $0.now) }
             return .empty
-        } catch let error as TokenError {
+        } catch {
             return refusal(error)
         }
     }

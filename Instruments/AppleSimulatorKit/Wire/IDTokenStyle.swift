@@ -42,16 +42,15 @@ extension IDTokenStyle {
         var key = key
         switch self {
         case .anotherSubject:
-            claims.userID = Invented.userID()
+            claims.members["sub"] = Invented.userID()
         case .anotherAudience:
-            claims.clientID = otherClientID
+            claims.members["aud"] = otherClientID
         case .anotherIssuer:
-            claims.issuer = "https://account.apple.com"
+            claims.members["iss"] = "https://account.apple.com"
         case .anotherNonce:
-            claims.nonce = Invented.nonce()
-            claims.nonceSupported = true
+            (claims.members["nonce"], claims.members["nonce_supported"]) = (Invented.nonce(), true)
         case .missingNonce:
-            claims.nonce = nil
+            claims.members["nonce"] = nil
         case .expired:
             claims.move(by: -30 * day)
         case .issuedInFuture:
@@ -65,12 +64,11 @@ extension IDTokenStyle {
         case .missing:
             return nil
         case .nonceUnsupported:
-            claims.nonce = nil
-            claims.nonceSupported = false
+            claims.members["nonce"] = nil
+            claims.members["nonce_supported"] = false
         case .stringFlags:
-            claims.emailVerified = claims.email.map { _ in .string(true) }
-            claims.isPrivateEmail = claims.isPrivateEmail.map { _ in .string(true) }
+            for name in ["email_verified", "is_private_email"] where claims.members[name] != nil { claims.members[name] = "true" }
         }
-        return try key.sign(JSONText.encode(claims))
+        return try key.sign(JSONText.encode(members: claims.members))
     }
 }

@@ -16,22 +16,17 @@ enum JSONText {
         }
     }
 
+    /// As above. Values are strings, numbers, booleans and objects.
+    static func encode(members: [String: any Sendable]) -> Data {
+        do {
+            return try JSONSerialization.data(withJSONObject: members, options: [.sortedKeys, .withoutEscapingSlashes])
+        } catch {
+            preconditionFailure("\(members) is no JSON: \(error)")
+        }
+    }
+
     static func decode<Value: Decodable>(_ type: Value.Type, from bytes: Data) throws -> Value {
         try JSONDecoder().decode(type, from: bytes)
-    }
-}
-
-/// A boolean claim in one of the two forms that Apple has used.
-enum Flag: Sendable, Encodable {
-    case string(Bool)
-    case bool(Bool)
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        switch self {
-        case .string(let value): try container.encode(value ? "true" : "false")
-        case .bool(let value): try container.encode(value)
-        }
     }
 }
 
@@ -43,17 +38,8 @@ enum Base64URL {
 
     /// The bytes, or `nil` if a character is outside the alphabet. Padding is outside it.
     static func decode(_ text: some StringProtocol) -> Data? {
-        var base64 = [UInt8]()
-        base64.reserveCapacity(text.utf8.count + 2)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "-"): base64.append(UInt8(ascii: "+"))
-            case UInt8(ascii: "_"): base64.append(UInt8(ascii: "/"))
-            case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
-            default: base64.append(byte)
-            }
-        }
-        while base64.count % 4 != 0 { base64.append(UInt8(ascii: "=")) }
-        return Data(base64Encoded: Data(base64))
+        guard !text.contains(where: { "+/=".contains($0) }) else { return nil }
+        let standard = String(text).replacing("-", with: "+").replacing("_", with: "/")
+        return Data(base64Encoded: standard + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4))
     }
 }

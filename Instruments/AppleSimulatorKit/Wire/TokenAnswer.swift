@@ -4,28 +4,13 @@
 import Foundation
 import NIOCore
 
-struct TokenAnswer: Encodable {
-    let accessToken: String
-    let tokenType = "Bearer"
-    /// Seconds.
-    let expiresIn = 3600
-    /// Only in answer to a code: a refresh never returns one.
-    let refreshToken: String?
-    let idToken: String?
-
-    enum CodingKeys: String, CodingKey {
-        case accessToken = "access_token"
-        case tokenType = "token_type"
-        case expiresIn = "expires_in"
-        case refreshToken = "refresh_token"
-        case idToken = "id_token"
-    }
-}
-
-extension TokenAnswer {
-    /// A new answer to `client_credentials`: an access token and nothing else.
-    static var migration: ByteBuffer {
-        ByteBuffer(bytes: JSONText.encode(TokenAnswer(accessToken: Invented.accessToken(), refreshToken: nil, idToken: nil)))
+enum TokenAnswer {
+    /// - Parameter others: nothing in answer to `client_credentials`, and a refresh token only in answer to a code.
+    static func body(_ accessToken: String, _ others: [String: String] = [:]) -> ByteBuffer {
+        // `expires_in` is in seconds.
+        var members: [String: any Sendable] = ["access_token": accessToken, "token_type": "Bearer", "expires_in": 3600]
+        for (name, value) in others { members[name] = value }
+        return ByteBuffer(bytes: JSONText.encode(members: members))
     }
 }
 
@@ -42,12 +27,14 @@ struct TokenAnswerDraft: Sendable {
     let madeAt: Moment
 
     func signed() throws -> ByteBuffer {
-        let answer = try TokenAnswer(accessToken: accessToken, refreshToken: refreshToken, idToken: claims.flatMap(idToken))
-        return ByteBuffer(bytes: JSONText.encode(answer))
+        var others: [String: String] = [:]
+        others["refresh_token"] = refreshToken
+        others["id_token"] = try claims.flatMap(idToken)
+        return TokenAnswer.body(accessToken, others)
     }
 
     private func idToken(of claims: IDTokenClaims) throws -> String? {
-        guard let style else { return try key.sign(JSONText.encode(claims)) }
+        guard let style else { return try key.sign(JSONText.encode(members: claims.members)) }
         return try style.idToken(of: claims, otherClientID: otherClientID, key: key)
     }
 }
@@ -94,15 +81,8 @@ package enum TokenError: Error, Equatable {
 
     /// Apple's JSON answer. `error_description` is undocumented, so it occurs only where a capture has it.
     var body: Data {
-        struct Body: Encodable {
-            let error: String
-            let description: String?
-
-            enum CodingKeys: String, CodingKey {
-                case error
-                case description = "error_description"
-            }
-        }
-        return JSONText.encode(Body(error: code, description: text))
+        var members = ["error": code]
+        members["error_description"] = text
+        return JSONText.encode(members)
     }
 }

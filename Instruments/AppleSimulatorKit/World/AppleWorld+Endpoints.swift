@@ -24,7 +24,7 @@ extension AppleWorld {
             throw .invalidClient(error)
         }
         // Only `client_credentials` is about no sign-in. Nobody can use its access token here, so the world does not remember it.
-        guard let grant else { return .ready(TokenAnswer.migration) }
+        guard let grant else { return .ready(TokenAnswer.body(Invented.accessToken())) }
         if case .code = request.grant { return .draft(redeemCode(of: grant, style, now: now)) }
         return refresh(grant, style, now: now)
     }
@@ -82,14 +82,8 @@ extension AppleWorld {
         let accessToken = renewAccessToken(of: grant)
         let user = users[grants[grant].user]
         let clientID = grants[grant].clientID
-        let claims = IDTokenClaims(
-            userID: user.id,
-            clientID: clientID,
-            address: user.address,
-            accessToken: accessToken,
-            nonce: nonce,
-            now: now
-        )
+        let (id, address) = (user.id, user.address)
+        let claims = IDTokenClaims(userID: id, clientID: clientID, address: address, accessToken: accessToken, nonce: nonce, now: now)
         return TokenAnswerDraft(
             grant: grant,
             accessToken: accessToken,
@@ -120,25 +114,18 @@ extension AppleWorld {
     /// Ends the person's consent to the app group of a token.
     ///
     /// Changes nothing, and does not tell the caller, if the token is dead, unknown, a code or of another client, or the secret is bad.
-    ///
-    /// - Returns: Apple's notifications, if the configuration asks for any.
-    mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
+    mutating func revoke(_ request: RevocationRequest, now: Moment) {
         counters.revocations.asked += 1
         guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,
             grants[index].clientID == request.clientID
-        else {
-            return []
-        }
+        else { return }
         do {
             try authenticate(request.clientID, secret: request.clientSecret, now: now)
+            counters.revocations.effective += 1
+            endConsent(of: grants[index].user, in: grants[index].group, .revokedByApp, at: now)
         } catch {
             counters.count(error)
-            return []
         }
-        let (user, group) = (grants[index].user, grants[index].group)
-        counters.revocations.effective += 1
-        endConsent(of: user, in: group, .revokedByApp, at: now)
-        return configuration.revocationNotifies ? [draft(.consentRevoked, user, group, Emission(), now: now)] : []
     }
 }
 

@@ -75,12 +75,11 @@ extension AppleWorld {
     }
 
     func draft(_ type: NotificationType, _ user: Int, _ group: Int, _ emission: Emission, now: Moment) -> NotificationDraft {
-        let style = emission.style(configuration.style)
         let audience =
-            switch style.audience {
-            case .latestClient: latestClient(of: user, in: group)
-            case .primaryAppID: groups[group].primaryAppID
-            case .exactly(let text): text
+            switch emission.audience?.rawValue {
+            case nil, "latest": latestClient(of: user, in: group)
+            case "primary": groups[group].primaryAppID
+            case let text?: text
             }
         return NotificationDraft(
             id: Invented.notificationID(),
@@ -90,8 +89,7 @@ extension AppleWorld {
             address: users[user].address,
             eventTime: emission.eventTime ?? now,
             issuedAt: emission.issuedAt ?? now,
-            style: style,
-            isDelivered: emission.deliver ?? true,
+            emission: emission,
             key: signingKeys.current
         )
     }

@@ -14,7 +14,8 @@ package struct AppleWorld: Sendable {
     var notifications = NotificationLog()
     var faults = FaultScript()
     var counters = Counters()
-    var clockOffset: Duration
+    /// How far Apple's clock is ahead of the machine's; negative if it is behind.
+    var clockOffset = Duration.zero
 
     private var groupOfClient: [String: Int] = [:]
     private var userOfID: [String: Int] = [:]
@@ -25,7 +26,6 @@ package struct AppleWorld: Sendable {
     init(_ configuration: SimulatorConfiguration) throws {
         self.configuration = configuration
         groups = configuration.groups
-        clockOffset = configuration.clockOffset
         signingKeys = SigningKeys(count: configuration.signingKeyCount, signingBy: try configuration.signingKey?.renamed() ?? SigningKey())
         for (index, group) in groups.enumerated() {
             for clientID in group.clientIDs {

@@ -31,7 +31,7 @@ struct DoorBenchmark: Sendable {
         rows += try await Workplace.use { place in
             let users = try await place.makeCredentials(notifications).map(\.userID)
             say("  Apple signs \(notifications) notifications")
-            let bodies = try await place.revokeConsent(of: users)
+            let bodies = try await place.notify(RevokeConsent(), users)
             return try await intake(bodies, place) + deliveries(place)
         }
         rows += try await Workplace.use { try await signIns($0) + waiting($0) }
@@ -63,8 +63,7 @@ struct DoorBenchmark: Sendable {
         return [
             .ours("notifications posted over \(Self.connections) connections, until 200 and so on disk", rate),
             .limit(Limit("Examples/fastapi, which inserts them unverified", example), of: rate),
-            .init(label: "one at a time while the daemon works off a full queue, p50", figure: busy.percentile(0.5).inMilliseconds),
-            .init(label: "the same, p99 of \(busy.count)", figure: busy.percentile(0.99).inMilliseconds),
+            .init("one at a time while the daemon works off a full queue, p50 / p99 of \(busy.count)", busy.figure(0.5, 0.99)),
         ]
     }
 
@@ -112,7 +111,7 @@ struct DoorBenchmark: Sendable {
             let users = try await place.withBackend {
                 try await $0.rows("SELECT user_id FROM credential_state").map { $0["user_id"] as String }
             }
-            let bodies = try await place.switchMail(of: Array(users.prefix(notifications)))
+            let bodies = try await place.notify(SwitchForwarding(on: false), Array(users.prefix(notifications)))
             try await place.withBackend { try await $0.insert(notifications: bodies) }
             try await place.folder.complete("run", "--once")
             try place.configure(hook)
@@ -161,10 +160,10 @@ struct DoorBenchmark: Sendable {
             added.removeFirst()
             return [
                 .init(
-                    label: "POST /v1/sign-ins, beyond the \(Self.delayOfApple.inMilliseconds) that Apple takes, p50",
-                    figure: added.percentile(0.5).inMilliseconds
+                    "POST /v1/sign-ins, beyond the \(Self.delayOfApple.inMilliseconds) that Apple takes, p50",
+                    added.percentile(0.5).inMilliseconds
                 ),
-                .init(label: "the same, p99 of \(added.count)", figure: added.percentile(0.99).inMilliseconds),
+                .init("the same, p99 of \(added.count)", added.percentile(0.99).inMilliseconds),
             ]
         }
     }
@@ -198,8 +197,8 @@ struct DoorBenchmark: Sendable {
             }
             try await http.shutdown()
             return [
-                .init(label: "share of one core, idle", figure: alone),
-                .init(label: "share of one core while \(clients) clients wait for changes", figure: beside),
+                .init("share of one core, idle", alone),
+                .init("share of one core while \(clients) clients wait for changes", beside),
             ]
         }
     }

@@ -29,12 +29,6 @@ struct PostingConnections: Sendable {
         return Double(bodies.count) / (ContinuousClock.now - start).inSeconds
     }
 
-    private func onThread(_ work: @escaping @Sendable () throws -> Void) async throws {
-        try await withCheckedThrowingContinuation { done in
-            Thread.detachNewThread { done.resume(with: Result(catching: work)) }
-        }
-    }
-
     private func post(_ bodies: [String]) throws {
         let connections = try (0..<count / Self.threads).map { _ in try PostingConnection(port: port) }
         for first in stride(from: 0, to: bodies.count, by: connections.count) {

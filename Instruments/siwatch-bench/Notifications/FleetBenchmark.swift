@@ -20,7 +20,7 @@ struct FleetBenchmark: Sendable {
                 let users = signIns.map(\.userID)
                 for place in [file, server] { try await place.takeIn(signIns) }
                 say("  Apple signs \(count) notifications")
-                let bodies = try await file.revokeConsent(of: users)
+                let bodies = try await file.notify(RevokeConsent(), users)
                 for place in [file, server] { try place.hold(bodies) }
                 var measured = Measured()
                 for round in 1...rounds {
@@ -66,9 +66,9 @@ struct FleetBenchmark: Sendable {
                 + [
                     .limit(.median("bare libpq, claim + upsert + delete, \(BareServerSettlement.batch) a commit", measured.bare), of: one),
                     .limit(Procrastinate.limit(measured.jobs), of: one),
-                    .init(label: "siwatch's processor time for each", figure: runs.map(\.processorTime).percentile(0.5).perPiece(count)),
-                    .init(label: "the log (WAL) of each insert", figure: "\(runs.map(\.logOfInserts).median / count) bytes"),
-                    .init(label: "the log (WAL) of each settlement", figure: "\(runs.map(\.logOfSettlements).median / count) bytes"),
+                    .init("siwatch's processor time for each", runs.map(\.processorTime).percentile(0.5).perPiece(count)),
+                    .init("the log (WAL) of each insert", "\(runs.map(\.logOfInserts).median / count) bytes"),
+                    .init("the log (WAL) of each settlement", "\(runs.map(\.logOfSettlements).median / count) bytes"),
                 ],
             arguments: "--only postgres-notifications --queued \(count) --rounds \(rounds)"
         )

@@ -41,8 +41,8 @@ struct GateBenchmark: Sendable {
                     .ours("with the trigger that wakes siwatch", rates(.opening)),
                     .limit(.median("without", rates(.none)), of: rates(.opening).median),
                     .limit(.median("with it, as while siwatch is at work", rates(.shut)), of: rates(.opening).median),
-                    .init(label: "an insert with it, p50 / p99", figure: times(.opening)),
-                    .init(label: "an insert without, p50 / p99", figure: times(.none)),
+                    .init("an insert with it, p50 / p99", times(.opening)),
+                    .init("an insert without, p50 / p99", times(.none)),
                 ],
                 arguments: "--only postgres-trigger --rounds \(rounds)"
             )
@@ -99,21 +99,15 @@ private struct InsertingBackend: @unchecked Sendable {
     init(_ connection: BareServerConnection) { self.connection = connection }
 
     func insert(until end: ContinuousClock.Instant) async throws -> [Duration] {
-        try await withCheckedThrowingContinuation { done in
-            Thread.detachNewThread {
-                done.resume(
-                    with: Result {
-                        try connection.prepare("insert", "INSERT INTO notification_queue (payload) VALUES ($1)")
-                        var times: [Duration] = []
-                        while ContinuousClock.now < end {
-                            let start = ContinuousClock.now
-                            try connection.run("insert", [Self.payload])
-                            times.append(ContinuousClock.now - start)
-                        }
-                        return times
-                    }
-                )
+        try await onThread {
+            try connection.prepare("insert", "INSERT INTO notification_queue (payload) VALUES ($1)")
+            var times: [Duration] = []
+            while ContinuousClock.now < end {
+                let start = ContinuousClock.now
+                try connection.run("insert", [Self.payload])
+                times.append(ContinuousClock.now - start)
             }
+            return times
         }
     }
 }

@@ -14,7 +14,7 @@ struct NotificationBenchmark: Sendable {
         return try await Workplace.use { place in
             let users = try await place.makeCredentials(count).map(\.userID)
             say("  Apple signs \(count) notifications")
-            let bodies = try await place.revokeConsent(of: users)
+            let bodies = try await place.notify(RevokeConsent(), users)
             try await place.withBackend { try await $0.insert(notifications: bodies) }
             // The file is complete without its log, because the backend was the last to close it.
             let queued = place.folder.url.appending(path: "queued.sqlite")
@@ -31,9 +31,9 @@ struct NotificationBenchmark: Sendable {
                 [.ours("siwatch, \(count) consent-revoked", rate)]
                     + limits.map { .limit($0, of: rate) }
                     + [
-                        .init(label: "siwatch's processor time for each", figure: usage.processorTime.perPiece(count)),
-                        .init(label: "siwatch's writes for each", figure: usage.written.perPiece(count)),
-                        .init(label: "siwatch's resident memory afterwards", figure: usage.memory),
+                        .init("siwatch's processor time for each", usage.processorTime.perPiece(count)),
+                        .init("siwatch's writes for each", usage.written.perPiece(count)),
+                        .init("siwatch's resident memory afterwards", usage.memory),
                     ],
                 arguments: "--only notifications --notifications \(count)"
             )

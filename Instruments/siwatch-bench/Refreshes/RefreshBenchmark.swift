@@ -33,8 +33,8 @@ struct RefreshBenchmark: Sendable {
                 rows += [
                     .ours("siwatch, \(count) refreshes, \(concurrency) at once", run.perSecond),
                     .limit(.mean(before, after), of: run.perSecond),
-                    .init(label: "siwatch's processor time for each", figure: run.usage.processorTime.perPiece(count)),
-                    .init(label: "siwatch's writes for each", figure: run.usage.written.perPiece(count)),
+                    .init("siwatch's processor time for each", run.usage.processorTime.perPiece(count)),
+                    .init("siwatch's writes for each", run.usage.written.perPiece(count)),
                 ]
             }
             return Section(
@@ -93,8 +93,8 @@ struct StoreRefreshBenchmark: Sendable {
         return [
             .ours("siwatch on PostgreSQL, \(count) refreshes, \(concurrency) at once", servers.map(\.perSecond)),
             .limit(.median("siwatch on SQLite", files), of: ours),
-            .init(label: "siwatch's processor time for each", figure: servers.map(\.usage.processorTime).median.perPiece(count)),
-            .init(label: "the log (WAL) of each", figure: "\(servers.map(\.log).median / count) bytes"),
+            .init("siwatch's processor time for each", servers.map(\.usage.processorTime).median.perPiece(count)),
+            .init("the log (WAL) of each", "\(servers.map(\.log).median / count) bytes"),
         ]
     }
 }

@@ -15,6 +15,8 @@ struct Section: Sendable, CustomStringConvertible {
         var figure: String
         /// siwatch's share of a limit, and how reliable that is.
         var ratio: String?
+
+        init(_ label: String, _ figure: String, ratio: String? = nil) { (self.label, self.figure, self.ratio) = (label, figure, ratio) }
     }
 
     init(_ title: String, _ rows: [Row], arguments: String) { (self.title, self.rows, self.arguments) = (title, rows, arguments) }
@@ -33,7 +35,7 @@ struct Section: Sendable, CustomStringConvertible {
 }
 
 extension Section.Row {
-    static func ours(_ label: String, _ perSecond: Double) -> Self { Self(label: label, figure: perSecond.perSecond) }
+    static func ours(_ label: String, _ perSecond: Double) -> Self { Self(label, perSecond.perSecond) }
 
     /// The median of several measurements. The array must not be empty.
     static func ours(_ label: String, _ rates: [Double]) -> Self { ours(label + between(rates.min()!...rates.max()!), rates.median) }
@@ -42,9 +44,9 @@ extension Section.Row {
         switch limit.reading {
         case .perSecond(let rate):
             let spread = limit.spread.map { "  " + between($0) } ?? ""
-            return Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + spread)
+            return Self(limit.label, rate.perSecond, ratio: (ours / rate).rounded(to: 2) + spread)
         case .unknown(let reason):
-            return Self(label: limit.label, figure: reason)
+            return Self(limit.label, reason)
         }
     }
 

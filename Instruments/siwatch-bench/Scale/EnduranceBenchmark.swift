@@ -19,7 +19,7 @@ struct EnduranceBenchmark: Sendable {
         return try await Workplace.use { place in
             let users = try await place.makeCredentials(max(notifications, refreshes)).map(\.userID)
             // These end no sign-in. After the first round they are duplicates, which siwatch still verifies and logs.
-            let bodies = try await place.switchMail(of: Array(users.prefix(notifications)))
+            let bodies = try await place.notify(SwitchForwarding(on: false), Array(users.prefix(notifications)))
             try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = 1000000\nmax_concurrent_requests = 64")
             let (samples, work) = try await place.withBackend { backend in
                 try await place.withDaemon { daemon in try await load(daemon, backend, bodies, place) }
@@ -92,12 +92,12 @@ struct EnduranceBenchmark: Sendable {
         return Section(
             "Endurance: \(length) of full load, \(work.notifications) notifications and \(work.rounds) rounds of \(max(notifications, refreshes)) checks",
             [
-                .init(label: "resident memory after a fifth of that time", figure: megabytes(early)),
-                .init(label: "resident memory at the end", figure: megabytes(late), ratio: (Double(late) / Double(early)).rounded(to: 3)),
-                .init(label: "resident memory at most", figure: megabytes(samples.map(\.resident).max() ?? 0)),
-                .init(label: "the log of the database at most", figure: log(.undisturbed)),
-                .init(label: "the same while a reader keeps one snapshot", figure: log(.pinned)),
-                .init(label: "and at the end", figure: megabytes(samples.last?.log ?? 0)),
+                .init("resident memory after a fifth of that time", megabytes(early)),
+                .init("resident memory at the end", megabytes(late), ratio: (Double(late) / Double(early)).rounded(to: 3)),
+                .init("resident memory at most", megabytes(samples.map(\.resident).max() ?? 0)),
+                .init("the log of the database at most", log(.undisturbed)),
+                .init("the same while a reader keeps one snapshot", log(.pinned)),
+                .init("and at the end", megabytes(samples.last?.log ?? 0)),
             ],
             arguments: "--only endurance --minutes \(Int(length.inSeconds / 60))"
         )
@@ -135,8 +135,8 @@ struct MoveBenchmark: Sendable {
                 return Section(
                     "siwatch move, from SQLite to PostgreSQL, \(table.name) credentials",
                     [
-                        .init(label: "copied, proved on both sides and committed", figure: "\(time.inSeconds.rounded(to: 1)) s"),
-                        .init(label: "credentials", figure: (Double(size) / time.inSeconds).perSecond),
+                        .init("copied, proved on both sides and committed", "\(time.inSeconds.rounded(to: 1)) s"),
+                        .init("credentials", (Double(size) / time.inSeconds).perSecond),
                     ],
                     arguments: "--only postgres-move --moved \(size)"
                 )

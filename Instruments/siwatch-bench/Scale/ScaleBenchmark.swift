@@ -38,8 +38,8 @@ struct ScaleBenchmark: Sendable {
                 defer { first = first ?? measured }
                 return measured.rows(beside: first, table)
                     + [
-                        .init(label: "  from start to ready", figure: ready.inMilliseconds),
-                        .init(label: "  on disk, for each user", figure: "\(bytes / (size + users)) bytes"),
+                        .init("  from start to ready", ready.inMilliseconds),
+                        .init("  on disk, for each user", "\(bytes / (size + users)) bytes"),
                     ]
                     + lookUps
             }
@@ -65,12 +65,12 @@ struct ScaleBenchmark: Sendable {
             func ratio(_ value: (Measured) -> Double) -> String? { first.map { (value(self) / value($0)).rounded(to: 2) } }
             return [
                 .init(
-                    label: "\(table.name) credentials: to pick \(ScaleBenchmark.claimed) that are due, p50",
-                    figure: claim.inMilliseconds,
+                    "\(table.name) credentials: to pick \(ScaleBenchmark.claimed) that are due, p50",
+                    claim.inMilliseconds,
                     ratio: ratio(\.claim.inSeconds)
                 ),
-                .init(label: "  refreshes, \(ScaleBenchmark.atOnce) at once", figure: refreshed.perSecond, ratio: ratio(\.refreshed)),
-                .init(label: "  notifications", figure: settled.perSecond, ratio: ratio(\.settled)),
+                .init("  refreshes, \(ScaleBenchmark.atOnce) at once", refreshed.perSecond, ratio: ratio(\.refreshed)),
+                .init("  notifications", settled.perSecond, ratio: ratio(\.settled)),
             ]
         }
     }
@@ -81,7 +81,7 @@ struct ScaleBenchmark: Sendable {
         _ = try await BareClient(place, signIns).answersPerSecond(atOnce: Self.atOnce)
         let users = signIns.map(\.userID)
         let refreshed = try await place.refresh(users, atOnce: Self.atOnce).perSecond
-        let bodies = try await place.switchMail(of: users)
+        let bodies = try await place.notify(SwitchForwarding(on: false), users)
         try await place.withBackend { try await $0.insert(notifications: bodies) }
         return (refreshed, try await place.settleNotifications(users.count).perSecond)
     }
@@ -116,7 +116,7 @@ struct ScaleBenchmark: Sendable {
     }
 
     private func lookUp(_ table: CredentialTable, _ users: [String], _ place: Workplace) async throws -> [Section.Row] {
-        let bodies = try await place.revokeConsent(of: users)
+        let bodies = try await place.notify(RevokeConsent(), users)
         return try await place.withBackend { backend in
             let idle = try await lookUps(table, backend) { index in index < 5_000 }
             try await backend.insert(notifications: bodies)
@@ -129,10 +129,10 @@ struct ScaleBenchmark: Sendable {
                 let usage = try ProcessUsage(of: daemon)
                 let load = "while siwatch settles \(users.count) notifications"
                 return [
-                    .init(label: "  a backend's look-up, siwatch stopped, p50 / p99", figure: idle.figure(0.5, 0.99, digits: 2)),
-                    .init(label: "  a backend's look-up \(load), p50 / p99", figure: loaded.figure(0.5, 0.99, digits: 2)),
-                    .init(label: "  the longest of \(loaded.count)", figure: loaded.percentile(1).inMilliseconds),
-                    .init(label: "  siwatch's resident memory afterwards", figure: usage.memory),
+                    .init("  a backend's look-up, siwatch stopped, p50 / p99", idle.figure(0.5, 0.99, digits: 2)),
+                    .init("  a backend's look-up \(load), p50 / p99", loaded.figure(0.5, 0.99, digits: 2)),
+                    .init("  the longest of \(loaded.count)", loaded.percentile(1).inMilliseconds),
+                    .init("  siwatch's resident memory afterwards", usage.memory),
                 ]
             }
         }

@@ -26,9 +26,9 @@ struct SnapshotBenchmark: Sendable {
         say("A snapshot held open")
         return try await Workplace.use(on: .postgres) { place in
             let signIns = try await place.makeCredentials(users).map(\.userID)
-            let bodies = try await place.switchMail(of: signIns)
+            let bodies = try await place.notify(SwitchForwarding(on: false), signIns)
             let leaving = try await place.makeCredentials(Self.claims * 2).map(\.userID)
-            let endings = try await place.revokeConsent(of: leaving)
+            let endings = try await place.notify(RevokeConsent(), leaving)
             return try await place.withBackend { backend in
                 func latencies(_ part: Range<Int>) async throws -> [Duration] {
                     try await place.latencies(of: Array(zip(leaving[part], endings[part])), until: "revoked", backend) {
@@ -151,13 +151,13 @@ struct SnapshotBenchmark: Sendable {
         func row(_ label: String, _ times: (Times) -> [Duration]) -> [Section.Row] {
             let usual = times(before).percentile(0.5)
             return [
-                .init(label: "\(label), usual, p50", figure: usual.inMilliseconds),
+                .init("\(label), usual, p50", usual.inMilliseconds),
                 .init(
-                    label: "  while the snapshot is held, p50",
-                    figure: times(during).percentile(0.5).inMilliseconds,
+                    "  while the snapshot is held, p50",
+                    times(during).percentile(0.5).inMilliseconds,
                     ratio: (times(during).percentile(0.5) / usual).rounded(to: 2)
                 ),
-                .init(label: "  and p99", figure: times(during).percentile(0.99).inMilliseconds),
+                .init("  and p99", times(during).percentile(0.99).inMilliseconds),
             ]
         }
         return Section(
@@ -169,7 +169,7 @@ struct SnapshotBenchmark: Sendable {
                 + row("to find that there is none", \.claims.looks)
                 + row("to pick \(Self.claimed) checks", \.claims.checks)
                 + row("from commit to state", \.latencies)
-                + [.init(label: "dead rows in the queue at the end", figure: "\(work.dead)")],
+                + [.init("dead rows in the queue at the end", "\(work.dead)")],
             arguments: "--only postgres-snapshot --snapshot-minutes \(Int(length.inSeconds / 60))"
         )
     }

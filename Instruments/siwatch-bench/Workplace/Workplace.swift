@@ -15,8 +15,6 @@ struct Workplace: Sendable {
     let apple: SimulatedApple
     let schema: ServerSchema?
 
-    /// The daemon's `log.level`.
-    @TaskLocal static var logLevel = "info"
     static let clientID = SimulatedApple.clientIDs[0]
 
     static func use<Result>(on store: Store = .sqlite, _ body: (Workplace) async throws -> Result) async throws -> Result {
@@ -66,8 +64,7 @@ struct Workplace: Sendable {
     ///   - refresh: the lines of the table `[refresh]`.
     ///   - others: those of other tables.
     func configure(refresh: String = "", _ others: [String: String] = [:]) throws {
-        let own = ["log": "level = \"\(Self.logLevel)\"", "refresh": refresh]
-        try folder.configure(apple: apple, on: schema, own.merging(others) { $1 })
+        try folder.configure(apple: apple, on: schema, others.merging(["refresh": refresh]) { $1 })
     }
 
     func withBackend<Result>(_ body: (Backend) async throws -> Result) async throws -> Result {
@@ -120,25 +117,13 @@ struct Workplace: Sendable {
         try await withBackend { try await $0.execute("VACUUM ANALYZE") }
     }
 
-    /// Lets users end their consent.
+    /// Lets something happen to users. Mail that is switched off ends no sign-in.
     ///
     /// - Returns: Apple's notifications, in the order of the users.
-    func revokeConsent(of users: [String]) async throws -> [String] {
+    func notify(_ event: some PeopleEvent, _ users: [String]) async throws -> [String] {
         var bodies: [String] = []
         while bodies.count < users.count {
-            bodies += try await apple.notify(RevokeConsent(), users: Array(users[bodies.count...].prefix(1000))).map(\.body)
-        }
-        return bodies
-    }
-
-    /// Lets users switch off mail forwarding, which ends no sign-in.
-    ///
-    /// - Returns: Apple's notifications, in the order of the users.
-    func switchMail(of users: [String]) async throws -> [String] {
-        var bodies: [String] = []
-        while bodies.count < users.count {
-            let some = Array(users[bodies.count...].prefix(1000))
-            bodies += try await apple.notify(SwitchForwarding(on: false), users: some).map(\.body)
+            bodies += try await apple.notify(event, users: Array(users[bodies.count...].prefix(1000))).map(\.body)
         }
         return bodies
     }

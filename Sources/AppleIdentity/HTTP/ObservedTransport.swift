@@ -11,10 +11,7 @@ package struct ObservedTransport: AppleTransport {
     private let transport: HTTPTransport
     private let observe: AppleObserver
 
-    /// - Parameters:
-    ///   - client: a client with `HTTPClient.Configuration.bounded`; its maker shuts it down.
-    ///   - version: our version, for `User-Agent: siwatch/<version>`. Apple is said to turn away requests without a user agent.
-    ///   - timeout: for the whole exchange, from looking up the name to the last byte of the body.
+    /// - Parameter version: for `User-Agent: siwatch/<version>`. Apple is said to turn away requests without a user agent.
     package init(client: HTTPClient, version: String, timeout: Duration, observe: @escaping AppleObserver) {
         // Apple's longest answer is its key set, of about 2 KiB.
         transport = HTTPTransport(client: client, userAgent: "siwatch/\(version)", timeout: timeout, largestBody: 65_536)
@@ -36,7 +33,6 @@ package struct ObservedTransport: AppleTransport {
     }
 }
 
-/// How an exchange ended.
 package struct AppleObservation: Sendable {
     package var endpoint: AppleEndpoint
     /// An HTTP status, or the raw value of a `TransportFailure`: always from a closed list.
@@ -74,6 +70,6 @@ package struct AppleRequest: Sendable {
     package var url: String
     /// Posted; nil for a plain GET.
     package var form: FormBody?
-    /// Whether the form may still be sent. The thread that writes the form asks at the last moment. Nil if it may always be sent.
+    /// As for a `TransportRequest`.
     package var mayBeSent: (@Sendable () -> Bool)?
 }

@@ -5,17 +5,13 @@ import CredentialCore
 
 /// The claims of a notification with a checked signature.
 ///
-/// Apple's documents and its notifications disagree on almost every field. In notifications, `events` is a *string* that holds one object,
-/// `event_time` is in milliseconds (`iat` and `exp` of the same token are in seconds), and `is_private_email` is a string. siwatch also
-/// accepts the documented forms.
+/// Apple's documents and its notifications disagree on almost every field, and siwatch accepts both forms. In notifications, `events` is a
+/// *string* that holds one object, `event_time` is in milliseconds (`iat` and `exp` are in seconds), and `is_private_email` is a string.
 struct NotificationClaims {
     private let claims: ClaimSet
     private let event: ClaimSet
 
-    /// Reads the claims of an event token.
-    ///
-    /// - Throws: `not_an_event` for an id_token, which the same keys sign; `malformed_claim` for a body that is not JSON, because Apple
-    ///   signed it.
+    /// - Throws: `not_an_event` for an id_token, which the same keys sign.
     init(_ bytes: [UInt8]) throws(VerificationError) {
         claims = try ClaimSet(bytes)
         for name in ["nonce", "at_hash"] where claims.members[name] != nil {
@@ -26,15 +22,13 @@ struct NotificationClaims {
     }
 
     private static func event(in events: JSON) throws(VerificationError) -> ClaimSet {
-        let object = if let text = events.string { try? JSON(Array(text.utf8)) } else { events }
+        let object: JSON? = if let text = events.string { JSON(Array(text.utf8)) } else { events }
         // A list of one event is that event.
         let only = object?.array?.count == 1 ? object?.array?.first : object
         guard let members = only?.object else { throw .rejected(.malformedClaim, detail: "events") }
         return ClaimSet(members)
     }
 
-    /// Reads the event, its client and its user.
-    ///
     /// - Parameters:
     ///   - receivedAt: when the notification arrived. `exp` is compared with this, so that a row that waited a day does not expire.
     ///   - now: by our clock, which may be wrong, and so may the clock of a backend.
@@ -59,10 +53,8 @@ struct NotificationClaims {
     }
 }
 
-// MARK: The token
-
 extension NotificationClaims {
-    /// When Apple signed the token. Throws if the token has expired, or if that is in the future by every clock that siwatch knows.
+    /// Throws if the token has expired, or if its time is in the future by every clock that siwatch knows.
     private func issuedAt(receivedAt: Timestamp, now: Timestamp, appleTime: Timestamp, skew: Duration) throws(VerificationError)
         -> Timestamp
     {
@@ -73,17 +65,10 @@ extension NotificationClaims {
         guard came < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
         return issuedAt
     }
-}
 
-// MARK: The event
-
-extension NotificationClaims {
-    /// When the event happened. An event with a date after its message would end sign-ins up to that date, so it is refused. `iat` is cut
-    /// off to the second.
+    /// An event with a date after its message would end sign-ins up to that date, so it is refused. `iat` is cut off to the second.
     private func occurredAt(issuedAt: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
-        guard case .integer(let number) = try event.required("event_time") else {
-            throw .rejected(.malformedClaim, detail: "event_time")
-        }
+        guard case .integer(let number) = try event.required("event_time") else { throw .rejected(.malformedClaim, detail: "event_time") }
         guard let time = Timestamp(claim: number), Timestamp.legal.contains(time) else {
             throw .rejected(.malformedClaim, detail: "event_time \(number)")
         }
@@ -93,8 +78,7 @@ extension NotificationClaims {
         return time
     }
 
-    /// The kind of an event. Current documents say `account-deleted`, older ones and most code `account-delete`. An unknown type is no
-    /// error.
+    /// Current documents say `account-deleted`, older ones and most code `account-delete`. An unknown type is no error.
     private func kind(of type: String) throws(VerificationError) -> Event.Kind {
         switch type {
         case "consent-revoked": .consentRevoked
@@ -107,8 +91,7 @@ extension NotificationClaims {
 
     /// Reads e-mail events only, so that a bad address cannot hold up a deletion.
     private func address() throws(VerificationError) -> EmailAddress? {
-        guard let email = event["email"] else { return nil }
-        guard email != .string("") else { return nil }
+        guard let email = event["email"], email != .string("") else { return nil }
         return EmailAddress(try event.name("email"), isPrivate: try event.isPrivateEmail())
     }
 }

@@ -16,21 +16,14 @@ package struct UserMention: Sendable {
 
     /// Whether a body names the user, in its claims or anywhere in a body that is no token.
     package func isFound(in payload: [UInt8]) -> Bool {
-        let text = Self.claims(in: payload) ?? payload
+        let text = (try? NotificationBody.token(in: payload)).flatMap(CompactJWS.uncheckedClaims) ?? payload
         guard text.names(userID) else { return false }
         return clientIDs?.contains { text.names($0) } ?? true
-    }
-
-    private static func claims(in payload: [UInt8]) -> [UInt8]? {
-        guard let parts = try? NotificationBody.token(in: payload).split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false),
-            parts.count == 3
-        else { return nil }
-        return Base64URL.decode(parts[1])
     }
 }
 
 extension [UInt8] {
-    /// Whether the name stands here whole: not as a part of a longer name.
+    /// Whether the name stands here, and not as a part of a longer name.
     fileprivate func names(_ name: [UInt8]) -> Bool {
         guard let first = name.first, count >= name.count else { return false }
         for start in 0...(count - name.count) where self[start] == first {
@@ -51,10 +44,7 @@ enum NotificationBody {
     /// In bytes.
     static let largest = 65_536
 
-    /// The compact JWS in a body.
-    ///
-    /// It accepts JSON white space around both forms, for a file that ends in a newline, but none inside a bare JWS. It ignores other
-    /// members of the body.
+    /// The compact JWS in a body. JSON white space may stand around both forms, as in a file that ends in a newline.
     ///
     /// - Throws: `malformed`, also for any NUL, so that no reader that stops at a NUL sees another token.
     static func token(in payload: [UInt8]) throws(VerificationError) -> ArraySlice<UInt8> {
@@ -64,7 +54,7 @@ enum NotificationBody {
             let last = payload.lastIndex(where: { !$0.isJSONWhiteSpace })
         else { throw .rejected(.malformed, detail: "empty") }
         guard payload[first] == UInt8(ascii: "{") else { return payload[first...last] }
-        guard let body = (try? JSON(payload))?.object else { throw .rejected(.malformed, detail: "body is not JSON") }
+        guard let body = JSON(payload)?.object else { throw .rejected(.malformed, detail: "body is not JSON") }
         guard let token = body["payload"]?.string else { throw .rejected(.malformed, detail: "body without payload") }
         return Array(token.utf8)[...]
     }

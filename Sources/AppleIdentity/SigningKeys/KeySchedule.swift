@@ -19,21 +19,12 @@ struct KeySchedule: Sendable {
 
     private var startedAt: Timestamp?
     private var isFetching = false
-    /// Whether the last fetch of this process succeeded.
     private var hasSucceeded = false
     private var awaitedUntil: Timestamp?
     /// When successful fetches began, ascending: all of the last `longestAbsence`, and the newest before them.
     private(set) var successes: [Timestamp] = []
 
-    /// The verdict about a token with an absent key.
-    enum Absence: Equatable {
-        case waits(until: Timestamp)
-        case givenUp
-    }
-
     /// When the next fetch may begin: now, if no fetch ever began.
-    ///
-    /// - Parameter isUrgent: whether more than the keys is wanted of the answer.
     func nextFetch(at now: Timestamp, isUrgent: Bool = false) -> Timestamp {
         nextFetch(after: isAwaited(at: now) || !hasSucceeded || isUrgent ? Self.spacing : Self.interval, at: now)
     }
@@ -43,7 +34,7 @@ struct KeySchedule: Sendable {
         return startedAt.advanced(by: distance)
     }
 
-    /// Begins a fetch if one is due and none is under way.
+    /// - Parameter isUrgent: whether more than the keys is wanted of the answer.
     mutating func begin(at now: Timestamp, isUrgent: Bool = false) -> Bool {
         guard !isFetching, nextFetch(at: now, isUrgent: isUrgent) <= now else { return false }
         isFetching = true
@@ -58,13 +49,8 @@ struct KeySchedule: Sendable {
         if succeeded, let startedAt { note(startedAt) }
     }
 
-    /// Takes the last fetch of an earlier process. The first fetch of this process is due at once all the same, because its answer tells
-    /// Apple's time.
-    mutating func resume(fetchedAt time: Timestamp) {
-        note(time)
-    }
-
-    private mutating func note(_ success: Timestamp) {
+    /// After the last fetch of an earlier process, this process fetches at once all the same, because the answer tells Apple's time.
+    mutating func note(_ success: Timestamp) {
         successes.removeAll { $0 >= success }
         successes.append(success)
         let old = success.advanced(by: .zero - Self.longestAbsence)
@@ -72,21 +58,21 @@ struct KeySchedule: Sendable {
         successes.removeFirst(max(recent - 1, 0))
     }
 
-    /// Judges an unknown key. siwatch gives it up once two successful fetches lack it, `longestAbsence` apart and both begun after the
-    /// token was received.
+    /// When to look again for an unknown key. Nil once siwatch gives it up: two successful fetches lack it, `longestAbsence` apart and both
+    /// begun after the token was received.
     ///
     /// A row that is dated beyond the skew in the future would never see a fetch after its arrival, so any two fetches judge it.
-    mutating func absence(receivedAt: Timestamp, skew: Duration, now: Timestamp) -> Absence {
+    mutating func nextLook(receivedAt: Timestamp, skew: Duration, now: Timestamp) -> Timestamp? {
         let received = receivedAt <= now.advanced(by: skew) ? min(receivedAt, now) : nil
         let fetches = successes.filter { $0 <= now && !isGreater(received, than: $0) }
-        if let first = fetches.first, let last = fetches.last, first.advanced(by: Self.longestAbsence) <= last { return .givenUp }
+        if let first = fetches.first, let last = fetches.last, first.advanced(by: Self.longestAbsence) <= last { return nil }
         let judged = fetches.first?.advanced(by: Self.longestAbsence) ?? now
         let until = max(judged, nextFetch(after: Self.spacing, at: now), now).advanced(by: Self.grace)
         awaitedUntil = isAwaited(at: now) ? latest(awaitedUntil, until) : until
-        return .waits(until: until)
+        return until
     }
 
-    /// Whether some token may still wait. A time beyond the longest wait is from before the clock was set back.
+    /// A time beyond the longest wait is from before the clock was set back.
     private func isAwaited(at now: Timestamp) -> Bool {
         guard let awaitedUntil, awaitedUntil >= now else { return false }
         return awaitedUntil <= now.advanced(by: Self.longestAbsence + Self.spacing + Self.grace)

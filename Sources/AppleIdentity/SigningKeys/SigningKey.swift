@@ -17,10 +17,7 @@ struct SigningKey: Sendable {
     private static let exponent: [UInt8] = [1, 0, 1]
     private static let privateMembers: Set<String> = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 
-    /// Takes a published key if it is an RSA key for RS256 signatures; nil for any other key.
-    ///
-    /// It requires `kty` RSA, 2048 to 4096 bits, `e` 65537, `use` absent or `sig`, `key_ops` absent or with `verify` (RFC 7517,
-    /// section 4.3), `alg` absent or `RS256`, a `kid`, and no private member.
+    /// Takes a published key for RS256 signatures (RFC 7517, section 4); nil for any other key, or one with a private member.
     init?(_ jwk: JSON) {
         guard let members = jwk.object,
             members["kty"] == .string("RSA"),
@@ -40,9 +37,7 @@ struct SigningKey: Sendable {
         self.jwk = #"{"kty":"RSA","kid":"\#(id)","use":"sig","alg":"RS256","n":"\#(n)","e":"AQAB"}"#
     }
 
-    /// Whether this key made the signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518, section 3.3).
-    ///
-    /// swift-crypto calls the padding insecure because newer protocols use PSS. RS256 has no other padding.
+    /// By RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518, section 3.3). swift-crypto calls the padding insecure; RS256 has no other.
     func isValid(_ signature: [UInt8], over message: ArraySlice<UInt8>) -> Bool {
         publicKey.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature),
@@ -61,17 +56,11 @@ extension JSON {
 
 /// The keys of one answer from Apple's keys endpoint.
 package struct SigningKeySet: Sendable {
-    /// The usable keys. Keys of another kind, for another use or of a length out of range are skipped.
+    /// Those that siwatch can use; never none.
     let keys: [SigningKey]
 
-    /// Apple publishes about three.
-    static let mostKeys = 32
-
-    /// How many of the published keys are usable; never 0.
     package var count: Int { keys.count }
 
-    /// Fetches the keys.
-    ///
     /// - Throws: `TransportFailure`, or `UnusableKeySet`.
     package init(from url: String, over transport: any AppleTransport) async throws {
         let response = try await transport.send(AppleRequest(endpoint: .keys, url: url))
@@ -82,8 +71,9 @@ package struct SigningKeySet: Sendable {
 
     /// - Throws: a sentence. Two keys of one name make the whole set ambiguous, and a set needs a usable key.
     init(_ body: [UInt8]) throws(UnusableKeySet) {
-        guard let published = (try? JSON(body))?.object?["keys"]?.array else { throw UnusableKeySet(description: "not a JSON Web Key Set") }
-        guard published.count <= Self.mostKeys else { throw UnusableKeySet(description: "more than \(Self.mostKeys) keys") }
+        guard let published = JSON(body)?.object?["keys"]?.array else { throw UnusableKeySet(description: "not a JSON Web Key Set") }
+        // Apple publishes about three.
+        guard published.count <= 32 else { throw UnusableKeySet(description: "more than 32 keys") }
         let names = published.compactMap { $0.object?["kid"]?.string }
         guard Set(names).count == names.count else { throw UnusableKeySet(description: "two keys with one kid") }
         keys = published.compactMap(SigningKey.init)

@@ -6,8 +6,8 @@ import NIOConcurrencyHelpers
 
 /// Apple's signing keys: fetched, stored, and forgotten a while after Apple has withdrawn them.
 ///
-/// A retired key stays usable for a while, because notifications signed with it may still wait. A failed fetch keeps the last good keys.
-/// Call `refreshIfDue` every second or so, because an unknown key brings the next fetch forward.
+/// A retired key stays usable, because notifications signed with it may still wait. A failed fetch keeps the last good keys. Call
+/// `refreshIfDue` every second or so, because an unknown key brings the next fetch forward.
 package final class SigningKeys: Sendable {
     private let url: String
     private let transport: any AppleTransport
@@ -47,13 +47,8 @@ package final class SigningKeys: Sendable {
         trustedTime: @escaping @Sendable () -> Timestamp?,
         tell: @escaping @Sendable (_ change: SigningKeyChange, _ keyIDs: [String]) -> Void
     ) {
-        self.url = url
-        self.transport = transport
-        self.store = store
-        self.voucher = voucher
-        self.clock = clock
-        self.trustedTime = trustedTime
-        self.tell = tell
+        (self.url, self.transport, self.store, self.voucher) = (url, transport, store, voucher)
+        (self.clock, self.trustedTime, self.tell) = (clock, trustedTime, tell)
     }
 
     /// Takes the keys of an earlier process from the store, so that a restart during an outage loses none.
@@ -63,7 +58,7 @@ package final class SigningKeys: Sendable {
         state.withLockedValue { state in
             let last = records.map(\.lastSeenAt).max()
             for record in records { state.adopt(record, isPublished: record.lastSeenAt == last) }
-            if let last { state.schedule.resume(fetchedAt: last) }
+            if let last { state.schedule.note(last) }
         }
     }
 
@@ -82,29 +77,26 @@ package final class SigningKeys: Sendable {
 // MARK: Asking for a key
 
 extension SigningKeys {
-    /// The key with exactly this name; nil if it is not known.
-    func key(_ id: String) -> SigningKey? {
-        state.withLockedValue { $0.keys[id]?.key }
+    func key(_ id: String) -> SigningKey? { state.withLockedValue { $0.keys[id]?.key } }
+
+    func claims(of token: ArraySlice<UInt8>, receivedAt: Timestamp, skew: Duration) throws(VerificationError) -> [UInt8] {
+        let token = try CompactJWS(token)
+        guard let key = key(token.keyID) else { throw absence(of: token.keyID, receivedAt: receivedAt, skew: skew) }
+        guard key.isValid(token.signature, over: token.signedBytes) else { throw .rejected(.badSignature, detail: token.keyID) }
+        return token.claims
     }
 
-    /// The error for a token with an unknown key: not yet known, or given up.
-    func absence(of id: String, receivedAt: Timestamp, skew: Duration) -> VerificationError {
+    private func absence(of id: String, receivedAt: Timestamp, skew: Duration) -> VerificationError {
         let now = clock.now
-        return switch state.withLockedValue({ $0.schedule.absence(receivedAt: receivedAt, skew: skew, now: now) }) {
-        case .waits(let until): .keyNotYetKnown(retryAt: until)
-        case .givenUp: .rejected(.unknownKey, detail: id)
-        }
+        let look = state.withLockedValue { $0.schedule.nextLook(receivedAt: receivedAt, skew: skew, now: now) }
+        return look.map { .keyNotYetKnown(retryAt: $0) } ?? .rejected(.unknownKey, detail: id)
     }
 
-    /// How many keys are known, retired ones included.
-    package var count: Int {
-        state.withLockedValue { $0.keys.count }
-    }
+    /// Retired ones included.
+    package var count: Int { state.withLockedValue { $0.keys.count } }
 
     /// When the last successful fetch began.
-    package var lastRefresh: Timestamp? {
-        state.withLockedValue { $0.schedule.successes.last }
-    }
+    package var lastRefresh: Timestamp? { state.withLockedValue { $0.schedule.successes.last } }
 }
 
 // MARK: Fetching
@@ -118,11 +110,9 @@ package enum KeyRefresh: Sendable, Equatable {
 }
 
 extension SigningKeys {
-    /// Fetches the keys if a fetch is due and none is under way.
+    /// Fetches the keys if none is under way: every hour, a minute after a failure, and each minute while a token waits for its key.
     ///
-    /// A fetch is due every hour, a minute after a failure, and once a minute while a token waits for its key.
-    ///
-    /// - Parameter tellsTime: whether the time of Apple's clock is wanted, too. Then a fetch is due once a minute.
+    /// - Parameter tellsTime: whether the time of Apple's clock is wanted, too: then each minute.
     package func refreshIfDue(tellsTime: Bool = false) async -> KeyRefresh {
         let start = clock.now
         guard state.withLockedValue({ $0.schedule.begin(at: start, isUrgent: tellsTime) }) else { return .notDue }
@@ -170,7 +160,7 @@ extension SigningKeys {
 }
 
 extension SigningKeys.State {
-    /// Merges a fetched set. Apple's latest key for an id replaces the earlier one, and keys that are not in the set stay for a while.
+    /// Apple's latest key for an id replaces the earlier one, and keys that are not in the set stay for a while.
     mutating func take(_ set: SigningKeySet, fetchedAt: Timestamp) -> (new: [String], retired: [String]) {
         schedule.end(succeeded: true)
         let new = set.keys.filter { keys[$0.id]?.key.jwk != $0.jwk }.map(\.id)
@@ -183,13 +173,12 @@ extension SigningKeys.State {
 
     /// Takes a key from the store, if it is not known better.
     mutating func adopt(_ record: SigningKeyRecord, isPublished: Bool) {
-        guard let key = (try? JSON(Array(record.jwk.utf8))).flatMap(SigningKey.init), key.id == record.keyID else { return }
+        guard let key = JSON(Array(record.jwk.utf8)).flatMap(SigningKey.init), key.id == record.keyID else { return }
         if keys[key.id]?.isPublished != true {
             keys[key.id] = SigningKeys.KnownKey(key: key, lastSeenAt: record.lastSeenAt, isPublished: isPublished)
         }
     }
 
-    /// - Returns: the ids of the keys that do not count any more.
     mutating func forget(at now: Timestamp) -> Set<String> {
         let gone = keys.filter { !$0.value.isPublished && SigningKeys.isOutlived($0.value.lastSeenAt, at: now) }.keys
         for id in gone { keys[id] = nil }

@@ -7,7 +7,6 @@ import JWTKit
 
 /// The private key that signs an app's client secrets, as Apple issues it: `AuthKey_<key id>.p8`.
 package struct ClientSecretKey: Sendable, Equatable {
-    /// Ten characters. The header of each secret names it.
     package let id: String
     let privateKey: ES256PrivateKey
 
@@ -17,14 +16,21 @@ package struct ClientSecretKey: Sendable, Equatable {
     package init(id: String, text: Secret) throws(UnusableClientSecretKey) {
         let text = text.reveal.replacing("\\r", with: "").replacing("\\n", with: "\n")
         let blocks = text.matches(of: /-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----([^-]*)/)
-        if blocks.isEmpty, text.contains("-----BEGIN ") { throw .notPrivate(keyID: id) }
-        guard blocks.count < 2 else { throw .several(keyID: id) }
+        let remedy = "give the AuthKey_\(id).p8 file as Apple issued it"
+        if blocks.isEmpty, text.contains("-----BEGIN ") {
+            throw UnusableClientSecretKey(description: "key \(id) is not a private key; \(remedy)")
+        }
+        guard blocks.count < 2 else {
+            throw UnusableClientSecretKey(description: "the file of key \(id) holds several private keys; \(remedy)")
+        }
         let body = (blocks.first?.1 ?? text[...]).filter { !$0.isWhitespace && !"\"'=\u{feff}".contains($0) }
         guard let der = Base64URL.decode(body.replacing("+", with: "-").replacing("/", with: "_").utf8),
             let key = try? P256.Signing.PrivateKey(derRepresentation: der), let privateKey = try? ES256PrivateKey(backing: key)
-        else { throw blocks.isEmpty ? .notPEM(keyID: id) : .notP256(keyID: id) }
-        self.id = id
-        self.privateKey = privateKey
+        else {
+            let words = blocks.isEmpty ? "in PEM, base64 or DER; \(remedy)" : "on P-256: it is damaged, encrypted or of another kind"
+            throw UnusableClientSecretKey(description: "key \(id) is not a private key \(words)")
+        }
+        (self.id, self.privateKey) = (id, privateKey)
     }
 
     /// Distinguishes this key and team from another key with the same id. It reveals nothing about the key.
@@ -33,18 +39,6 @@ package struct ClientSecretKey: Sendable, Equatable {
     }
 }
 
-package enum UnusableClientSecretKey: Error, Equatable, CustomStringConvertible {
-    case notPEM(keyID: String)
-    case notPrivate(keyID: String)
-    case several(keyID: String)
-    case notP256(keyID: String)
-
-    package var description: String {
-        switch self {
-        case .notPEM(let id): "key \(id) is not a private key in PEM, base64 or DER; give the AuthKey_\(id).p8 file as Apple issued it"
-        case .notPrivate(let id): "key \(id) is not a private key; give the AuthKey_\(id).p8 file as Apple issued it"
-        case .several(let id): "the file of key \(id) holds several private keys; give the AuthKey_\(id).p8 file as Apple issued it"
-        case .notP256(let id): "key \(id) is not a private key on P-256: it is damaged, encrypted or of another kind"
-        }
-    }
+package struct UnusableClientSecretKey: Error, Equatable, CustomStringConvertible {
+    package let description: String
 }

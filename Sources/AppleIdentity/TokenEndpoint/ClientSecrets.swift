@@ -5,9 +5,7 @@ package import CredentialCore
 import JWTKit
 import NIOConcurrencyHelpers
 
-/// Makes the `client_secret` of each client of one team, and caches it.
-///
-/// It is an ES256 JWT. `sub` must equal the `client_id` of the request, so an App ID and a Services ID need one each.
+/// Makes the `client_secret` of each client of one team, an ES256 JWT, and caches it. An App ID and a Services ID need one each.
 package final class ClientSecrets: Sendable {
     private let teamID: String
     private let clock: WallClock
@@ -15,8 +13,7 @@ package final class ClientSecrets: Sendable {
 
     private struct State {
         let key: ClientSecretKey
-        /// The key's id with a fingerprint of its content. What Apple said to a wrong key proves nothing about the right key under the same
-        /// id.
+        /// With a fingerprint, because what Apple said to a wrong key proves nothing about the right key under the same id.
         let keyID: String
         let teamID: String
         /// How often the key was replaced.
@@ -24,10 +21,8 @@ package final class ClientSecrets: Sendable {
         var minted: [String: Minted] = [:]
 
         init(_ key: ClientSecretKey, of teamID: String, load: Int = 0) {
-            self.key = key
             keyID = "\(key.id) \(key.fingerprint(with: teamID))"
-            self.teamID = teamID
-            self.load = load
+            (self.key, self.teamID, self.load) = (key, teamID, load)
         }
 
         func identity(of clientID: String) -> ClientIdentity {
@@ -45,14 +40,11 @@ package final class ClientSecrets: Sendable {
     package static let audience = "https://appleid.apple.com"
 
     package init(teamID: String, key: ClientSecretKey, clock: WallClock) {
-        self.teamID = teamID
-        self.clock = clock
+        (self.teamID, self.clock) = (teamID, clock)
         state = NIOLockedValueBox(State(key, of: teamID))
     }
 
-    /// Signs with this key from now on. Proofs under another key no longer count.
-    ///
-    /// - Returns: whether the key is another one.
+    /// Signs with this key from now on. True if it is another one: then proofs under the old one no longer count.
     @discardableResult
     package func use(_ key: ClientSecretKey) -> Bool {
         state.withLockedValue { state in
@@ -62,10 +54,7 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// The identity of a request with `secret(for:)`.
-    package func identity(of clientID: String) -> ClientIdentity {
-        state.withLockedValue { $0.identity(of: clientID) }
-    }
+    package func identity(of clientID: String) -> ClientIdentity { state.withLockedValue { $0.identity(of: clientID) } }
 
     /// A secret with at least half of its life left. Two callers at once may both make one, and both are good.
     package func secret(for clientID: String) async throws -> (secret: Secret, identity: ClientIdentity) {
@@ -79,26 +68,19 @@ package final class ClientSecrets: Sendable {
         return (new.secret, identity)
     }
 
-    /// A new secret for another program. It is not kept here.
-    ///
-    /// - Parameter lifetime: at most `longestLifetime`.
+    /// A new secret for another program, good for `longestLifetime` at most.
     package func secret(for clientID: String, lasting lifetime: Duration) async throws -> (secret: Secret, end: Timestamp) {
         let now = clock.now
         let secret = try await mint(for: clientID, with: state.withLockedValue(\.key), at: now, lasting: lifetime)
         return (secret, now.advanced(by: lifetime))
     }
 
-    private func mint(
-        for clientID: String,
-        with key: ClientSecretKey,
-        at now: Timestamp,
-        lasting lifetime: Duration
-    ) async throws -> Secret {
+    private func mint(for clientID: String, with key: ClientSecretKey, at now: Timestamp, lasting life: Duration) async throws -> Secret {
         let keys = await JWTKeyCollection().add(ecdsa: key.privateKey)
         let claims = ClientSecretClaims(
             iss: teamID,
             iat: now.advanced(by: .zero - Self.backdating).milliseconds / 1000,
-            exp: now.advanced(by: lifetime).milliseconds / 1000,
+            exp: now.advanced(by: life).milliseconds / 1000,
             aud: Self.audience,
             sub: clientID
         )
@@ -119,12 +101,9 @@ package final class ClientSecrets: Sendable {
 private struct ClientSecretClaims: JWTPayload {
     var iss: String
     /// In seconds.
-    var iat: Int64
-    /// In seconds.
-    var exp: Int64
-    var aud: String
-    var sub: String
+    var iat, exp: Int64
+    var aud, sub: String
 
-    /// Does nothing, because siwatch only signs these.
+    /// siwatch only signs these.
     func verify(using algorithm: some JWTAlgorithm) {}
 }

@@ -3,40 +3,30 @@
 
 import CredentialCore
 
-/// Reads the members of a signed object one by one. An absent member, or one of the wrong kind, is an error with its name.
+/// The members of a signed object. An absent one, or one of the wrong kind, is an error with its name.
 struct ClaimSet {
     let members: [String: JSON]
 
-    init(_ members: [String: JSON]) {
-        self.members = members
-    }
+    init(_ members: [String: JSON]) { self.members = members }
 
     /// - Throws: `malformed_claim` for a body that is not JSON, because Apple signed it.
     init(_ bytes: [UInt8]) throws(VerificationError) {
-        guard let members = (try? JSON(bytes))?.object else {
-            throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
-        }
+        guard let members = JSON(bytes)?.object else { throw .rejected(.malformedClaim, detail: "claims are not a JSON object") }
         self.members = members
     }
 
-    /// The longest `jti`, `sub` or `type`, in bytes. Apple's have 22, 44 and 15.
-    static let longestName = 255
-
     /// A present member; nil for `null` too.
-    subscript(_ name: String) -> JSON? {
-        members[name] == .null ? nil : members[name]
-    }
+    subscript(_ name: String) -> JSON? { members[name] == .null ? nil : members[name] }
 
     func required(_ name: String) throws(VerificationError) -> JSON {
         guard let value = self[name] else { throw .rejected(.missingClaim, detail: name) }
         return value
     }
 
-    /// A string that is a key of our tables: not empty, not longer than `longestName`, and all of it shows on a screen. Otherwise two names could
-    /// look alike.
+    /// A key of our tables. All of it shows on a screen, because otherwise two names could look alike. Apple's longest, `sub`, has 44 bytes.
     func name(_ name: String) throws(VerificationError) -> String {
         guard let text = try required(name).string,
-            (1...Self.longestName).contains(text.utf8.count),
+            (1...255).contains(text.utf8.count),
             text.unicodeScalars.allSatisfy(\.isPrintable)
         else { throw .rejected(.malformedClaim, detail: name) }
         return text
@@ -103,10 +93,8 @@ extension JSON {
 }
 
 extension String {
-    /// Makes foreign text safe for a log line or the quarantine.
-    ///
-    /// Control and format characters become spaces. A word of 40 characters or more, or with an @, becomes "…", because a refresh token has
-    /// about 64, a `sub` 44, and a signed token hundreds.
+    /// Foreign text, safe for a log line or the quarantine. A word of 40 characters or more, or with an @, becomes "…", because a refresh
+    /// token has about 64, a `sub` 44, and a signed token hundreds.
     func excerpt(limit: Int = 160) -> String {
         let printable = String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
         let words = printable.split(separator: " ").map { $0.unicodeScalars.count < 40 && !$0.contains("@") ? $0 : "…" }

@@ -8,20 +8,15 @@ import CredentialCore
 /// The checks come before any cryptography, because libraries are lax here. jwt-kit 5.7 verifies a token of an unknown `kid` with its first
 /// key, and takes the algorithm from the token if the key names none.
 struct CompactJWS: Sendable {
-    /// The name of the key, for a look-up only.
     let keyID: String
     /// The bytes under the signature: header and claims as sent, with the dot between them.
     let signedBytes: ArraySlice<UInt8>
-    /// The decoded claims, not verified yet.
     let claims: [UInt8]
     let signature: [UInt8]
 
     /// The only algorithm, whatever the token says (RFC 8725, section 3.1).
     static let algorithm = "RS256"
-    static let longestKeyID = 64
 
-    /// Splits the compact form into its three strictly encoded parts.
-    ///
     /// - Throws: `malformed`, `forbidden_header`, `wrong_algorithm`.
     init(_ token: ArraySlice<UInt8>) throws(VerificationError) {
         let dot = UInt8(ascii: ".")
@@ -33,20 +28,20 @@ struct CompactJWS: Sendable {
             let claims = Base64URL.decode(token[(first + 1)..<last]),
             let signature = Base64URL.decode(token[(last + 1)...])
         else { throw .rejected(.malformed, detail: "not base64url") }
-        self.keyID = try Self.keyID(inHeader: header)
-        self.signedBytes = token[..<last]
-        self.claims = claims
-        self.signature = signature
+        (self.keyID, signedBytes) = (try Self.keyID(inHeader: header), token[..<last])
+        (self.claims, self.signature) = (claims, signature)
     }
 
-    /// Checks the header and returns its `kid`.
-    ///
-    /// It refuses `crit` and `b64`, because they change the meaning of the signature. It ignores `jku`, `jwk`, `x5u` and `x5c`, which only
-    /// offer a key, because a key comes only from Apple's published set.
+    /// The decoded claims of a token whose signature nobody has checked. Nil if it has not three parts.
+    static func uncheckedClaims(of token: ArraySlice<UInt8>) -> [UInt8]? {
+        let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        return parts.count == 3 ? Base64URL.decode(parts[1]) : nil
+    }
+
+    /// Refuses `crit` and `b64`, because they change the meaning of the signature. Ignores `jku`, `jwk`, `x5u` and `x5c`, which only offer
+    /// a key, because a key comes only from Apple's published set.
     private static func keyID(inHeader bytes: [UInt8]) throws(VerificationError) -> String {
-        guard let header = (try? JSON(bytes))?.object else {
-            throw .rejected(.malformed, detail: "header is not a JSON object")
-        }
+        guard let header = JSON(bytes)?.object else { throw .rejected(.malformed, detail: "header is not a JSON object") }
         for name in ["crit", "b64"] where header[name] != nil {
             throw .rejected(.forbiddenHeader, detail: name)
         }
@@ -61,14 +56,11 @@ struct CompactJWS: Sendable {
 
     /// 1 to 64 of `[A-Za-z0-9_-]`. Apple's have seven or ten.
     static func isKeyID(_ text: String) -> Bool {
-        (1...longestKeyID).contains(text.utf8.count)
-            && text.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
+        (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
     }
 }
 
 extension String {
     /// Whether the bytes are equal. `==` is also true for canonically equivalent text: the Kelvin sign equals the letter K.
-    func isIdentical(to other: String) -> Bool {
-        utf8.elementsEqual(other.utf8)
-    }
+    func isIdentical(to other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }

@@ -6,21 +6,16 @@ import NIOHTTP1
 
 /// Passes one sound answer for each request from NIO's decoder to async-http-client, part by part.
 ///
-/// async-http-client traps on unexpected parts. It takes every status below 200 for an informational head and skips it, but the decoder
-/// does so only from 100 on. So the end of `HTTP/1.1 000 OK` came without a head and ended the process. Here anything but an answer to the
-/// request is an error and closes the connection.
+/// async-http-client traps on unexpected parts. It skips every status below 200 as an informational head, but the decoder does so only from
+/// 100 on, so `HTTP/1.1 000 OK` ended the process. Here anything but an answer to the request is an error and closes the connection.
 final class AnswerGuard: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
-    typealias InboundOut = HTTPClientResponsePart
     typealias OutboundIn = HTTPClientRequestPart
-    typealias OutboundOut = HTTPClientRequestPart
 
     private enum Expectation {
-        /// No request is under way.
         case nothing
         /// The head of the answer, after this many informational heads.
         case head(informational: Int)
-        /// The body or the end.
         case rest
         /// The answer was refused. Later parts belong to it.
         case refused

@@ -17,28 +17,20 @@ package struct HTTPTransport: Sendable {
     private let blanks = NIOLockedValueBox<[String: HTTPClient.Request]>([:])
 
     /// - Parameters:
-    ///   - client: a client with `HTTPClient.Configuration.bounded`; its maker shuts it down.
-    ///   - timeout: for the whole exchange, from looking up the name to the last byte of the body.
-    ///   - largestBody: of an answer, in bytes. A larger one is not read to its end.
+    ///   - client: with `HTTPClient.Configuration.bounded`; its maker shuts it down.
+    ///   - timeout: from looking up the name to the last byte of the body.
     package init(client: HTTPClient, userAgent: String, timeout: Duration, largestBody: Int) {
-        self.client = client
-        self.userAgent = userAgent
-        self.timeout = timeout
-        self.largestBody = largestBody
+        (self.client, self.userAgent, self.timeout, self.largestBody) = (client, userAgent, timeout, largestBody)
     }
 
     /// - Returns: an answer of any status from 200 to 599.
-    /// - Throws: if no complete answer came.
     package func send(_ request: TransportRequest) async throws(TransportFailure) -> TransportResponse {
         do {
             // A delegate, because the deadline of async-http-client's `async` interface ends with the head of the response. A body that
             // trickles in for ever would never meet it.
             let collector = ResponseCollector(largestBody: largestBody)
-            let exchange = client.execute(
-                request: try httpRequest(request),
-                delegate: collector,
-                deadline: .now() + TimeAmount(timeout)
-            )
+            let (asked, deadline) = (try httpRequest(request), NIODeadline.now() + TimeAmount(timeout))
+            let exchange = client.execute(request: asked, delegate: collector, deadline: deadline)
             try await withTaskCancellationHandler(operation: exchange.get, onCancel: exchange.cancel)
             return collector.response
         } catch let excess as ResponseCollector.ExcessiveBody {
@@ -107,11 +99,25 @@ extension HTTPClient.Configuration {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 var handlers: [any ChannelHandler] = [RequestAssembler(), AnswerGuard()]
-                // A plain connection has no handler of TLS.
                 if let tls = try? pipeline.handler(type: NIOSSLClientHandler.self) { handlers.append(NameGuard(tls.peerCertificate)) }
                 try pipeline.addHandlers(handlers, position: .after(decoder))
             }
         }
         return configuration
+    }
+
+    /// Trusts these authorities and no others. For a configuration with TLS, such as `bounded`.
+    package mutating func trust(_ authorities: TrustedAuthorities) {
+        tlsConfiguration!.trustRoots = .certificates(authorities.certificates)
+    }
+}
+
+/// Root certificates that a server's certificate has to lead to, in place of those that the host trusts.
+package struct TrustedAuthorities: Sendable, Equatable {
+    fileprivate let certificates: [NIOSSLCertificate]
+
+    /// - Throws: if there is none, or if one cannot be read. The error quotes nothing.
+    package init(pem: String) throws {
+        certificates = try NIOSSLCertificate.fromPEMBytes(Array(pem.utf8))
     }
 }

@@ -11,7 +11,6 @@ import NIOSSL
 /// certificate for an own address, lead Apple's name to that address, and pass for Apple.
 final class NameGuard: ChannelOutboundHandler {
     typealias OutboundIn = HTTPClientRequestPart
-    typealias OutboundOut = HTTPClientRequestPart
 
     private let names: [String]
     private var isRefused = false
@@ -38,7 +37,6 @@ final class NameGuard: ChannelOutboundHandler {
         }
     }
 
-    /// - Parameter authority: a name or an address, perhaps with a port.
     private func covers(_ authority: String) -> Bool {
         let host = authority.lowercased().split(separator: ":", maxSplits: 1).first.map(String.init) ?? ""
         let isAddress = authority.hasPrefix("[") || (try? SocketAddress(ipAddress: host, port: 0)) != nil

@@ -7,7 +7,6 @@ import NIOHTTP1
 /// Sends head, body and end of a request together, as one packet and one TLS record. async-http-client flushes after each of them.
 final class RequestAssembler: ChannelOutboundHandler {
     typealias OutboundIn = HTTPClientRequestPart
-    typealias OutboundOut = HTTPClientRequestPart
 
     private var isComplete = true
 

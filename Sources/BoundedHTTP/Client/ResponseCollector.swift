@@ -6,10 +6,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 
-/// Collects one answer, part by part, on the event loop of its request.
-///
-/// The caller reads the answer from it. async-http-client's generic code is not specialized and would copy a returned answer again and
-/// again.
+/// Collects one answer. The caller reads it here, because async-http-client's unspecialized code would copy a returned one again and again.
 final class ResponseCollector: HTTPClientResponseDelegate {
     /// The body is larger than the bound. This closes the connection.
     struct ExcessiveBody: Error {
@@ -24,10 +21,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
     private let largestBody: Int
     private let state = NIOLockedValueBox(State())
 
-    /// - Parameter largestBody: in bytes.
-    init(largestBody: Int) {
-        self.largestBody = largestBody
-    }
+    init(largestBody: Int) { self.largestBody = largestBody }
 
     func didReceiveHead(task: HTTPClient.Task<Void>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
         state.withLockedValue {
@@ -54,7 +48,6 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     func didFinishRequest(task: HTTPClient.Task<Void>) {}
 
-    /// The answer, once the request has finished.
     var response: TransportResponse {
         state.withLockedValue { state in
             var response = state.response

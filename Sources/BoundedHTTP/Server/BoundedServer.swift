@@ -22,8 +22,6 @@ package struct BoundedServer: Service {
 
     /// - Parameters:
     ///   - host: a name or an address of this machine; or the path of a Unix socket, if there is no port.
-    ///   - port: 0 lets the system choose.
-    ///   - certificate: nil for a server without TLS.
     ///   - onListening: called with the port, or 0, once the server listens.
     ///   - respond: answers a request. It decides how much of a body it collects; `limits.answer` bounds the time.
     package init(
@@ -37,11 +35,8 @@ package struct BoundedServer: Service {
     ) {
         socket = port == nil ? host : nil
         address = port.map { .hostname(host, port: $0) } ?? .unixDomainSocket(path: host)
-        self.limits = limits
-        self.certificate = certificate
-        self.logger = logger
-        self.onListening = onListening
-        self.respond = respond
+        (self.limits, self.certificate, self.logger) = (limits, certificate, logger)
+        (self.onListening, self.respond) = (onListening, respond)
     }
 
     /// Serves until a graceful shutdown. If somebody removes the socket, listens there anew, and answers meanwhile what came before.

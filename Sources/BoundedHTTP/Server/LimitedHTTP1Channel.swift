@@ -8,7 +8,6 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// HTTP/1 over a limited number of connections, each with limited time.
 struct LimitedHTTP1Channel: ServerChildChannel {
     private let http: HTTP1Channel
     private let connections: OpenConnections

@@ -37,21 +37,15 @@ final class OpenConnections: Sendable {
         }
     }
 
-    init(_ limits: ConnectionLimits) {
-        self.limits = limits
-    }
+    init(_ limits: ConnectionLimits) { self.limits = limits }
 
     /// Counts a new connection, which is not active yet.
     func opened(_ channel: any Channel) {
         let connection = state.withLockedValue { state in
             state.turns += 1
             let deadline = channel.deadline(after: limits.request)
-            state.connections[ObjectIdentifier(channel)] = Connection(
-                channel: channel,
-                turn: state.turns,
-                deadline: deadline,
-                look: look(at: deadline, on: channel)
-            )
+            let look = look(at: deadline, on: channel)
+            state.connections[ObjectIdentifier(channel)] = Connection(channel: channel, turn: state.turns, deadline: deadline, look: look)
             return state.connections.count > limits.count ? state.removeOldest(besides: channel) : nil
         }
         connection?.close()
@@ -60,14 +54,9 @@ final class OpenConnections: Sendable {
         }
     }
 
-    /// Notes that the head of a request has arrived.
-    func asked(on channel: any Channel) {
-        note(channel, isBusy: true, closedAfter: limits.answer)
-    }
+    func asked(on channel: any Channel) { note(channel, isBusy: true, closedAfter: limits.answer) }
 
-    func answered(on channel: any Channel) {
-        note(channel, isBusy: false, closedAfter: limits.idle)
-    }
+    func answered(on channel: any Channel) { note(channel, isBusy: false, closedAfter: limits.idle) }
 
     private func note(_ channel: any Channel, isBusy: Bool, closedAfter limit: Duration) {
         let deadline = channel.deadline(after: limit)
@@ -103,7 +92,20 @@ final class OpenConnections: Sendable {
 }
 
 extension Channel {
-    fileprivate func deadline(after limit: Duration) -> NIODeadline {
-        eventLoop.now + TimeAmount(limit)
+    fileprivate func deadline(after limit: Duration) -> NIODeadline { eventLoop.now + TimeAmount(limit) }
+}
+
+package struct ConnectionLimits: Sendable {
+    /// Beyond this number, the connection that has been idle for longest is closed.
+    package var count: Int
+    /// From the connection to the end of the head of its first request, however slowly the bytes come.
+    package var request: Duration
+    /// From the head of a request to the last byte of the answer that the client takes.
+    package var answer: Duration
+    /// From an answer to the next request. Scrapers commonly ask once a minute, over one connection.
+    package var idle: Duration
+
+    package init(count: Int = 64, request: Duration = .seconds(10), answer: Duration = .seconds(30), idle: Duration = .minutes(2)) {
+        (self.count, self.request, self.answer, self.idle) = (count, request, answer, idle)
     }
 }

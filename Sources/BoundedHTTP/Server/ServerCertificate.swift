@@ -8,10 +8,8 @@ import NIOSSL
 package final class ServerCertificate: Sendable {
     private let state: NIOLockedValueBox<NIOSSLContext>
 
-    /// - Parameters:
-    ///   - chain: PEM: the server's own certificate first.
-    ///   - key: PEM.
-    /// - Throws: if one of them cannot be read, or if they do not belong together. The error quotes neither.
+    /// - Parameter chain: PEM, the server's own certificate first.
+    /// - Throws: if chain or key cannot be read, or if they do not belong together. The error quotes neither.
     package init(chain: String, key: String) throws {
         state = NIOLockedValueBox(try Self.context(chain, key))
     }

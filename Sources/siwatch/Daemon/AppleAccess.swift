@@ -46,12 +46,7 @@ struct AppleAccess: Sendable {
             clock: clock,
             appleTime: { clockGuard.appleTime }
         )
-        identityTokenVerifier = AppleIdentityTokenVerifier(
-            keys: signingKeys,
-            issuers: configuration.notificationPolicy.issuers,
-            clockSkew: configuration.queues.clockSkew,
-            clock: clock
-        )
+        identityTokenVerifier = AppleIdentityTokenVerifier(keys: signingKeys, policy: configuration.notificationPolicy, clock: clock)
     }
 
     func refreshKeys() async {

@@ -28,12 +28,8 @@ import Testing
         under verification: Verification? = nil
     ) async throws -> VerifiedIdentity {
         let verification = if let verification { verification } else { try await Verification() }
-        let verifier = AppleIdentityTokenVerifier(
-            keys: verification.keys,
-            issuers: Verification.policy.issuers,
-            clockSkew: Verification.policy.clockSkew,
-            clock: verification.clock.wallClock
-        )
+        let (policy, clock) = (Verification.policy, verification.clock.wallClock)
+        let verifier = AppleIdentityTokenVerifier(keys: verification.keys, policy: policy, clock: clock)
         return try await verifier.verify(Secret(token), issuedTo: AppleFixture.client, nonce: nonce, at: now)
     }
 
@@ -195,12 +191,8 @@ import Testing
     @Test func knowsWhetherItCanVerifyAtAll() async throws {
         for (fetches, expected) in [(false, false), (true, true)] {
             let verification = try await Verification(fetches: fetches)
-            let verifier = AppleIdentityTokenVerifier(
-                keys: verification.keys,
-                issuers: [],
-                clockSkew: .zero,
-                clock: verification.clock.wallClock
-            )
+            let clock = verification.clock.wallClock
+            let verifier = AppleIdentityTokenVerifier(keys: verification.keys, policy: Verification.policy, clock: clock)
             #expect(verifier.hasKeys == expected)
         }
     }

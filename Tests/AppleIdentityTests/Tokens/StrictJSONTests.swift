@@ -15,8 +15,8 @@ import Testing
         (#""\u0000""#, .string("\0")), ("[]", .array([])), ("[1, [2]]", .array([.integer(1), .array([.integer(2)])])),
         ("{}", .object([:])), (#"{"a":{"a":1}, "b" : null}"#, .object(["a": .object(["a": .integer(1)]), "b": .null])),
     ])
-    func readsEveryKindOfValue(_ text: String, _ value: JSON) throws {
-        #expect(try JSON(Array(text.utf8)) == value)
+    func readsEveryKindOfValue(_ text: String, _ value: JSON) {
+        #expect(JSON(Array(text.utf8)) == value)
     }
 
     @Test(arguments: [
@@ -25,54 +25,50 @@ import Testing
         #"""#, #""a"#, #""\x""#, #""\u12""#, #""\u12g4""#, "\"\n\"", "\"\u{1}\"", "\"\0\"", "// 1", "1 /* */", "\u{feff}1",
     ])
     func refusesGrammar(_ text: String) {
-        #expect { try JSON(Array(text.utf8)) } throws: { error in
-            if case .syntax = error as? JSONError { true } else { false }
-        }
+        #expect(JSON(Array(text.utf8)) == nil)
     }
 
     @Test(arguments: [#""\ud800""#, #""\udc00""#, #""\ud800\ud800""#, #""\ud800x""#, #""\ud800\n""#])
     func refusesHalfASurrogatePair(_ text: String) {
-        #expect(throws: JSONError.encoding(at: 3)) { try JSON(Array(text.utf8)) }
+        #expect(JSON(Array(text.utf8)) == nil)
     }
 
     @Test(arguments: [[0x80], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xe2, 0x82], [0xff]] as [[UInt8]])
     func refusesWhatIsNotUTF8(_ bytes: [UInt8]) {
         let quote = [UInt8(ascii: "\"")]
-        #expect(throws: JSONError.encoding(at: 1)) { try JSON(quote + bytes + quote) }
-        #expect(throws: JSONError.encoding(at: 1)) { try JSON(quote + Array("\\n".utf8) + bytes + quote) }
+        #expect(JSON(quote + bytes + quote) == nil)
+        #expect(JSON(quote + Array("\\n".utf8) + bytes + quote) == nil)
     }
 
     @Test(arguments: [#"{"a":1,"a":1}"#, #"{"a":1,"b":{"c":1,"\u0063":2}}"#, "{\"é\":1,\"e\u{301}\":2}"])
     func refusesDuplicateNames(_ text: String) {
-        #expect { try JSON(Array(text.utf8)) } throws: { error in
-            if case .duplicateName = error as? JSONError { true } else { false }
-        }
+        #expect(JSON(Array(text.utf8)) == nil)
     }
 
-    @Test func boundsDepth() throws {
+    @Test func boundsDepth() {
         func nested(_ depth: Int) -> [UInt8] {
             Array((String(repeating: #"[{"a":"#, count: depth / 2) + "1" + String(repeating: "}]", count: depth / 2)).utf8)
         }
-        _ = try JSON(nested(JSON.deepest))
-        #expect(throws: JSONError.depth(at: 6 * JSON.deepest / 2)) { try JSON(nested(JSON.deepest + 2)) }
-        #expect(throws: JSONError.self) { try JSON(Array(repeating: UInt8(ascii: "["), count: 1_000_000)) }
+        #expect(JSON(nested(JSON.deepest)) != nil)
+        #expect(JSON(nested(JSON.deepest + 2)) == nil)
+        #expect(JSON(Array(repeating: UInt8(ascii: "["), count: 1_000_000)) == nil)
     }
 
-    @Test func survivesMutation() throws {
+    @Test func survivesMutation() {
         let texts = [AppleFixture.claims(), AppleFixture.apple.jwk(), #"[1.5e-3,"\ud83d\ude00\n",{"a":[null,true,false]}]"#]
         var generator = SeededGenerator(seed: 1)
         for text in texts {
             for _ in 0..<4000 {
-                _ = try? JSON(mutated(Array(text.utf8), using: &generator))
+                _ = JSON(mutated(Array(text.utf8), using: &generator))
             }
         }
     }
 
-    @Test func readsWhatItWouldWrite() throws {
+    @Test func readsWhatItWouldWrite() {
         var generator = SeededGenerator(seed: 2)
         for _ in 0..<500 {
             let value = JSON.random(depth: 4, using: &generator)
-            #expect(try JSON(Array(value.text.utf8)) == value)
+            #expect(JSON(Array(value.text.utf8)) == value)
         }
     }
 }
