@@ -15,9 +15,7 @@ import Testing
 @testable import CredentialMonitor
 
 struct ClaimLoopTests {
-    private let monitor: Monitor
-
-    init() throws { monitor = try Monitor() }
+    private let monitor = try! Monitor()
 
     @Test func stopsOnlyWhenWhatIsInFlightIsWritten() async throws {
         let group = try await lane(withDue: 40)
@@ -65,7 +63,6 @@ struct ClaimLoopTests {
         return ServiceGroup(of: loop)
     }
 
-    /// Checks that may not wait in reserve.
     private struct Impatient: WorkHandler {
         var base: RefreshHandler
 
@@ -133,10 +130,8 @@ struct ClaimLoopTests {
     /// Apple blames a client, but not the client of the due credentials, and the claimers of these have not heard of it.
     private func openBreaker() async throws {
         let state = try JSONEncoder().encode(RejectionBreaker.distrustful(since: monitor.clock.now))
-        try await monitor.execute(
-            "INSERT OR REPLACE INTO breaker (app, state) SELECT id, ? FROM app WHERE name = ?",
-            [String(decoding: state, as: UTF8.self), Monitor.app]
-        )
+        let breaker = "INSERT OR REPLACE INTO breaker (app, state) SELECT id, ? FROM app WHERE name = ?"
+        try await monitor.execute(breaker, [String(decoding: state, as: UTF8.self), Monitor.app])
         try await monitor.writer.breakers.load(from: monitor.store)
         #expect(try await monitor.storedBreaker?.isOpen == true)
     }

@@ -10,11 +10,8 @@ import Testing
 
 @testable import SQLiteStore
 
-/// Codes, from the queue to the log.
 struct CodeLaneTests {
-    private let monitor: Monitor
-
-    init() throws { monitor = try Monitor() }
+    private let monitor = try! Monitor()
 
     private static let client = Monitor.clients[0]
 
@@ -326,7 +323,6 @@ struct CodeLaneTests {
         #expect(monitor.endpoint.exchanges.count == 1 && monitor.endpoint.revocations.isEmpty)
     }
 
-    /// siwatch could not verify the answer, so it sends nothing.
     @Test func withoutKeysNothingIsSent() async throws {
         monitor.identities.forgetKeys()
         monitor.endpoint.answerCodes(.issued("ann"))
@@ -362,7 +358,6 @@ struct CodeLaneTests {
         #expect(try await monitor.state(of: "ann") == "authorized granted")
     }
 
-    /// Work that is claimed and not sent, or not claimed at all, costs no permit.
     @Test func noPermitLeaks() async throws {
         let monitor = try Monitor(requestsPerSecond: 50)
         let handler = monitor.codeHandler
@@ -405,18 +400,6 @@ struct CodeLaneTests {
         #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log WHERE detail = 'invalid_client: bad key'") == 3)
         #expect(Set(monitor.endpoint.exchanges.map(\.code.reveal)) == ["a"])
         #expect(monitor.counter("siwatch_code_exchanges_total", ("outcome", "invalid_client")) == 3)
-    }
-
-    /// The next process knows the client's record from its store, but no pause.
-    @Test func itEndsAsThatAfterARestartToo() async throws {
-        monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
-        try await monitor.signIn(code: "a")
-        try await monitor.code("b")
-        monitor.clock.advance(by: .minutes(5))
-        try monitor.store.recover()
-        try await monitor.settle(monitor.codeHandler)
-        #expect(try await monitor.grantLog() == ["rejected invalid_client", "rejected invalid_client"])
-        #expect(monitor.endpoint.exchanges.count == 1)
     }
 
     /// A 200 accepts the client, whatever the outcome of the code.

@@ -95,7 +95,6 @@ struct LaneKeeperTests {
         #expect(log.events == ["lane_taken", "renewal_failed", "lane_lost"])
     }
 
-    /// An answer that took longer than the lease grants nothing.
     @Test func aLateAnswerGivesNothing() async throws {
         await renew()
         await renew(after: .seconds(1))
@@ -129,9 +128,8 @@ struct LaneKeeperTests {
             preferring: [],
             quotas: [:]
         )
-        let rules = SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now)
         let blame = RefreshVerdict.failed(.misconfigured, at: monitor.clock.now)
-        _ = try await monitor.store.settle([.refresh(due[0], blame)], under: rules, at: monitor.clock.now)
+        _ = try await monitor.store.settle([.refresh(due[0], blame)], under: monitor.rules, at: monitor.clock.now)
         #expect(!monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
         await renew()
         #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)

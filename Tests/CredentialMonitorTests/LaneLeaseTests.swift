@@ -7,7 +7,6 @@ import Testing
 
 @testable import CredentialMonitor
 
-/// The replica that asks Apple for an app, of several that could.
 struct LaneLeaseTests {
     private static let length = Duration.seconds(3)
     private let clock = TestClock()

@@ -29,6 +29,7 @@ final class Monitor: Sendable {
     let lease: LaneLease
     let identities = ScriptedIdentityVerifier()
     let telemetry: Telemetry
+    let rules: SettlementRules
     let writer: SettlementWriter
     let progress: LoopProgress
     let canaries: Set<String>
@@ -49,12 +50,9 @@ final class Monitor: Sendable {
         lease = isOfAFleet ? LaneLease { [clock] in clock.uptime } : .endless
         budget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond), lease: lease)
         codeBudget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond), lease: lease)
-        telemetry = Telemetry(
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            factory: metrics,
-            pseudonym: { _ in "pseudonym" }
-        )
-        let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: clock.now, canaries: [Self.app: canaries])
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        telemetry = Telemetry(logger: logger, factory: metrics, pseudonym: { _ in "pseudonym" })
+        rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: clock.now, canaries: [Self.app: canaries])
         writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
         var lanes = LaneContext(writer, sealer: PlainSealer(), clockGuard: nil)
         (lanes.store, lanes.signInRush) = (store, SignInRush())
@@ -176,10 +174,8 @@ final class Monitor: Sendable {
     // MARK: Actions of a backend
 
     func grant(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
-        try await execute(
-            "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",
-            [client, user, token.map { "\($0)-of-\(user)" }, (time ?? clock.now).milliseconds]
-        )
+        let insert = "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)"
+        try await execute(insert, [client, user, token.map { "\($0)-of-\(user)" }, (time ?? clock.now).milliseconds])
     }
 
     /// Signs a user in and settles the grant.
@@ -204,10 +200,8 @@ final class Monitor: Sendable {
         nonce: String? = nil,
         at time: Timestamp? = nil
     ) async throws {
-        try await execute(
-            "INSERT INTO grant_queue (client_id, user_id, authorization_code, nonce, granted_at) VALUES (?, ?, ?, ?, ?)",
-            [client, user, code, nonce, (time ?? clock.now).milliseconds]
-        )
+        let insert = "INSERT INTO grant_queue (client_id, user_id, authorization_code, nonce, granted_at) VALUES (?, ?, ?, ?, ?)"
+        try await execute(insert, [client, user, code, nonce, (time ?? clock.now).milliseconds])
     }
 
     func signIn(
@@ -239,32 +233,25 @@ final class Monitor: Sendable {
     }
 
     func requestRevocation(_ user: String, client: String = clients[0], at time: Timestamp? = nil) async throws {
-        try await execute(
-            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
-            [client, user, (time ?? clock.now).milliseconds]
-        )
+        let insert = "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)"
+        try await execute(insert, [client, user, (time ?? clock.now).milliseconds])
     }
 
     /// The outcomes of sign-ins, in order, such as `rejected code_used`.
-    func grantLog() async throws -> [String] {
-        try await store.writer.read { db in
-            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM grant_log ORDER BY id")
-        }
-    }
+    func grantLog() async throws -> [String] { try await outcomes(in: "grant_log") }
 
     /// The outcomes of revocations, in order, such as `rejected poison`.
-    func revocationLog() async throws -> [String] {
+    func revocationLog() async throws -> [String] { try await outcomes(in: "revocation_log") }
+
+    private func outcomes(in log: String) async throws -> [String] {
         try await store.writer.read { db in
-            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM revocation_log ORDER BY id")
+            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM \(log) ORDER BY id")
         }
     }
 
-    /// Lets Apple accept a user's tokens at the time of their sign-ins.
     func accept(_ user: String) async throws {
-        try await execute(
-            "UPDATE credential SET verified_at = token_granted_at, verified_team = ? WHERE user_id = ?",
-            [ScriptedTokenEndpoint.teamID, user]
-        )
+        let update = "UPDATE credential SET verified_at = token_granted_at, verified_team = ? WHERE user_id = ?"
+        try await execute(update, [ScriptedTokenEndpoint.teamID, user])
     }
 
     func notify(_ payload: String) async throws {

@@ -11,9 +11,7 @@ import Testing
 @testable import SQLiteStore
 
 struct RefreshTests {
-    private let monitor: Monitor
-
-    init() throws { monitor = try Monitor() }
+    private let monitor = try! Monitor()
 
     @Test func aValidAnswerIsNotedAndTheNextCheckIsAnIntervalAway() async throws {
         try await monitor.signIn("ann")
@@ -67,36 +65,6 @@ struct RefreshTests {
         monitor.endpoint.answer(.valid)
         try await monitor.day()
         #expect(try await monitor.count("SELECT failures FROM credential") == 0)
-    }
-
-    @Test func anAnswerForATokenThatHasBeenReplacedIsDropped() async throws {
-        try await monitor.signIn("bob")
-        try await monitor.day()
-        try await monitor.signIn("ann", at: monitor.clock.now)
-        monitor.endpoint.answer(.rejected, for: "ann")
-        monitor.endpoint.holdAnswers(for: "ann")
-        monitor.clock.set(to: try #require(try await monitor.due("ann")))
-
-        async let round = monitor.loop(monitor.refreshHandler).round()
-        try await monitor.endpoint.call(about: "ann")
-        monitor.clock.advance(by: .seconds(1))
-        try await monitor.signIn("ann", token: "newer")
-        monitor.endpoint.releaseAnswers()
-        _ = try await round
-
-        #expect(try await monitor.state(of: "ann") == "authorized granted")
-        #expect(try await monitor.count("SELECT rejected_at IS NULL FROM credential WHERE user_id = 'ann'") == 1)
-    }
-
-    @Test func aRejectionOfATokenIsNoFactWhileANewerSignInWaits() async throws {
-        try await monitor.signIn("bob")
-        try await monitor.signIn("ann")
-        try await monitor.day()
-        monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.grant("ann", token: "newer")
-        try await monitor.day()
-        #expect(try await monitor.state(of: "ann") == "authorized granted")
-        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
     }
 
     @Test func aRefreshNeverTouchesTheStoredToken() async throws {

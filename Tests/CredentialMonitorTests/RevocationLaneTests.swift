@@ -10,11 +10,8 @@ import Testing
 
 @testable import SQLiteStore
 
-/// Requests to revoke, from the queue to the receipt.
 struct RevocationLaneTests {
-    private let monitor: Monitor
-
-    init() throws { monitor = try Monitor() }
+    private let monitor = try! Monitor()
 
     /// Deletes the account of a user who signed in a minute ago.
     ///
@@ -320,7 +317,6 @@ struct RevocationLaneTests {
         #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
     }
 
-    /// siwatch keeps the proof of the sent revocation, and the later sign-in stays.
     @Test func whoSignsInAgainAfterItWasSentStaysSignedIn() async throws {
         try await delete("ann", monitor, answers: .valid, .rejected)
         let loop = monitor.loop(monitor.revocationHandler)
@@ -344,10 +340,8 @@ struct RevocationLaneTests {
     @Test func badRequestsAreLogged() async throws {
         try await monitor.requestRevocation("nobody")
         try await monitor.requestRevocation("ann", client: "com.example.forgotten")
-        try await monitor.execute(
-            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', CAST(X'C328' AS TEXT), ?)",
-            [monitor.clock.now.milliseconds]
-        )
+        let malformed = "('com.example.app', CAST(X'C328' AS TEXT), \(monitor.clock.now.milliseconds))"
+        try await monitor.execute("INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES \(malformed)")
         try await monitor.settle(monitor.revocationHandler)
         // A task of its own judges each.
         #expect(try await monitor.revocationLog().sorted() == ["no_token", "rejected malformed", "rejected unknown_client"])
@@ -360,11 +354,10 @@ struct RevocationLaneTests {
 
     // MARK: The road
 
-    @Test(
-        arguments: [
-            .unavailable("status 503", isAnswerLost: false), .throttled(retryAfter: .seconds(20)), .misconfigured("invalid_client"),
-        ] as [EndpointAnswer<RevokeNews>]
-    )
+    @Test(arguments: [
+        EndpointAnswer<RevokeNews>.unavailable("status 503", isAnswerLost: false), .throttled(retryAfter: .seconds(20)),
+        .misconfigured("invalid_client"),
+    ])
     func whatAppleDoesNotTakeIsSentAgain(_ outcome: EndpointAnswer<RevokeNews>) async throws {
         monitor.endpoint.answer(.valid, .rejected)
         monitor.endpoint.answerRevocations(outcome, .accepted)
@@ -393,11 +386,9 @@ struct RevocationLaneTests {
         #expect(monitor.endpoint.revocations.count == 1 && monitor.endpoint.calls.count == 2)
     }
 
-    @Test(
-        arguments: [
-            .ambiguous("invalid_request"), .unavailable("timeout"), .misconfigured("invalid_client"),
-        ] as [EndpointAnswer<RefreshNews>]
-    )
+    @Test(arguments: [
+        EndpointAnswer<RefreshNews>.ambiguous("invalid_request"), .unavailable("timeout"), .misconfigured("invalid_client"),
+    ])
     func whatProvesNothingIsAskedAgain(_ outcome: EndpointAnswer<RefreshNews>) async throws {
         try await delete("ann", monitor, answers: outcome, .valid, outcome, .anotherUser, .rejected)
         for _ in 1...5 {
@@ -459,7 +450,6 @@ struct RevocationLaneTests {
         #expect(try await monitor.loop(checks).round() == 1)
     }
 
-    /// Work that asks Apple nothing costs no permit.
     @Test func noPermitLeaks() async throws {
         let monitor = try Monitor(requestsPerSecond: 50)
         try await delete("ann", monitor, answers: .rejected)
@@ -488,6 +478,7 @@ struct RevocationLaneTests {
         #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
         #expect(try await monitor.due("ann") == nil)
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL") == 0)
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE kind = 'state'") == 2, "nobody is brought back")
         #expect(try await monitor.settle(monitor.refreshHandler, after: .hours(48)) == 0)
     }
 

@@ -96,16 +96,11 @@ struct SettlementWriterTests {
         #expect(isLong([(0, 1000), (-3_599_000, -3_597_000), (-3_597_000, -3_596_999)]))
     }
 
-    /// Only a new token of its app wakes the refresh lane of an app.
     @Test func newTokensAreAnnouncedByApp() async throws {
         let monitor = try Monitor()
         let heard = NIOLockedValueBox<[Set<String>]>([])
-        let writer = SettlementWriter(
-            store: monitor.store,
-            rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
-            clock: monitor.clock.wallClock,
-            telemetry: monitor.telemetry
-        ) { batch in
+        let (clock, telemetry) = (monitor.clock.wallClock, monitor.telemetry)
+        let writer = SettlementWriter(store: monitor.store, rules: monitor.rules, clock: clock, telemetry: telemetry) { batch in
             if !batch.replenished.isEmpty { heard.withLockedValue { $0.append(batch.replenished) } }
         }
         func settle() async throws {

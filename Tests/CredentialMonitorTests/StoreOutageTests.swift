@@ -105,7 +105,6 @@ struct AppleAbsenceTests {
     }
 }
 
-/// A log that keeps its lines and the names of their events.
 struct LogRecorder: LogHandler {
     private let kept = NIOLockedValueBox<(lines: [String], events: [String])>(([], []))
     private let atEachEntry: @Sendable () -> Void

@@ -3,18 +3,13 @@
 
 package import CredentialCore
 
-/// A store that hands every call to another one. A test's store changes the calls that matter to it.
+/// A store that hands to another one the calls that no test's store changes.
 package protocol ForwardingStore: WorkStore {
     var base: any WorkStore { get }
 }
 
 extension ForwardingStore {
-    package var holdsBackendsUp: Bool { base.holdsBackendsUp }
     package var longestSilence: Duration { base.longestSilence }
-
-    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
-        try await base.settle(settlements, under: rules, at: now)
-    }
 
     package func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
         -> [DueCredential]
@@ -86,28 +81,5 @@ extension ForwardingStore {
         async throws -> [DueCredential]
     {
         try await base.takeCanaries(userIDs, of: app, excluding: excluded, upTo: limit, at: now)
-    }
-    package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        try await base.firstRequestToRevoke(credential, since: time)
-    }
-
-    package func claimDueCredentials(
-        of app: String,
-        upTo limit: Int,
-        firstChecks: Int,
-        at now: Timestamp,
-        policy: RefreshPolicy,
-        preferring preferred: Set<String>,
-        quotas: [String: Int]
-    ) async throws -> [DueCredential] {
-        try await base.claimDueCredentials(
-            of: app,
-            upTo: limit,
-            firstChecks: firstChecks,
-            at: now,
-            policy: policy,
-            preferring: preferred,
-            quotas: quotas
-        )
     }
 }

@@ -8,7 +8,6 @@ import CredentialCore
 /// It knows no order and keeps no register: every value is a maximum over the facts that count. Facts are bare times and bytes. The oracle
 /// shares no rule with the code that it judges, so that the two cannot share a mistake.
 struct Oracle {
-    /// A token as a fact: the time of its grant, and its fingerprint, which settles ties.
     struct Token: Hashable {
         var grantedAt: Timestamp
         var fingerprint: [UInt8]
@@ -145,7 +144,6 @@ struct Oracle {
         var state: String
         var reason: String
         var since: Timestamp?
-        /// `T`, the token whose sealed bytes are stored.
         var token: Token?
         var keptToken: Token?
         var isAskedAbout: Bool

@@ -24,8 +24,9 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     fileprivate struct State: Sendable {
-        var keyID: String
-        var teamID: String?
+        /// The asking key and its team, which every answer names.
+        var keyID = "TESTKEY001"
+        var teamID = ScriptedTokenEndpoint.teamID
         var calls: [Call] = []
         var exchanges: [Exchange] = []
         var revocations: [Revocation] = []
@@ -33,11 +34,11 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         var issues: [EndpointAnswer<ExchangeNews>] = [.unavailable("no script", isAnswerLost: false)]
         var ends: [EndpointAnswer<RevokeNews>] = [.accepted]
         /// Answers about a user, in order. The script under nil serves all users without a script of their own.
-        var scripts: [String?: [EndpointAnswer<RefreshNews>]]
+        var scripts: [String?: [EndpointAnswer<RefreshNews>]] = [nil: [.valid]]
         /// Tokens that Apple rejects, whatever the scripts say.
         var rejected: Set<Secret> = []
-        /// Users whose answers wait. nil stands for all users.
-        var held: Set<String?> = []
+        /// Whether answers wait.
+        var isHeld = false
     }
 
     private let clock: WallClock
@@ -45,18 +46,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
 
     package static let teamID = "TESTTEAM01"
 
-    /// - Parameters:
-    /// - keyID: the key that every answer names as the asking one.
-    /// - teamID: the key's team.
-    package init(
-        clock: WallClock,
-        keyID: String = "TESTKEY001",
-        teamID: String? = teamID,
-        answering outcome: EndpointAnswer<RefreshNews> = .valid
-    ) {
-        self.clock = clock
-        state = Observed(State(keyID: keyID, teamID: teamID, scripts: [nil: [outcome]]))
-    }
+    package init(clock: WallClock) { (self.clock, state) = (clock, Observed(State())) }
 
     /// Answers the next requests about a user with `outcomes`, one after another. The last one repeats.
     ///
@@ -91,28 +81,16 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         return ClientIdentity(clientID: clientID, keyID: state.keyID, teamID: state.teamID)
     }
 
-    /// Accepts requests but holds their answers back, for one user or for all. The endpoint chooses the answer on arrival.
-    package func holdAnswers(for userID: String? = nil) { state.update { _ = $0.held.insert(userID) } }
-
-    /// Ends the hold on one user, or all holds, and sends the waiting answers.
-    package func releaseAnswers(for userID: String? = nil) { state.update { $0.held = userID == nil ? [] : $0.held.subtracting([userID]) } }
+    /// Accepts requests but holds their answers back. The endpoint chooses the answer on arrival.
+    package func holdAnswers() { state.update { $0.isHeld = true } }
+    package func releaseAnswers() { state.update { $0.isHeld = false } }
 
     /// All requests so far, in the order of arrival, unanswered ones included.
     package var calls: [Call] { state.value.calls }
     package var exchanges: [Exchange] { state.value.exchanges }
     package var revocations: [Revocation] { state.value.revocations }
 
-    /// Waits for a request about a user, and returns the latest.
-    ///
-    /// - Throws: `CancellationError` if the test is cancelled before that.
-    @discardableResult
-    package func call(about userID: String) async throws -> Call {
-        try await state.first { state in state.calls.last { $0.credential.userID == userID } }
-    }
-
     /// Waits for the n-th request, counted from 1.
-    ///
-    /// - Throws: `CancellationError` if the test is cancelled before that.
     @discardableResult
     package func call(_ number: Int) async throws -> Call {
         try await state.first { $0.calls.count >= number ? $0.calls[number - 1] : nil }
@@ -123,7 +101,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         let outcome = state.update { $0.outcome(of: call) }
         let identity = identity(of: credential.clientID)
         do {
-            try await state.wait { !$0.isHeld(credential.userID) }
+            try await state.wait { !$0.isHeld }
             return RefreshResponse(outcome, by: identity)
         } catch {
             return RefreshResponse(.unavailable("cancelled"), by: identity)
@@ -134,7 +112,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         let exchange = Exchange(clientID: clientID, code: code, redirectURI: redirectURI, sentAt: clock.now)
         let outcome = state.update { state in
             state.exchanges.append(exchange)
-            return state.issues.count == 1 ? state.issues[0] : state.issues.removeFirst()
+            return state.issues.next()
         }
         return ExchangeResponse(outcome, by: identity(of: clientID))
     }
@@ -142,7 +120,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
         let outcome = state.update { state in
             state.revocations.append(Revocation(clientID: clientID, token: token))
-            return state.ends.count == 1 ? state.ends[0] : state.ends.removeFirst()
+            return state.ends.next()
         }
         return RevokeResponse(outcome, by: identity(of: clientID))
     }
@@ -153,11 +131,13 @@ extension ScriptedTokenEndpoint.State {
         calls.append(call)
         if rejected.contains(call.token) { return .rejected }
         let script = scripts[call.credential.userID] == nil ? nil : call.credential.userID
-        let isLast = scripts[script]!.count == 1
-        return isLast ? scripts[script]![0] : scripts[script]!.removeFirst()
+        return scripts[script]!.next()
     }
+}
 
-    func isHeld(_ userID: String) -> Bool { held.contains(nil) || held.contains(userID) }
+extension Array {
+    /// Takes the first of a script. The last one repeats.
+    fileprivate mutating func next() -> Element { count == 1 ? self[0] : removeFirst() }
 }
 
 /// Answers as tests write them, by their news alone.

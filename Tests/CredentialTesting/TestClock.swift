@@ -41,24 +41,15 @@ package final class TestClock: Sendable {
     /// Steps the wall clock. No sleeper wakes.
     package func set(to moment: Timestamp) { state.update { $0.now = moment } }
 
-    /// Waits until a task sleeps on this clock.
-    ///
-    /// - Returns: the earliest deadline of all sleepers.
-    /// - Throws: `CancellationError` if the test is cancelled before that.
+    /// Waits until a task sleeps on this clock, and returns the earliest deadline.
     @discardableResult
     package func sleeper() async throws -> Timestamp { try await sleepers(1)[0] }
 
-    /// Waits until `count` or more tasks sleep on this clock at once.
-    ///
-    /// A woken or cancelled task counts no longer from that moment on.
-    ///
-    /// - Returns: the deadlines of all sleepers, the earliest first.
-    /// - Throws: `CancellationError` if the test is cancelled before that.
+    /// Waits until `count` or more tasks sleep on this clock at once, and returns their deadlines, the earliest first. A woken or cancelled
+    /// task counts no longer.
     @discardableResult
     package func sleepers(_ count: Int) async throws -> [Timestamp] {
-        try await state.first { state in
-            state.sleepers.count >= count ? state.sleepers.values.map(\.deadline).sorted() : nil
-        }
+        try await state.first { $0.sleepers.count >= count ? $0.sleepers.values.map(\.deadline).sorted() : nil }
     }
 
     private func sleep(until deadline: Timestamp) async throws {
@@ -152,8 +143,5 @@ package final class Observed<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for a value that meets `condition`.
-    ///
-    /// - Throws: `CancellationError` if the task is cancelled before that.
     package func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws { try await first { condition($0) ? () : nil } }
 }

@@ -5,41 +5,8 @@ package import CredentialCore
 
 /// Claims without limits of clients, by a clock that is right.
 extension WorkStore {
-    package func claimCodes(
-        upTo limit: Int,
-        permits: [String: Int],
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedCode] {
-        try await claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: [:])
-    }
-
     package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
         try await dueRevocations(upTo: limit, at: now, trusted: now, quotas: [:])
-    }
-
-    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
-        try await claimRevocations(permits: permits, at: now, trusted: now, policy: policy, quotas: [:])
-    }
-
-    package func claimDueCredentials(
-        of app: String,
-        upTo limit: Int,
-        firstChecks: Int,
-        at now: Timestamp,
-        policy: RefreshPolicy,
-        preferring preferred: Set<String>
-    ) async throws -> [DueCredential] {
-        try await claimDueCredentials(
-            of: app,
-            upTo: limit,
-            firstChecks: firstChecks,
-            at: now,
-            policy: policy,
-            preferring: preferred,
-            quotas: [:]
-        )
     }
 
     package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {

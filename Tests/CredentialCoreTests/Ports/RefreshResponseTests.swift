@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// When a request was sent, by our clock and by Apple's.
 @Suite struct RefreshResponseTests {
     /// Apple's clock in an answer that took two seconds: a whole second, rounded down.
     private static let date = Timestamp(seconds: 1_750_000_100)

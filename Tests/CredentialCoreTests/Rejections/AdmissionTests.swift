@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// The pending rejections that siwatch may believe.
 @Suite struct AdmissionTests {
     private static let rules = BreakerRules()
     private static let start = Timestamp(seconds: 1_700_000_000)
@@ -17,7 +16,6 @@ import Testing
         var now = AdmissionTests.start
         var breaker = RejectionBreaker()
         var rules = AdmissionTests.rules
-        /// The time between two answers.
         var pace = Duration.seconds(5)
 
         mutating func answer(_ count: Int = 1, isValid: Bool = true, by identity: ClientIdentity = AdmissionTests.key) {
@@ -27,7 +25,6 @@ import Testing
             }
         }
 
-        /// Rejections, with the time of the last one.
         mutating func reject(_ count: Int = 1) -> Timestamp {
             answer(count, isValid: false)
             return now
@@ -79,11 +76,8 @@ import Testing
         let rejectedAt = trial.reject()
         trial.proofs.recordValid(by: Self.key, isProof: true, at: trial.now)
         trial.now = trial.now.advanced(by: .seconds(900))
-        #expect(
-            trial.admissions == [
-                AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)
-            ]
-        )
+        let found = trial.admissions
+        #expect(found == [AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)])
     }
 
     /// While Apple rejects all older tokens, it exchanges codes, and accepts tokens that it has issued since.
@@ -201,7 +195,6 @@ import Testing
         #expect(trial.admissions == [confirmed], "and is about what came before it")
     }
 
-    /// A later incident still counts as one.
     @Test func anOperatorsWordIsNotAboutWhatComesAfterIt() {
         var trial = Trial()
         for number in 0..<21 {
@@ -272,7 +265,6 @@ import Testing
     }
 }
 
-/// When siwatch may revoke the token of a bad code at Apple.
 struct CodeRecordTests {
     private func record(_ codes: String) -> CodeRecord { codes.reduce(into: CodeRecord()) { $0.append(isFailure: $1 == "f") } }
 

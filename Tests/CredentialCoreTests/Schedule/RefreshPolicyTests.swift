@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// When siwatch asks about a credential again.
 @Suite struct RefreshPolicyTests {
     private static let policies = [
         RefreshPolicy(),
@@ -116,10 +115,8 @@ import Testing
     @Test func noFailureAtAllCountsAsOne() {
         for failures in [0, -1, .min] {
             let credential = Self.credentials[0]
-            #expect(
-                RefreshPolicy().retry(afterFailures: failures, at: now, of: credential)
-                    == RefreshPolicy().retry(afterFailures: 1, at: now, of: credential)
-            )
+            let found = RefreshPolicy().retry(afterFailures: failures, at: now, of: credential)
+            #expect(found == RefreshPolicy().retry(afterFailures: 1, at: now, of: credential))
         }
     }
 
@@ -141,7 +138,6 @@ import Testing
         }
     }
 
-    /// Credentials that fail together with the same `Retry-After` must not come back in one moment.
     @Test func aTimeThatAppleNamedIsSpreadToo() {
         for retryAfter in [Duration.seconds(3600), .seconds(Int64.max)] {
             let retries = Self.credentials.map {

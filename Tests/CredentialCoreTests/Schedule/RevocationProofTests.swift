@@ -5,7 +5,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// How a proof goes from question to question.
 @Suite struct RevocationProofTests {
     private static let id = CredentialID(clientID: "app", userID: "ann")
     private static let policy = RefreshPolicy()
@@ -69,7 +68,6 @@ import Testing
         #expect(proof.isProved && proof.rounds == 10)
     }
 
-    /// Answers to one key prove nothing beside answers to another.
     @Test func anotherKeyBeginsAnew() {
         var proof = Self.proof(.accepted)
         Self.take(.revoked, into: &proof, key: "NEW")
@@ -94,7 +92,6 @@ import Testing
         #expect(proof.rounds == 1)
     }
 
-    /// The back-off begins anew with the first answer.
     @Test func failuresBackOffUntilAnAnswer() {
         var proof = Self.proof(.accepted)
         let waits = (1...6).map { _ in

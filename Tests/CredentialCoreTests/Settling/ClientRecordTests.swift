@@ -6,7 +6,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// The record of a client after some answers.
 @Suite struct ClientRecordTests {
     private static let now = at(1000)
 
@@ -57,12 +56,10 @@ import Testing
         #expect(refused.refusal == nil)
     }
 
-    @Test(
-        arguments: [
-            ("invalid_client", true), ("invalid_client: bad key", true), ("unauthorized_client", true), ("invalid_grant", false),
-            ("status 503", false), ("the client secret cannot be signed", false), ("", false),
-        ]
-    )
+    @Test(arguments: [
+        ("invalid_client", true), ("invalid_client: bad key", true), ("unauthorized_client", true), ("invalid_grant", false),
+        ("status 503", false), ("the client secret cannot be signed", false), ("", false),
+    ])
     func onlyApplesErrorsRefuseAClient(_ text: String, _ isWord: Bool) {
         #expect(ClientRefusal.isWord(text) == isWord)
     }
@@ -121,7 +118,6 @@ import Testing
     }
 }
 
-/// When siwatch looks again at a request that waits for a sign-in.
 @Suite struct SettlementRulesTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)

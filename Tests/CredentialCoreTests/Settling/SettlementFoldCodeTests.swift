@@ -5,7 +5,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// The settlement of codes, without a store.
 @Suite struct SettlementFoldCodeTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let now = start.advanced(by: .seconds(2))
@@ -168,7 +167,6 @@ import Testing
         #expect(Self.fold(.late, client: ClientRecord(refusal: refusal)).results == [.grant(.rejected, reason)])
     }
 
-    /// Apple may have taken the code.
     @Test func aLateCodeThatMayHaveBeenSentIsLost() {
         for work in [Self.code(isAnswerLost: true), Self.code(claim: Claim(owner: "me", attempts: 2))] {
             let changes = Self.fold(.late, of: work, client: ClientRecord(refusal: Self.refusal))
@@ -187,13 +185,9 @@ import Testing
         first.clientAnswer = .refused(word: "invalid_client", at: Self.now)
         var basis = SettlementBasis()
         basis.heldGrants = [1: .mine, 2: .mine]
-        let changes = SettlementFold.fold(
-            [.code(first, .failed(at: Self.now, isAnswerLost: false, detail: "invalid_client")), .code(Self.code(id: 2), .late)],
-            over: basis,
-            apps: ["app": "example"],
-            under: Self.rules,
-            at: Self.now
-        )
+        let failure = CodeVerdict.failed(at: Self.now, isAnswerLost: false, detail: "invalid_client")
+        let codes: [Settlement] = [.code(first, failure), .code(Self.code(id: 2), .late)]
+        let changes = SettlementFold.fold(codes, over: basis, apps: ["app": "example"], under: Self.rules, at: Self.now)
         #expect(changes.results == [.postponed, .grant(.rejected, .invalidClient)])
         let refusal = ClientRefusal(since: Self.now, at: Self.now, word: "invalid_client")
         #expect(changes.refusals == ["app": refusal])
@@ -210,12 +204,8 @@ import Testing
             #expect(changes.refusals == nobody && changes.validAt == ["app": Self.now])
         }
         #expect(Self.fold(Self.exchanged(), client: ClientRecord(refusal: Self.refusal)).refusals == nobody)
-        let lost = Self.fold(
-            .rejected(.userMismatch),
-            of: work,
-            client: ClientRecord(refusal: Self.refusal),
-            heldAs: Claim(owner: "other", attempts: 1)
-        )
+        let (refused, other) = (ClientRecord(refusal: Self.refusal), Claim(owner: "other", attempts: 1))
+        let lost = Self.fold(.rejected(.userMismatch), of: work, client: refused, heldAs: other)
         #expect(lost.refusals.isEmpty && lost.validAt.isEmpty)
     }
 
@@ -255,7 +245,6 @@ import Testing
         #expect(until > Self.now && until <= Self.start.advanced(by: .minutes(5)))
     }
 
-    /// A backend's fast clock does not make a code live longer.
     @Test func aCodeFromTheFutureLivesFromItsFirstClaim() {
         let work = Self.code(grantedAt: Self.start.advanced(by: .hours(1)))
         #expect(work.deadline == Self.start.advanced(by: .minutes(5)))

@@ -27,7 +27,6 @@ struct SettlementFoldImportTests {
         return .notification(work, .verified(VerifiedNotification(clientID: "app", userID: "ann", tokenID: "j", type: "", event: event)))
     }
 
-    /// The import of each client's credential, after these facts one by one.
     private static func imports(after facts: [Settlement]) -> [String: Int64] {
         var stored: AppUser?
         var credentials: [(clientID: String, record: CredentialRecord)] = []
@@ -53,7 +52,6 @@ struct SettlementFoldImportTests {
         }
     }
 
-    /// Facts, and the import of each client's credential after them.
     private static let cases: [([Settlement], [String: Int64])] = [
         // Two lines of a user, the second without a token; then a token that is told again, and another client of the user.
         ([signIn(by: 1, token: 1), signIn(by: 1, at: 9), signIn(by: 1, token: 1, at: 5), signIn("web", by: 1)], ["app": 1, "web": 1]),

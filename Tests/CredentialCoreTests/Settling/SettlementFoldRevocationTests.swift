@@ -5,7 +5,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// The settlement of requests to revoke and of their tokens, without a store.
 @Suite struct SettlementFoldRevocationTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let asked = start.advanced(by: .hours(1))
@@ -15,7 +14,6 @@ import Testing
     private static let policy = RefreshPolicy()
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
 
-    /// All rows of one user, to fold over.
     private struct World {
         var credentials: [(clientID: String, record: CredentialRecord)] = []
         var registers: AppUser?
@@ -80,13 +78,8 @@ import Testing
         at time: Timestamp = asked,
         claim: Claim = .mine
     ) -> ClaimedRevocationRequest {
-        ClaimedRevocationRequest(
-            id: id,
-            claim: claim,
-            app: apps[client],
-            requestedAt: time,
-            credential: CredentialID(clientID: client, userID: "ann")
-        )
+        let credential = CredentialID(clientID: client, userID: "ann")
+        return ClaimedRevocationRequest(id: id, claim: claim, app: apps[client], requestedAt: time, credential: credential)
     }
 
     private static func accepted(_ request: ClaimedRevocationRequest = request()) -> Settlement {
@@ -126,7 +119,6 @@ import Testing
         #expect(Self.world(("app", 1)).fold(Self.accepted(Self.request("elsewhere"))).results == [.revocation(.noToken)], "of that app")
     }
 
-    /// With a token or without, at any client of the app.
     @Test(arguments: ["app", "web"]) func aNewerSignInSupersedes(_ client: String) {
         var world = Self.world(("app", 1))
         world.signIn(client, at: Self.asked.advanced(by: .milliseconds(1)), hasToken: false)
@@ -168,16 +160,6 @@ import Testing
         }
         world.waiting = []
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"], "it was none")
-    }
-
-    /// A backend's clock is ahead. Without the wait, siwatch would prove the revocation, and the sign-in would come to its time with a dead
-    /// token.
-    @Test func aSignInThatWaitsForItsTimeIsWaitedFor() {
-        var world = Self.world(("app", 1))
-        let ahead = Self.now.advanced(by: .hours(2))
-        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: ahead, isOnItsWay: true, isAhead: true)]
-        let changes = world.fold(Self.accepted())
-        #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
     }
 
     /// siwatch looks at the sign-in and puts it off in the transaction in which it opens the request.
@@ -243,7 +225,6 @@ import Testing
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 3"])
     }
 
-    /// A sign-in that the same batch has just taken waits no longer.
     @Test func aSignInOfTheSameBatchIsOneThatIsKnown() {
         var world = World()
         world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start, isOnItsWay: false)]
@@ -339,7 +320,6 @@ import Testing
         }
     }
 
-    /// The same commit writes state, reason and receipt, and erases the token.
     @Test func whatIsProvedIsRevoked() throws {
         var world = Self.world(("app", 1), ("web", 2))
         world.credentials[1].record.importedBy = 1
@@ -416,7 +396,6 @@ import Testing
         }
     }
 
-    /// A token that was dead before the revocation does not show that Apple has ended the user's other sign-ins.
     @Test(arguments: [true, false]) func aTokenThatWasDeadSaysNothingOfOtherClients(_ hasToken: Bool) throws {
         var world = Self.world(("app", 1))
         world.signIn("web", hasToken: hasToken, fingerprint: 2)
@@ -496,26 +475,6 @@ import Testing
         #expect(open.fold(.revocation(Self.due(.rejected), .otherTeam)).results == [.postponed], "while the breaker is open nobody knows")
     }
 
-    @Test func eachAnswerIsKept() throws {
-        let world = Self.world(("app", 1))
-        let first = try #require(Self.proceeded(world.fold(.revocation(Self.due(), Self.answer(.accepted)))))
-        #expect(first.proof.next == .revoke && first.due == Self.now)
-        let second = try #require(Self.proceeded(world.fold(.revocation(Self.due(.accepted), Self.answer(.revoked)))))
-        #expect(second.proof.next == .isStillAccepted && second.due == Self.now)
-        let third = try #require(Self.proceeded(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.accepted)))))
-        #expect(third.proof.next == .revoke && third.proof.rounds == 1 && third.due > Self.now)
-    }
-
-    /// The proof dates from the request. The later sign-in is another one.
-    @Test func aLaterSignInStaysAuthorized() throws {
-        var world = Self.world(("app", 1))
-        world.signIn(at: Self.asked.advanced(by: .milliseconds(1)), fingerprint: 2)
-        let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
-        #expect(changes.results == [.revocation(.proved)])
-        #expect(Self.states(changes) == ["app authorized granted"])
-        #expect(try #require(changes.users.first?["app"]).credential.token?.sealed == SealedToken(bytes: [2]))
-    }
-
     /// The request is dated an hour ahead. A user who signs in within that hour, by Apple's clock, stays signed in.
     @Test func aBackendWhoseClockIsAheadEndsNoLaterSignIn() {
         let ahead = Self.asked.advanced(by: .hours(1))
@@ -525,24 +484,6 @@ import Testing
         let changes = world.fold(.revocation(due, Self.answer(.rejected, date: Self.asked)))
         #expect(changes.results == [.revocation(.proved)])
         #expect(Self.states(changes) == ["app authorized granted"])
-    }
-
-    /// The event erases the token before the proof is complete. The proof goes on with its own copy.
-    @Test(arguments: [false, true]) func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
-        var world = Self.world(("app", 1))
-        let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
-        let consent = Event(.consentRevoked, at: Self.asked.advanced(by: .minutes(1)))
-        world.registers = AppUser()
-        if isEventFirst { world.registers?.apply(consent) }
-        var changes = world.fold(proof)
-        world.take(changes)
-        if !isEventFirst {
-            world.registers?.apply(consent)
-            changes = world.fold(.revocation(Self.due(client: "web"), .unproven))
-            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
-        } else {
-            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
-        }
     }
 
     /// Apple rejected it from the first. That counts while the key is known to work and no breaker is open.
@@ -572,7 +513,6 @@ import Testing
         #expect(Self.states(changes) == ["app revoked revoked_by_app"])
     }
 
-    /// An open breaker delays no proof.
     @Test func aProofDoesNotWaitForTheBreaker() {
         var world = Self.world(("app", 1))
         var breaker = RejectionBreaker()
@@ -582,7 +522,6 @@ import Testing
         #expect(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))).results == [.revocation(.proved)])
     }
 
-    /// siwatch admits only tokens that Apple rejected.
     @Test func whatWasNeverRejectedIsNotAdmitted() throws {
         let world = Self.world(("app", 1))
         for due in [Self.due(), Self.due(.accepted), Self.due(.accepted, .revoked)] {
@@ -602,19 +541,6 @@ import Testing
         #expect(Self.states(changes) == ["app authorized granted"] && changes.announcements.isEmpty)
     }
 
-    @Test func whatAppleSaysOfTheClientIsWrittenDown() {
-        let world = Self.world(("app", 1))
-        var refused = Self.due()
-        refused.clientAnswer = .refused(word: "invalid_client", at: Self.now)
-        let refusal = ClientRefusal(since: Self.now, at: Self.now, word: "invalid_client")
-        #expect(world.fold(.revocation(refused, .failed(at: Self.now))).refusals == ["app": refusal])
-        var accepted = Self.due()
-        accepted.clientAnswer = .accepted(at: Self.now)
-        #expect(world.fold(.revocation(accepted, Self.answer(.accepted))).validAt == ["app": Self.now])
-        refused.claim = Claim(owner: "me", attempts: 2)
-        #expect(world.fold(.revocation(refused, .failed(at: Self.now))).refusals.isEmpty)
-    }
-
     @Test func aLostClaimOnATokenSettlesNothing() {
         let world = Self.world(("app", 1))
         let stale = Self.due(.accepted, .revoked, claim: Claim(owner: "me", attempts: 2))
@@ -623,28 +549,5 @@ import Testing
         #expect(world.fold(.revocation(stale, Self.answer(.rejected)), held).results == [.superseded, .postponed])
         let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
         #expect(world.fold(proof, proof).results == [.revocation(.proved), .superseded])
-    }
-
-    /// siwatch sent the daily check before the proof, and its 200 arrives after the proof.
-    @Test func aLateGoodAnswerBringsNobodyBack() {
-        var world = Self.world(("app", 1))
-        world.credentials[0].record.claimedBy = Claim.mine.owner
-        world.credentials[0].record.attempts = Claim.mine.attempts
-        world.take(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))))
-        let check = DueCredential(
-            id: .ann,
-            app: "example",
-            claim: .mine,
-            token: RefreshToken.Key(grantedAt: Self.start, fingerprint: [1]),
-            sealed: SealedToken(bytes: [1])
-        )
-        for verdict in [
-            RefreshVerdict.valid(requestedAt: Self.now, answeredAt: Self.now), .failed(.unavailable, at: Self.now),
-            .rejected(PendingRejection(requestedAt: Self.now, answeredAt: Self.now, keyID: "KEY"), isProven: true),
-        ] {
-            let changes = world.fold(.refresh(check, verdict))
-            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
-            #expect(changes.users.first?["app"]?.dueAt == nil && changes.announcements.isEmpty)
-        }
     }
 }

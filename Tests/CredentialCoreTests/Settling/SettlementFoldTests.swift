@@ -6,7 +6,6 @@ import CredentialTesting
 import Foundation
 import Testing
 
-/// The result of a batch of settlements, without a store.
 @Suite struct SettlementFoldTests {
     private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
     private static let start = Timestamp(seconds: 1_700_000_000)
@@ -87,10 +86,8 @@ import Testing
             }
         }
 
-        /// The breakers with any content.
         var speakingBreakers: [String: RejectionBreaker] { breakers.filter { $0.value != RejectionBreaker() } }
 
-        /// All other rows, to compare.
         var summary: [String] {
             users.flatMap { id, held in held.map { "\(id) \($0.clientID) \($0.record)" } }.sorted()
                 + registers.map { "\($0) \($1)" }.sorted() + provedAt.map { "\($0) \($1)" }.sorted()
@@ -167,13 +164,8 @@ import Testing
                 guard let record = tables.record(credential), let token = record.credential.token, let sealed = token.sealed else {
                     return grant(of: credential)
                 }
-                var work = DueCredential(
-                    id: credential,
-                    app: SettlementFoldTests.apps[credential.clientID]!,
-                    claim: .mine,
-                    token: token.key,
-                    sealed: sealed
-                )
+                let app = SettlementFoldTests.apps[credential.clientID]!
+                var work = DueCredential(id: credential, app: app, claim: .mine, token: token.key, sealed: sealed)
                 if let pending = record.pending, Bool.random(using: &generator) { return .admission(work, pending) }
                 if Int.random(in: 0..<5, using: &generator) == 0 { work.purpose = .canary }
                 work.clientAnswer = clientAnswer()
@@ -266,23 +258,6 @@ import Testing
         #expect(tables.record(due.id)?.credential.verifiedAt == now)
     }
 
-    /// siwatch settles the second end before the sign-in that it ends. The session of that sign-in must learn of it from the end itself.
-    @Test func aSecondEndIsToldThoughItsSignInIsStillOnItsWay() {
-        var tables = Self.tables("ann")
-        let times = (1...3).map { Self.start.advanced(by: .seconds(3600 * $0)) }
-        tables.notifications = [1, 2]
-        _ = tables.settle([.event(.consentRevoked, row: 1, at: times[0])], at: times[0])
-        let second = tables.settle([.event(.consentRevoked, row: 2, at: times[2], tokenID: "j2")], at: times[2])
-        let change = CredentialChange.state(from: .revoked, to: .revoked, reason: .consentRevoked, occurredAt: times[2])
-        #expect(
-            second.announcements == [Announcement(app: "example", credential: .ann, change: change, source: .notification, tokenID: "j2")]
-        )
-        #expect(second.counts.allSatisfy { $0.value == 0 })
-        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1], isOnItsWay: false)
-        tables.grantUsers[3] = "ann"
-        #expect(tables.settle([.signIn(Grant(grantedAt: times[1]), row: 3)], at: times[2]).announcements.isEmpty)
-    }
-
     // MARK: Another team, and tokens that were never accepted
 
     /// Apple's answer about a user's token to a team.
@@ -356,41 +331,6 @@ import Testing
         #expect(team == "TWO", "an older answer")
     }
 
-    /// Apple accepts tokens that it has just issued, even if it rejects all others.
-    @Test func onlyATokenThatWasAcceptedBeforeProvesTheClient() throws {
-        var tables = Self.tables("ann")
-        let now = Self.start.advanced(by: .seconds(600))
-        let first = try Self.verdict(.valid, team: "TEAM", of: &tables, at: now)
-        #expect(first.validAt == ["app": now] && first.provedAt.isEmpty)
-        let next = now.advanced(by: Self.rules.policy.repetition)
-        let second = try Self.verdict(.valid, team: "TEAM", of: &tables, at: next)
-        #expect(second.validAt == ["app": next] && second.provedAt == ["app": next])
-    }
-
-    @Test func whatAppleSaysOfTheClientIsWrittenDown() throws {
-        var tables = Self.tables("ann", "bob", "cal")
-        let now = Self.start.advanced(by: .seconds(600))
-        var (ann, bob, cal) = (try Self.due(tables), try Self.due(tables, "bob"), try Self.due(tables, "cal"))
-        ann.clientAnswer = .refused(word: "invalid_client", at: now)
-        let refused = tables.settle([.refresh(ann, .failed(.misconfigured, at: now))], at: now)
-        let refusal = ClientRefusal(since: now, at: now, word: "invalid_client")
-        #expect(refused.refusals == ["app": refusal])
-        // Asked before and answered after: it says nothing about the present.
-        let before = now.advanced(by: .seconds(-1))
-        bob.clientAnswer = .accepted(at: before)
-        _ = tables.settle([.refresh(bob, .valid(requestedAt: before, answeredAt: now))], at: now)
-        #expect(tables.clients["app"] == ClientRecord(validAt: before, refusal: refusal))
-        let later = now.advanced(by: .seconds(10))
-        cal.clientAnswer = .accepted(at: later)
-        // Whichever user it names.
-        _ = tables.settle([.refresh(cal, .unnamed(requestedAt: later, answeredAt: later))], at: later)
-        #expect(tables.clients["app"] == ClientRecord(validAt: later))
-        // Its claim has ended.
-        ann.clientAnswer = .refused(word: "invalid_client", at: later.advanced(by: .seconds(1)))
-        let lost = tables.settle([.refresh(ann, .failed(.misconfigured, at: later))], at: later.advanced(by: .seconds(1)))
-        #expect(lost.results == [.superseded] && lost.refusals.isEmpty)
-    }
-
     /// An import of invalid tokens must not delay the rejection of any other.
     @Test func theBreakerJudgesTokensThatWereAcceptedOnce() throws {
         let garbage = ["a", "b", "c", "d", "e", "f"]
@@ -406,16 +346,13 @@ import Testing
         #expect(tables.breakers["example"]?.isOpen == true, "three good tokens, of three answers")
     }
 
-    /// Users inside and outside the batch: an opening breaker drops the pending rejections of both.
     @Test func openingTakesBackWhatWaitsInTheSameBatch() throws {
         var tables = Self.tables("ann", "bob")
         let (ann, bob) = (try Self.due(tables), try Self.due(tables, "bob"))
         let now = Self.start.advanced(by: .seconds(600))
         let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY")
-        let changes = tables.settle(
-            [.refresh(ann, .rejected(rejection, isProven: true)), .refresh(bob, .failed(.misconfigured, at: now))],
-            at: now
-        )
+        let (rejected, blamed) = (RefreshVerdict.rejected(rejection, isProven: true), RefreshVerdict.failed(.misconfigured, at: now))
+        let changes = tables.settle([.refresh(ann, rejected), .refresh(bob, blamed)], at: now)
         #expect(changes.results == [.refreshed, .refreshed])
         #expect(changes.openedApps == ["example"])
         let record = try #require(tables.record(ann.id))
@@ -436,16 +373,6 @@ import Testing
         #expect(tables.settle([.refresh(due, .failed(.unavailable, at: now))], at: now).results == [.refreshed])
         let record = try #require(tables.record(due.id))
         #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
-    }
-
-    /// After an import of millions, or a standstill, siwatch has not yet come to the sign-in, or is just taking it.
-    @Test(arguments: [true, false]) func anEventWaitsForASignInOnItsWayHoweverLongThatTakes(_ isOnItsWay: Bool) {
-        var tables = Tables()
-        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, isOnItsWay: isOnItsWay)
-        tables.grantUsers[1] = "ann"
-        tables.notifications = [1]
-        let changes = tables.settle([.event(.consentRevoked, at: Self.start)], at: Self.start.advanced(by: .hours(1)))
-        #expect(changes.results == [isOnItsWay ? .postponed : .notification(.applied)])
     }
 
     /// If Apple names no user, another person's token looks as good as one's own.
@@ -531,7 +458,6 @@ import Testing
         #expect(changes.breakers["example"]?.openedAt == now)
     }
 
-    /// A scope names every user that a fold reads, each once.
     @Test func aScopeNamesEveryUserOnce() {
         let clients: [(String, Event.Kind)] = [("app", .consentRevoked), ("web", .unknown), ("nobody's", .unknown)]
         let settlements = clients.map { Settlement.event($1, at: Self.start, client: $0) }

@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// Address and forwarding: which of two reports counts, and what siwatch shows.
 @Suite struct AppUserTests {
     /// Each entry beats all before it.
     @Test func addressesAreOrderedByTimeThenOriginThenBytesThenPrivacy() {

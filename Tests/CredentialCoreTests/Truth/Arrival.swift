@@ -125,7 +125,6 @@ extension Arrival {
     }
 }
 
-/// Makes random facts about one user.
 private struct FactSource<Generator: RandomNumberGenerator> {
     let times: Range<Int64>
     var generator: Generator

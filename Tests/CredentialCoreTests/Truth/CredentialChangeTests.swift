@@ -4,27 +4,40 @@
 import CredentialCore
 import Testing
 
-/// The change that siwatch announces when one published row replaces another.
 @Suite struct CredentialChangeTests {
-    private let granted = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(5)))
-
-    @Test func aNewCredentialComesFromNoState() {
-        #expect(granted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .authorized, reason: .granted, occurredAt: at(5))])
+    private static func row(_ state: CredentialState, _ reason: StateReason, since time: Int64?) -> PublishedCredential {
+        PublishedCredential(CredentialStanding(state, reason, since: time.map(at)))
     }
 
-    @Test func aDeletedUserNobodyHasSeenIsANewCredentialToo() {
-        let deleted = PublishedCredential(CredentialStanding(.notFound, .accountDeleted, since: at(5)))
-        #expect(deleted.changes(since: nil, at: at(9)) == [.state(from: nil, to: .notFound, reason: .accountDeleted, occurredAt: at(5))])
+    private static func changes(from: CredentialState?, to: CredentialState, _ reason: StateReason, _ time: Int64) -> [CredentialChange] {
+        [.state(from: from, to: to, reason: reason, occurredAt: at(time))]
     }
 
-    @Test func theSameRowAnnouncesNothing() {
-        #expect(granted.changes(since: granted, at: at(9)).isEmpty)
-    }
+    private static let granted = row(.authorized, .granted, since: 5)
+    private static let rejected = row(.revoked, .tokenRejected, since: 7)
+    private static let mail = EmailAddress("a@example.com")
+    private static let known = PublishedCredential(granted.standing, mail, .enabled)
+    private static let unknown = PublishedCredential(CredentialStanding(.notFound, .neverGranted, since: nil), mail, .enabled)
 
-    /// The backend itself reported it.
-    @Test func aLaterSignInAloneAnnouncesNothing() {
-        let again = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(8)))
-        #expect(again.changes(since: granted, at: at(9)).isEmpty)
+    /// The row before, the row now, and the changes.
+    private static let cases: [(PublishedCredential?, PublishedCredential, [CredentialChange])] = [
+        // A new credential comes from no state, and so does a deleted user whom nobody has seen.
+        (nil, granted, changes(from: nil, to: .authorized, .granted, 5)),
+        (nil, row(.notFound, .accountDeleted, since: 5), changes(from: nil, to: .notFound, .accountDeleted, 5)),
+        // The same row, and a later sign-in alone, which the backend itself reported.
+        (granted, granted, []), (granted, row(.authorized, .granted, since: 8), []),
+        // Another reason for one state.
+        (rejected, row(.revoked, .consentRevoked, since: 6), changes(from: .revoked, to: .revoked, .consentRevoked, 6)),
+        // A state dates from when it became true.
+        (granted, row(.notFound, .accountDeleted, since: 7), changes(from: .authorized, to: .notFound, .accountDeleted, 7)),
+        // The first grant announces the address that waited for it.
+        (nil, unknown, []),
+        (unknown, known, changes(from: nil, to: .authorized, .granted, 5) + [.email(mail, forwarding: .enabled, occurredAt: at(9))]),
+    ]
+
+    @Test(arguments: cases)
+    func whatDiffersIsAChange(_ old: PublishedCredential?, _ new: PublishedCredential, _ expected: [CredentialChange]) {
+        #expect(new.changes(since: old, at: at(9)) == expected)
     }
 
     /// Sessions that began between the two end with the second.
@@ -34,66 +47,24 @@ import Testing
         ] as [(CredentialState, StateReason)]
     )
     func aSecondEndIsAChange(_ state: CredentialState, _ reason: StateReason) {
-        let ended = PublishedCredential(CredentialStanding(state, reason, since: at(7)))
-        let again = PublishedCredential(CredentialStanding(state, reason, since: at(8)))
-        #expect(again.changes(since: ended, at: at(9)) == [.state(from: state, to: state, reason: reason, occurredAt: at(8))])
+        let (ended, again) = (Self.row(state, reason, since: 7), Self.row(state, reason, since: 8))
+        #expect(again.changes(since: ended, at: at(9)) == Self.changes(from: state, to: state, reason, 8))
         #expect(again.changes(since: again, at: at(9)).isEmpty)
     }
 
-    @Test func anotherReasonForOneStateIsAChange() {
-        let rejected = PublishedCredential(CredentialStanding(.revoked, .tokenRejected, since: at(7)))
-        let withdrawn = PublishedCredential(CredentialStanding(.revoked, .consentRevoked, since: at(6)))
-        #expect(
-            withdrawn.changes(since: rejected, at: at(9)) == [
-                .state(from: .revoked, to: .revoked, reason: .consentRevoked, occurredAt: at(6))
-            ]
-        )
-    }
-
-    @Test func aStateDatesFromWhenItBecameTrue() {
-        let deleted = PublishedCredential(CredentialStanding(.notFound, .accountDeleted, since: at(7)))
-        #expect(
-            deleted.changes(since: granted, at: at(9)) == [
-                .state(from: .authorized, to: .notFound, reason: .accountDeleted, occurredAt: at(7))
-            ]
-        )
-    }
-
-    @Test func whatWasNeverGrantedAnnouncesNothing() {
-        let address = EmailAddress("a@example.com")
-        let unknown = PublishedCredential(CredentialStanding(.notFound, .neverGranted, since: nil), address, .enabled)
-        #expect(unknown.changes(since: nil, at: at(9)).isEmpty)
-    }
-
-    @Test func theFirstGrantAnnouncesTheAddressThatWaitedForIt() {
-        let address = EmailAddress("a@example.com")
-        let unknown = PublishedCredential(CredentialStanding(.notFound, .neverGranted, since: nil), address, .enabled)
-        let known = PublishedCredential(granted.standing, address, .enabled)
-        #expect(
-            known.changes(since: unknown, at: at(9)) == [
-                .state(from: nil, to: .authorized, reason: .granted, occurredAt: at(5)),
-                .email(address, forwarding: .enabled, occurredAt: at(9)),
-            ]
-        )
-    }
-
     private static let otherMail: [(EmailAddress?, Forwarding.Status?)] = [
-        (EmailAddress("b@example.com"), .enabled),
-        (EmailAddress("a@example.com", isPrivate: true), .enabled),
-        (EmailAddress("a@example.com"), .disabled),
-        (EmailAddress("a@example.com"), nil),
-        (nil, nil),
+        (EmailAddress("b@example.com"), .enabled), (EmailAddress("a@example.com", isPrivate: true), .enabled), (mail, .disabled),
+        (mail, nil), (nil, nil),
     ]
 
     @Test(arguments: otherMail) func addressAndForwardingAreOneChange(_ address: EmailAddress?, _ forwarding: Forwarding.Status?) {
-        let old = PublishedCredential(granted.standing, EmailAddress("a@example.com"), .enabled)
-        let new = PublishedCredential(granted.standing, address, forwarding)
-        #expect(new.changes(since: old, at: at(9)) == [.email(address, forwarding: forwarding, occurredAt: at(9))])
+        let new = PublishedCredential(Self.granted.standing, address, forwarding)
+        #expect(new.changes(since: Self.known, at: at(9)) == [.email(address, forwarding: forwarding, occurredAt: at(9))])
     }
 
     @Test func twoSpellingsOfOneCharacterAreTwoAddresses() {
-        let old = PublishedCredential(granted.standing, EmailAddress("e\u{301}@example.com"))
-        let new = PublishedCredential(granted.standing, EmailAddress("\u{e9}@example.com"))
+        let old = PublishedCredential(Self.granted.standing, EmailAddress("e\u{301}@example.com"))
+        let new = PublishedCredential(Self.granted.standing, EmailAddress("\u{e9}@example.com"))
         #expect(new.changes(since: old, at: at(9)).count == 1)
     }
 
@@ -103,7 +74,7 @@ import Testing
         var credential = Credential()
         credential.apply(Grant(grantedAt: at(5)))
         let row = PublishedCredential(credential, under: user)
-        #expect(row == PublishedCredential(granted.standing, EmailAddress("a@example.com"), .disabled))
+        #expect(row == PublishedCredential(Self.granted.standing, EmailAddress("a@example.com"), .disabled))
     }
 }
 

@@ -5,7 +5,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// How one fact moves the registers of a credential.
 @Suite struct CredentialTests {
     private let old = RefreshToken.Key(grantedAt: at(5), fingerprint: [1])
     private let new = RefreshToken.Key(grantedAt: at(6), fingerprint: [0])
@@ -221,7 +220,6 @@ import Testing
         #expect(credential.formerToken == .sealedForTest(old) && credential.formerVerifiedAt == at(6))
     }
 
-    /// A backend has reported the same token with a later time. It is one token, and Apple has accepted it.
     @Test func anIssuedTokenThatWasToldLaterIsTheSame() {
         let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: new.fingerprint)
         var credential = Credential(granted: old)

@@ -102,7 +102,6 @@ private enum Register: String {
     case g, d, a, b, r, t, v, x
 }
 
-/// Registers, and the resulting state.
 private struct Case: Sendable, CustomTestStringConvertible {
     let registers: [Register: Int64]
     let standing: CredentialStanding

@@ -21,7 +21,6 @@ import Testing
         }
     }
 
-    /// A case that never occurs proves nothing.
     @Test func theCasesMeetEveryRule() {
         let standings = (1...1_000).map(Self.arrival).flatMap { arrival in
             Client.allCases.map { Oracle(knowing: arrival, at: $0).standing }
@@ -42,7 +41,6 @@ import Testing
         #expect(standings.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
     }
 
-    /// A proved revocation at one client covers a sign-in at another, whichever siwatch learns of first.
     @Test func aProofCoversTheOtherClientInAnyOrder() {
         let proof = Delivery(client: .app, fact: .proof(at(6)))
         for (time, reason) in [(5, "revoked_by_app"), (6, "revoked_by_app"), (7, "granted")] as [(Int64, String)] {
@@ -57,7 +55,6 @@ import Testing
         }
     }
 
-    /// A token that was dead before says nothing about the other client.
     @Test func aDeadTokenSaysNothingOfTheOtherClient() {
         let dead = Delivery(client: .app, fact: .revocation(at(6)))
         let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(5))))

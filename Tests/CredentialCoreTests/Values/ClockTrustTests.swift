@@ -91,7 +91,6 @@ struct ClockTrustTests {
         #expect(clocks.doubt == nil)
     }
 
-    /// After a week without an answer of Apple, only steps show a wrong clock.
     @Test func appleIsForgottenAfterAWeek() {
         var clocks = Clocks()
         clocks.hearApple(ahead: .seconds(86_400))

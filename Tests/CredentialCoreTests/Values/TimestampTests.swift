@@ -161,11 +161,7 @@ import Testing
         var maybe: Secret? = Secret("tok-en")
         var many = [Secret("tok-en")]
         var named = ["key": Secret("tok-en")]
-        var content = ClaimedGrant.Content(
-            credential: CredentialID(clientID: "com.example.app", userID: "001"),
-            refreshToken: Secret("tok-en"),
-            address: nil
-        )
+        var content = ClaimedGrant.Content(credential: .ann, refreshToken: Secret("tok-en"), address: nil)
     }
 
     private struct Failure: Error {

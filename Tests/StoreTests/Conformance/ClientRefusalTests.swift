@@ -27,8 +27,6 @@ import Testing
         #expect(try await store.settle(.refresh(due, verdict), at: now) == .refreshed)
     }
 
-    private func claimCodes(at now: Timestamp) async throws -> [ClaimedCode] { try await store.claimCodes(at: now) }
-
     @Test func aCheckWritesItDownAndTakesItBack() async throws {
         try await store.signIn(token: "r")
         #expect(try await refusals().isEmpty)
@@ -46,16 +44,15 @@ import Testing
         #expect(try await refusals() == [refusal("app", since: later + .minutes(3), at: later + .minutes(3))])
     }
 
-    /// A 200 counts with any outcome of the code.
     @Test func aCodeWritesItDownAndTakesItBack() async throws {
         try await store.grant("ann", client: "web", code: "c")
-        var work = try await claimCodes(at: .start)[0]
+        var work = try await store.claimCodes(at: .start)[0]
         work.clientAnswer = .refused(word: Self.word, at: .start)
         let settled = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: Self.word)))
         #expect(settled == .postponed)
         #expect(try await refusals() == [refusal("web", since: .start, at: .start)])
         let later = Timestamp.start + .minutes(1)
-        work = try await claimCodes(at: later)[0]
+        work = try await store.claimCodes(at: later)[0]
         work.clientAnswer = .accepted(at: later)
         #expect(try await store.settle(.code(work, .rejected(.userMismatch)), at: later) == .grant(.rejected, .userMismatch))
         #expect(try await refusals().isEmpty)
@@ -89,7 +86,7 @@ import Testing
         for code in ["a", "b"] { try await store.grant(nil, code: code, at: Self.asked) }
         // In the next process, too.
         let now = try store.restart(at: Self.asked + .minutes(5))
-        let works = try await claimCodes(at: now)
+        let works = try await store.claimCodes(at: now)
         let batch = try await store.settle(works.map { .code($0, .late) }, at: now)
         #expect(batch.results == [.grant(.rejected, .invalidClient), .grant(.rejected, .invalidClient)])
         let entry: [SQLValue] = ["rejected", "invalid_client", .text(Self.word)]
@@ -97,8 +94,7 @@ import Testing
         // Apple accepts the client again. A code that is late now counts as late.
         try await check(.accepted(at: now), at: now)
         try await store.grant(nil, code: "c", at: now - .minutes(6))
-        let late = try await claimCodes(at: now)[0]
-        #expect(try await store.settle(.code(late, .late), at: now) == .grant(.rejected, .codeExpired))
+        #expect(try await store.settleCodes(at: now, as: .late) == [.grant(.rejected, .codeExpired)])
     }
 
     @Test func whoAsksLearnsWhatWaits() async throws {
@@ -124,9 +120,7 @@ import Testing
     private func open(_ user: String, at now: Timestamp) async throws {
         try await store.signIn(user, token: "r-\(user)")
         try await store.requestRevocation(user, at: now)
-        for request in try await store.claimRevocationRequests(upTo: 1, at: now) {
-            #expect(try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now) == .postponed)
-        }
+        #expect(try await store.settleRequests(at: now) == [.postponed])
     }
 
     private func claimToken(at now: Timestamp) async throws -> DueRevocation { try await store.claimRevocations(at: now)[0] }

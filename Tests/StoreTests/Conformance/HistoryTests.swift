@@ -7,7 +7,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// All records of one user, and of no other.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct HistoryTests: ConformanceSuite {
     @Test func holdsEveryFact() async throws {
         try await store.signIn("another", email: EmailAddress("another@example.com"))
@@ -64,8 +63,7 @@ import Testing
         try await answer(isOfAnotherUser: true)
         #expect(try await seen() == ["another_user", 1])
         #expect(try await store.ports.foreignTokens(of: "example", after: nil, upTo: 10).map(\.userID) == ["user"])
-        let due = try await store.claimCredentials(at: now)[0]
-        _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
+        try await store.settleChecks(at: now, as: .failure(at: now))
         #expect(try await seen() == ["another_user", 1], "no answer is none")
         now = now + .hours(1)
         try await answer(isOfAnotherUser: true)
@@ -86,8 +84,7 @@ import Testing
         #expect(try await store.ports.checks() == CheckStatus())
         try await store.signIn(token: "r")
         let now = Timestamp.start + .days(2)
-        let due = try await store.claimCredentials(at: now)[0]
-        _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
+        try await store.settleChecks(at: now, as: .failure(at: now))
         try await store.refresh(.valid, at: now + .minutes(1))
         #expect(try await store.ports.checks() == CheckStatus(answered: 1, lastAnsweredAt: now + .minutes(1), failed: 1, lastFailedAt: now))
     }
@@ -106,11 +103,8 @@ import Testing
     @Test func everyRowIsThere() async throws {
         let tables = try await data()
         let filled = tables.filter { !$0.value.isEmpty }.keys.sorted()
-        #expect(
-            filled == [
-                "credential", "credential_change", "grant_log", "grant_queue", "notification_queue", "revocation", "revocation_queue",
-            ]
-        )
+        let queues = ["grant_queue", "notification_queue", "revocation", "revocation_queue"]
+        #expect(filled == ["credential", "credential_change", "grant_log"] + queues)
         let credential = try #require(tables["credential"]?.first)
         #expect(credential["user_id"] == .text("leaving") && credential["app"] == .text("example"))
         #expect(credential["client_id"] == .text("app") && credential["state"] == .text("authorized"))
@@ -131,15 +125,11 @@ import Testing
     @Test func nobodyHasNoRow() async throws {
         _ = try await data()
         #expect(try await store.personalData(of: "nobody").isEmpty)
-        #expect(
-            try await store.personalData(of: "leaving", in: "other").tables.allSatisfy {
-                $0.name.hasPrefix("notification_") || $0.rows.isEmpty
-            }
-        )
+        let elsewhere = try await store.personalData(of: "leaving", in: "other").tables
+        #expect(elsewhere.allSatisfy { $0.name.hasPrefix("notification_") || $0.rows.isEmpty })
     }
 }
 
-/// The outcomes of their rows, and siwatch's state, as backends read them.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct OutcomeTests: ConformanceSuite {
     private func outcomes(of kind: String) async throws -> [[SQLValue]] {
         try await store.rows("SELECT id, client_id, user_id, outcome, reason FROM \(kind)_outcome ORDER BY id, settled_at, client_id")
@@ -149,10 +139,8 @@ import Testing
         try await store.grant("ann", token: "r")
         try await store.grant("bob", code: "c")
         try await store.grant(nil, code: "d")
-        #expect(
-            try await outcomes(of: "grant")
-                == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil], [3, "app", nil, "waiting", nil]]
-        )
+        let found = try await outcomes(of: "grant")
+        #expect(found == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil], [3, "app", nil, "waiting", nil]])
         // siwatch settles a code before the sign-in that came first.
         let codes = try await store.claimCodes()
         let bob = try #require(codes.first { $0.content?.userID == "bob" })
@@ -172,15 +160,10 @@ import Testing
         let asked = Timestamp.start + .days(1)
         for user in ["ann", "bob"] { try await store.requestRevocation(user, at: asked) }
         #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil]])
-        let requests = try await store.claimRevocationRequests(at: asked)
-        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: asked)) }, at: asked)
+        try await store.settleRequests(at: asked)
         #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "no_token", nil]])
         for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked, .rejected].enumerated() {
-            let now = asked + .seconds(second)
-            let permits = ["example": 1]
-            let work = try await store.claimRevocations(permits: permits, at: now)[0]
-            let answer = RevocationProof.Answer(word, askedAt: now, date: now)
-            _ = try await store.settle(.revocation(work, .answered(answer, by: ClientIdentity(clientID: "app", keyID: "KEY"))), at: now)
+            try await store.settleTokens(word, at: asked + .seconds(second))
         }
         #expect(try await outcomes(of: "revocation") == [[1, "app", "ann", "proved", nil], [2, "app", "bob", "no_token", nil]])
     }

@@ -6,7 +6,6 @@ import Testing
 
 @testable import CredentialCore
 
-/// What `siwatch import` asks of a store.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct ImportDeskTests: ConformanceSuite {
     private static func signIn(_ user: String, client: String = "app", token: String? = nil, at time: Timestamp = .start) -> ToldSignIn {
         ToldSignIn(clientID: client, userID: user, proof: token.map { .refreshToken(Secret($0)) }, signedInAt: time)

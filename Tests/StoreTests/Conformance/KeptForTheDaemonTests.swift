@@ -5,7 +5,6 @@ import CredentialCore
 import NIOConcurrencyHelpers
 import Testing
 
-/// The daemon's own data in the store, beside its work.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct KeptForTheDaemonTests: ConformanceSuite {
     @Test func aSecretIsMadeOnce() async throws {
         #expect(try store.ports.sealedSecret(named: "key") == nil)
@@ -47,15 +46,11 @@ import Testing
         let (now, far) = (Timestamp.start + .hours(1), Timestamp.start + .hours(7))
         try await store.run("UPDATE credential SET due_at = ?, failures = 1 WHERE user_id = 'user1'", [.at(far)])
         try await store.run("UPDATE credential SET due_at = ?, claimed_by = 'somebody' WHERE user_id = 'user2'", [.at(far)])
-        try await store.run(
-            "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user3'",
-            [.at(far), .at(now - .minutes(1))]
-        )
-        // By a clock that an operator has since set back.
-        try await store.run(
-            "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user4'",
-            [.at(far), .at(now + .minutes(1))]
-        )
+        // The latter by a clock that an operator has since set back.
+        for (user, answeredAt) in [("user3", now - .minutes(1)), ("user4", now + .minutes(1))] {
+            let answered = "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = ?"
+            try await store.run(answered, [.at(far), .at(answeredAt), .text(user)])
+        }
 
         let hourly = RefreshPolicy(interval: .hours(1))
         try await store.ports.shortenSchedule(to: hourly, at: now)
@@ -114,8 +109,7 @@ import Testing
     @Test func aNotificationForAClientThatIsConfiguredAgainIsJudgedAgain() async throws {
         for client in ["web", "elsewhere"] {
             try await store.receive("for \(client)")
-            let work = try await store.claimNotifications(upTo: 1)[0]
-            _ = try await store.settle(.notification(work, .rejected(.wrongAudience, detail: client)))
+            try await store.settleNotifications(as: .rejected(.wrongAudience, detail: client))
         }
         let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
         func start(_ clientIDs: [String]) async throws {

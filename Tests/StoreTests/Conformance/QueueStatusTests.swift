@@ -35,13 +35,9 @@ import Testing
             try await store.receive(at: .start + .minutes(minute))
             try await store.grant("user\(minute)", at: .start + .minutes(minute + 10))
         }
-        #expect(
-            try await store.ports.queues() == [
-                QueueStatus(queue: "notification", depth: 3, oldest: (.start + .minutes(1)).milliseconds),
-                QueueStatus(queue: "grant", depth: 3, oldest: (.start + .minutes(11)).milliseconds),
-                QueueStatus(queue: "revocation", depth: 0, oldest: nil),
-            ]
-        )
+        let queues = try await store.ports.queues()
+        #expect(queues.map(\.queue) == ["notification", "grant", "revocation"] && queues.map(\.depth) == [3, 3, 0])
+        #expect(queues.map(\.oldest) == [1, 11].map { (.start + .minutes($0)).milliseconds } + [nil])
     }
 
     @Test func aKeyThatFreesRowsLengthensTheQueue() async throws {
@@ -65,17 +61,15 @@ import Testing
         #expect(try await depths()["notification"] == 1)
     }
 
-    /// Whatever a backend swallows.
+    private func log(_ number: Int, _ reason: String?, client: String = "app", at time: Timestamp = .start) async throws {
+        let insert = "INSERT INTO grant_log (grant_id, client_id, granted_at, settled_at, outcome, reason) VALUES (1, ?, ?, ?, ?, ?)"
+        let outcome: SQLValue = reason == nil ? "applied" : "rejected"
+        for _ in 0..<number { try await store.run(insert, [.text(client), .at(time), .at(time), outcome, SQLValue(reason)]) }
+    }
+
+    private func found() async throws -> [RejectedSignIns] { try await store.ports.rejectedSignIns(since: .start - .hours(1)) }
+
     @Test func knowsWhatIsRejectedForOneReason() async throws {
-        func log(_ number: Int, _ reason: String?, client: String = "app", at time: Timestamp = .start) async throws {
-            for _ in 0..<number {
-                try await store.run(
-                    "INSERT INTO grant_log (grant_id, client_id, granted_at, settled_at, outcome, reason) VALUES (1, ?, ?, ?, ?, ?)",
-                    [.text(client), .at(time), .at(time), .text(reason == nil ? "applied" : "rejected"), SQLValue(reason)]
-                )
-            }
-        }
-        func found() async throws -> [RejectedSignIns] { try await store.ports.rejectedSignIns(since: .start - .hours(1)) }
         try await log(9, "code_used", at: .start - .hours(2))
         try await log(4, "redirect_uri_mismatch")
         try await log(5, "code_expired", client: "other")
@@ -92,15 +86,6 @@ import Testing
 
     /// People sign in all day, and then Apple's answers do not come: the newest twenty tell soon that it begins, and that it is over.
     @Test func knowsSoonThatApplesAnswersAreLost() async throws {
-        func log(_ number: Int, _ reason: String?) async throws {
-            for _ in 0..<number {
-                try await store.run(
-                    "INSERT INTO grant_log (grant_id, client_id, granted_at, settled_at, outcome, reason) VALUES (1, 'app', ?, ?, ?, ?)",
-                    [.at(.start), .at(.start), .text(reason == nil ? "applied" : "rejected"), SQLValue(reason)]
-                )
-            }
-        }
-        func found() async throws -> [RejectedSignIns] { try await store.ports.rejectedSignIns(since: .start - .hours(1)) }
         try await log(200, nil)
         try await log(4, "answer_lost")
         #expect(try await found().isEmpty, "a crash loses some")

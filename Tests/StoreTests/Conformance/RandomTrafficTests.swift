@@ -87,13 +87,9 @@ struct RandomTraffic {
     private mutating func insertGrant() async throws {
         let token: String? = Bool.random(using: &generator) ? "r\(Int.random(in: 1...3, using: &generator))" : nil
         let client = (Self.clients + ["forgotten"]).randomElement(using: &generator)!
-        try await store.grant(
-            Self.users.randomElement(using: &generator)!,
-            client: client,
-            token: token,
-            email: EmailAddress("a\(Int.random(in: 1...2, using: &generator))@example.com"),
-            at: recently()
-        )
+        let user = Self.users.randomElement(using: &generator)!
+        let email = EmailAddress("a\(Int.random(in: 1...2, using: &generator))@example.com")
+        try await store.grant(user, client: client, token: token, email: email, at: recently())
         granted += 1
     }
 
@@ -112,12 +108,8 @@ struct RandomTraffic {
         case 0: return .postponed(until: now + .minutes(1))
         case 1: return .rejected(RejectionReason.allCases.randomElement(using: &generator)!, detail: "")
         default:
-            return .event(
-                Self.kinds.randomElement(using: &generator)!,
-                Self.users.randomElement(using: &generator)!,
-                client: Self.clients.randomElement(using: &generator)!,
-                at: recently()
-            )
+            let (kind, user) = (Self.kinds.randomElement(using: &generator)!, Self.users.randomElement(using: &generator)!)
+            return .event(kind, user, client: Self.clients.randomElement(using: &generator)!, at: recently())
         }
     }
 

@@ -8,22 +8,13 @@ import Testing
 
 @testable import CredentialCore
 
-/// The output about requests to revoke: the finished ones, and the progress of the others.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct ReceiptTests: ConformanceSuite {
-    private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
     private static let asked = Timestamp.start + .days(1)
-
-    private func open(at now: Timestamp = asked) async throws {
-        let requests = try await store.claimRevocationRequests(at: now)
-        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now)
-    }
 
     private func answer(_ words: RevocationProof.Answer.Word..., from start: Timestamp = asked) async throws {
         for (second, word) in words.enumerated() {
             let now = start + .seconds(second)
-            let work = try #require(try await store.claimRevocations(permits: ["example": 1], at: now).first)
-            let answer = RevocationProof.Answer(word, askedAt: now, date: now + .milliseconds(1))
-            _ = try await store.settle(.revocation(work, .answered(answer, by: Self.identity)), at: now)
+            #expect(try await store.settleTokens(word, dated: now + .milliseconds(1), permits: ["example": 1], at: now).count == 1)
         }
     }
 
@@ -35,7 +26,7 @@ import Testing
         #expect(found.waiting.map(\.app) == ["example"] && found.tokensBeingRevoked.isEmpty && found.revocations.isEmpty)
 
         let queue = { try await store.ports.queues().first { $0.queue == "revocation" } }
-        try await open()
+        try await store.settleRequests(at: Self.asked)
         try await answer(.accepted, .revoked)
         #expect(try await queue() == QueueStatus(queue: "revocation", depth: 1, oldest: Self.asked.milliseconds))
         found = try await store.ports.revocations(of: "user")
@@ -64,14 +55,12 @@ import Testing
         for user in ["still", "dead"] { try await store.signIn(user, token: user) }
         for user in ["still", "dead"] {
             try await store.requestRevocation(user, at: Self.asked)
-            try await open()
+            try await store.settleRequests(at: Self.asked)
             if user == "still" { try await answer(.accepted, .revoked, .accepted) }
         }
         try await answer(.rejected)
-        #expect(
-            try await store.ports.waitingRevocations()
-                == WaitingRevocations(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
-        )
+        let shown = try await store.ports.waitingRevocations()
+        #expect(shown == WaitingRevocations(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1))
         #expect(try await store.ports.revocations(of: "still").tokensBeingRevoked.map(\.proof.rounds) == [1])
         #expect(try await store.ports.revocations(of: "dead").tokensBeingRevoked.map(\.proof.next) == [.isBelieved])
     }
@@ -79,28 +68,26 @@ import Testing
     /// A request without tokens has a full receipt, too, whatever the backend wrote.
     @Test func aRequestWithoutTokensHasOneToo() async throws {
         try await store.requestRevocation(at: .start)
-        try await open()
+        try await store.settleRequests(at: Self.asked)
         let counts = try await store.ports.waitingRevocations()
         #expect(counts.newest == 1 && counts.newestWithoutToken == 1)
         // Bytes that are no text, if a table can hold them, else a text that is too long.
         let isText = kind == .postgres
         let (sql, shown) = isText ? ("repeat('x', 513)", String(repeating: "x", count: 513)) : ("CAST(x'ff' AS TEXT)", "\u{fffd}")
         try await store.run("INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (\(sql), 'user', ?)", [.at(.start)])
-        let malformed = try await store.claimRevocationRequests(at: Self.asked)
-        _ = try await store.settle(malformed.map { .revocationRequest($0, .rejected(.malformed)) }, at: Self.asked)
+        try await store.settleRequests(at: Self.asked, as: .rejected(.malformed))
         let receipts = try await store.ports.revocations(of: "user").revocations
         #expect(receipts.map(\.outcome) == ["no_token", "rejected"] && receipts.map(\.reason) == [nil, "malformed"])
         #expect(receipts.map(\.request) == [1, 2] && receipts.map(\.app) == ["example", nil] && receipts[1].clientID == shown)
         #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
     }
 
-    /// Finished requests and waiting ones.
     @Test(.on(.file)) func aRenamedAppHasItsReceipts() async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked)
-        try await open()
+        try await store.settleRequests(at: Self.asked)
         try await store.requestRevocation("tokenless", at: Self.asked)
-        try await open()
+        try await store.settleRequests(at: Self.asked)
         try await #require(store.ports as? SQLiteStore).renameApp("example", to: "renamed")
         #expect(try await store.ports.revocations(of: "user").tokensBeingRevoked.map(\.app) == ["renamed"])
         #expect(try await store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])

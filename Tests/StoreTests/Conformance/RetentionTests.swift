@@ -9,7 +9,6 @@ import Testing
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct RetentionTests: ConformanceSuite {
     private static let rejectedAt = Timestamp.start + .days(2)
 
-    /// One row in each log from the start, and one from a day later.
     private func history(_ retention: Retention) async throws {
         try renew(retention: retention)
         for day in 0...1 {
@@ -17,8 +16,7 @@ import Testing
             try await store.signIn("user\(day)", at: now)
             try await store.notify(.unknown, at: now)
             try await store.receive(at: now)
-            let work = try await store.claimNotifications(at: now)[0]
-            _ = try await store.settle(.notification(work, .rejected(day == 0 ? .malformed : .expired, detail: "")), at: now)
+            try await store.settleNotifications(at: now, as: .rejected(day == 0 ? .malformed : .expired, detail: ""))
             try await store.run(
                 """
                 INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome) VALUES (1, 'app', 'user', ?, ?, 'no_token')
@@ -147,7 +145,6 @@ import Testing
         #expect(try await store.count("credential_change") == 1)
     }
 
-    /// Rows that retention has deleted no longer count against the ring.
     @Test func makesRoomInTheRing() async throws {
         for (count, now) in [(10_000, Timestamp.start), (10_000, .start + .days(366))] {
             try await store.ports.maintain(at: now)
@@ -207,11 +204,8 @@ import Testing
         try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
         #expect(try await store.column("SELECT user_id FROM user_state ORDER BY user_id") == ["elsewhere", "in"])
         #expect(try await store.count("user_event WHERE user_id = 'ended'") == 0)
-        #expect(
-            try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0 ORDER BY state") == [
-                ["authorized", 2], ["revoked", 1],
-            ]
-        )
+        let counts = try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0 ORDER BY state")
+        #expect(counts == [["authorized", 2], ["revoked", 1]])
         #expect(try await store.count("notification_log WHERE user_id = 'ended'") == 1, "it has its own retention")
         // An old sign-in that a backend tells again brings nobody back, and a new one does.
         #expect(try await store.signIn("ended", now: .start + .days(13)) == .grant(.stale, nil))
@@ -239,10 +233,8 @@ import Testing
         retention.address = .days(10)
         try await ended(retention)
         try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
-        #expect(
-            try await store.rows("SELECT user_id, email FROM user_state ORDER BY user_id")
-                == [["elsewhere", "elsewhere@example.com"], ["ended", nil], ["in", "in@example.com"]]
-        )
+        let states = try await store.rows("SELECT user_id, email FROM user_state ORDER BY user_id")
+        #expect(states == [["elsewhere", "elsewhere@example.com"], ["ended", nil], ["in", "in@example.com"]])
         #expect(try await store.count("user_event WHERE email IS NOT NULL") == 2)
         #expect(try await store.count("credential_change WHERE kind = 'email' AND email IS NOT NULL") == 1, "the one of day 3")
     }
@@ -275,7 +267,6 @@ import Testing
         #expect(try await store.count("user_event WHERE user_id LIKE 'forgotten:%'") == 2_499)
     }
 
-    /// The row stays, and shows that there was a message.
     @Test func aMessageGoesBeforeItsRow() async throws {
         var retention = Retention()
         retention.payload = .days(10)
@@ -288,7 +279,6 @@ import Testing
         #expect(try await store.ports.history(of: "user", upTo: 10).notifications.map(\.payload) == [nil, nil, nil])
     }
 
-    /// The state outlives its evidence.
     @Test func noStateIsForgotten() async throws {
         try await store.signIn(token: "r")
         try await store.notify(.consentRevoked, at: .start + .hours(1))

@@ -41,11 +41,8 @@ import Testing
         ]
         // In one batch, and once more after it.
         let both = try await store.settle(settlements + settlements)
-        #expect(
-            both.results == [
-                .grant(.applied, nil), .notification(.applied), .quarantined(.malformed), .superseded, .superseded, .superseded,
-            ]
-        )
+        let found = both.results
+        #expect(found == [.grant(.applied, nil), .notification(.applied), .quarantined(.malformed), .superseded, .superseded, .superseded])
         let changes = try await store.rows("SELECT * FROM credential_change")
         #expect(try await store.settle(settlements).results == [.superseded, .superseded, .superseded])
         #expect(try await store.rows("SELECT * FROM credential_change") == changes)
@@ -64,17 +61,10 @@ import Testing
             .notification(work[3], .event(.consentRevoked)),
         ])
         #expect(batch.results == [.notification(.applied), .postponed, .quarantined(.expired), .notification(.duplicate)])
-        #expect(
-            batch.announcements == [
-                Announcement(
-                    app: "example",
-                    credential: CredentialID(clientID: "app", userID: "user"),
-                    change: .state(from: nil, to: .revoked, reason: .consentRevoked, occurredAt: .start),
-                    source: .notification,
-                    tokenID: "jti"
-                )
-            ]
-        )
+        let user = CredentialID(clientID: "app", userID: "user")
+        let change = CredentialChange.state(from: nil, to: .revoked, reason: .consentRevoked, occurredAt: .start)
+        let told = Announcement(app: "example", credential: user, change: change, source: .notification, tokenID: "jti")
+        #expect(batch.announcements == [told])
     }
 
     @Test func anEmptyBatchIsNothing() async throws {

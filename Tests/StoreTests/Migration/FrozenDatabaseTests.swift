@@ -14,12 +14,8 @@ import Testing
 /// A version of the schema is frozen. Every later change is a step, and a step loses no row.
 @Suite(.timeLimit(.minutes(10))) struct FrozenDatabaseTests {
     private static let newest = FrozenDatabases.versions.upperBound
-    private static let step = SchemaStep(
-        version: newest + 1,
-        compatibleFrom: newest,
-        summary: "a column",
-        sql: "ALTER TABLE credential ADD COLUMN another INT NOT NULL DEFAULT 7;"
-    )
+    private static let widened = "ALTER TABLE credential ADD COLUMN another INT NOT NULL DEFAULT 7;"
+    private static let step = SchemaStep(version: newest + 1, compatibleFrom: newest, summary: "a column", sql: widened)
 
     @Test(.enabled(if: ProcessInfo.processInfo.environment["WRITE_FROZEN"] != nil)) func writesTheNewestVersion() async throws {
         try await FrozenDatabases.write()

@@ -8,7 +8,6 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A file with rows of every kind in every table.
 struct FullFile {
     let file: FileUnderTest
     var store: StoreUnderTest { file.store }
@@ -48,17 +47,8 @@ struct FullFile {
     /// The app asks siwatch to revoke a user's grants, and siwatch proves the revocation of each token.
     private func revoke(_ user: String, at now: Timestamp) async throws {
         try await store.requestRevocation(user, at: now)
-        for request in try await store.claimRevocationRequests(upTo: 1, at: now) {
-            _ = try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now)
-        }
-        for word in [RevocationProof.Answer.Word.accepted, .revoked, .rejected] {
-            let permits = ["example": 10]
-            for work in try await store.claimRevocations(permits: permits, at: now) {
-                let answer = RevocationProof.Answer(word, askedAt: now, date: now)
-                let identity = ClientIdentity(clientID: work.id.clientID, keyID: "KEY")
-                _ = try await store.settle(.revocation(work, .answered(answer, by: identity)), at: now)
-            }
-        }
+        try await store.settleRequests(at: now)
+        for word in [RevocationProof.Answer.Word.accepted, .revoked, .rejected] { try await store.settleTokens(word, at: now) }
     }
 
     /// Waiting rows, claimed rows, and rows that siwatch cannot settle yet.
@@ -72,9 +62,7 @@ struct FullFile {
         try await store.grant(nil, code: "code", at: .start)
         try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
         try await store.requestRevocation("person 6", at: .start + .hours(7))
-        for request in try await store.claimRevocationRequests(upTo: 1, at: .start + .hours(8)) {
-            _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .hours(8))), at: .start + .hours(8))
-        }
+        try await store.settleRequests(at: .start + .hours(8))
         try await store.requestRevocation("nobody", client: "elsewhere", at: .start + .hours(7))
         try await store.run(
             """
@@ -97,16 +85,10 @@ struct FullFile {
         )
         try await store.run("UPDATE client SET refused_since = 1, refused_at = 2, refusal = 'invalid_client: é' WHERE client_id = 'web'")
         try await store.run("INSERT INTO operator_request (request, requested_at) VALUES ('{}', 1)")
-        try await store.run(
-            """
-            INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome)
-            VALUES (1, 'app', 'u', 1, 2, 'no_token')
-            """
-        )
-        try await store.run(
-            "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ('web', 'é', ?, 3, 4)",
-            [.bytes([1, 0])]
-        )
+        let receipt = "request, client_id, user_id, requested_at, settled_at, outcome"
+        try await store.run("INSERT INTO revocation_log (\(receipt)) VALUES (1, 'app', 'u', 1, 2, 'no_token')")
+        let key = "INSERT INTO request_key (client, key, digest, row_id, told_at) VALUES ('web', 'é', ?, 3, 4)"
+        try await store.run(key, [.bytes([1, 0])])
         try await store.run("INSERT INTO import (name, told, told_from, told_to) VALUES ('é', 3, 1, 2)")
         try await store.run("UPDATE grant_queue SET import_id = 1 WHERE id = (SELECT MIN(id) FROM grant_queue)")
         try await store.run("UPDATE credential SET imported_by = 1 WHERE user_id = (SELECT MIN(user_id) FROM credential)")

@@ -47,11 +47,8 @@ import Testing
         let file = try TemporaryFile()
         defer { file.remove() }
         try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        let back = StoreMove(
-            source: try PostgresContents(address),
-            destination: try SQLiteContents(DatabaseFile(path: file.path)),
-            progress: Self.silent
-        )
+        let destination = try SQLiteContents(DatabaseFile(path: file.path))
+        let back = StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
         let again = try await back.run(id: "2", at: .start)
         #expect(again.tables.map(\.destination) == there.tables.map(\.source))
         // The result is a working store.
@@ -138,10 +135,9 @@ import Testing
         }
         let address = try schema()
         _ = try await move(full, to: address).run(id: "1", at: .start)
-        let rows = try await PostgresDoor(address).rows(
-            "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE reason = 'malformed' AND octet_length(user_id) > 512 ORDER BY 1",
-            []
-        )
+        let long = "reason = 'malformed' AND octet_length(user_id) > 512"
+        let lengths = "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE \(long) ORDER BY 1"
+        let rows = try await PostgresDoor(address).rows(lengths, [])
         #expect(rows == [[2046], [2048]], "no character is cut in two")
     }
 

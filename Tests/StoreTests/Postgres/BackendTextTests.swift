@@ -8,7 +8,6 @@ import Testing
 
 @testable import PostgresStore
 
-/// The texts that a backend may write, and those that the server refuses.
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct BackendTextTests: ConformanceSuite {
     @Test(arguments: ["convert_from('\\xc328', 'UTF8')", "convert_from('\\x6100', 'UTF8')", "chr(0)", "''"])
     func whatIsNoTextIsRefused(_ value: String) async throws {

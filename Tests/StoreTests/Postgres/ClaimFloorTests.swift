@@ -6,7 +6,6 @@ import Testing
 
 @testable import PostgresStore
 
-/// Claims skip ids that were taken long ago, and look at all ids now and then.
 @Suite(.timeLimit(.minutes(10))) struct ClaimFloorTests {
     @Test func risesToWhatWasTakenAWhileAgo() {
         var floor = ClaimFloor<QueuePlace>()
@@ -66,7 +65,6 @@ import Testing
         #expect(floor.begin(at: .start + .seconds(4)) == QueuePlace(id: 3, dueAt: .start + .seconds(1)))
     }
 
-    /// Five notifications, 0 to 4, each claimed in its second. Claims skip 0 to 2.
     private func storeWithFloor() async throws -> StoreUnderTest {
         let store = try StoreKind.postgres.make()
         for second in 0...4 {
@@ -159,10 +157,8 @@ import Testing
         for user in ["ann", "bob", "eve"] { try await store.signIn(user, token: user) }
         let start = Timestamp.start + .days(2)
         func due(_ user: String, at time: Timestamp) async throws {
-            try await store.run(
-                "UPDATE credential SET due_at = ?, claimed_by = NULL, first_check = NULL WHERE user_id = ?",
-                [.at(time), .text(user)]
-            )
+            let due = "UPDATE credential SET due_at = ?, claimed_by = NULL, first_check = NULL WHERE user_id = ?"
+            try await store.run(due, [.at(time), .text(user)])
         }
         func claim(after seconds: Int) async throws -> [String] {
             try await store.claimCredentials(at: start + .seconds(seconds)).map(\.id.userID)

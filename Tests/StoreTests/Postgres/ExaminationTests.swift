@@ -88,14 +88,10 @@ import Testing
         let member = try await makeRole("boss", [role])
         try await store.run("CREATE PUBLICATION copies_\(address.schema) FOR TABLE grant_queue")
         let warnings = try await examine().warnings
-        #expect(
-            warnings.contains { $0.hasPrefix("\(member), \(role) may read the tokens and codes that stand in grant_queue") },
-            "\(warnings)"
-        )
-        #expect(
-            warnings.contains { $0.hasPrefix("the publication copies_\(address.schema) sends its subscribers the tokens") },
-            "\(warnings)"
-        )
+        let rights = "\(member), \(role) may read the tokens and codes that stand in grant_queue"
+        #expect(warnings.contains { $0.hasPrefix(rights) }, "\(warnings)")
+        let copies = "the publication copies_\(address.schema) sends its subscribers the tokens"
+        #expect(warnings.contains { $0.hasPrefix(copies) }, "\(warnings)")
     }
 
     @Test func aClockThatIsOffIsNamed() async throws {
@@ -151,7 +147,6 @@ import Testing
         #expect(try await postgres.insertObstacle() == nil)
     }
 
-    /// A role counts that somebody uses.
     @Test func aRightThatWasTakenAwayIsNamed() async throws {
         // The role is the whole server's, and other tests change it at the same time.
         try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE siwatch_grants LOGIN; END $$")

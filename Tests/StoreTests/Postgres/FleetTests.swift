@@ -214,10 +214,8 @@ import Testing
         #expect(try await elders(2) == ["host-0", "host-1"])
         #expect(try await elders(1) == ["host-0"])
         // A replica that was frozen or cut off finds newer replicas, perhaps with another configuration. It must treat them as earlier.
-        try await store.run(
-            "UPDATE replica SET seen_at = seen_at - ? WHERE owner = ?",
-            [.integer(Self.lease.milliseconds), .text(replicas[0].owner)]
-        )
+        let age = "UPDATE replica SET seen_at = seen_at - ? WHERE owner = ?"
+        try await store.run(age, [.integer(Self.lease.milliseconds), .text(replicas[0].owner)])
         #expect(try await elders(0) == ["host-1", "host-2"])
         #expect(try await elders(1) == [])
         #expect(try await elders(0) == ["host-1", "host-2"])
@@ -225,7 +223,6 @@ import Testing
         #expect(try await elders(1) == [], "nobody else lives")
     }
 
-    /// A commit does not block the replica's own renewals.
     @Test func aRenewalWaitsForNoCommit() async throws {
         let open = ConnectionThread(replicas[0].address, label: "open")
         try await store.signIn()

@@ -28,7 +28,6 @@ import Testing
         return ImportBatch(importID: "one", key: key, after: after, signIns: [signIn])
     }
 
-    /// Lets the other process change rows, begins `body`, and commits the change once `body` waits for its lock.
     private func race<Value: Sendable>(
         _ change: String,
         in table: String,

@@ -40,10 +40,8 @@ import Testing
 
     /// The server gives no id out again after an operator has copied rows without their sequences.
     @Test func idsGoOnWhereTheRowsEnd() async throws {
-        let tables = try await store.column(
-            "SELECT table_name::text FROM information_schema.columns WHERE table_schema = ? AND is_identity = 'YES'",
-            [.text(postgres.address.schema)]
-        ).compactMap(\.text)
+        let sql = "SELECT table_name::text FROM information_schema.columns WHERE table_schema = ? AND is_identity = 'YES'"
+        let tables = try await store.column(sql, [.text(postgres.address.schema)]).compactMap(\.text)
         #expect(tables.contains("credential_change") && tables.contains("client") && tables.count > 8)
         try await store.run("INSERT INTO grant_queue (client_id, user_id) SELECT 'other', 'u' || n FROM generate_series(1, 7) n")
         for table in tables { try await store.run("ALTER TABLE \(table) ALTER COLUMN id RESTART") }

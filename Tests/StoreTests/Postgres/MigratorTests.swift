@@ -8,7 +8,6 @@ import Testing
 
 @testable import PostgresStore
 
-/// Schemas of another release, and servers that are too old.
 @Suite(.timeLimit(.minutes(10))) struct MigratorTests {
     private static let widened = """
         ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
@@ -17,12 +16,8 @@ import Testing
 
     private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
         let thread = ConnectionThread(store.address, label: "newer")
-        let step = SchemaStep(
-            version: FrozenDatabases.versions.upperBound + 1,
-            compatibleFrom: compatibleFrom,
-            summary: "wider",
-            sql: Self.widened
-        )
+        let newest = FrozenDatabases.versions.upperBound
+        let step = SchemaStep(version: newest + 1, compatibleFrom: compatibleFrom, summary: "wider", sql: Self.widened)
         try await thread.run { connection in
             try Migrator(address: store.address, connection: connection, steps: Schema.steps + [step]).migrate()
         }
@@ -84,15 +79,10 @@ import Testing
     }
 
     /// PostgreSQL 11 and PgBouncer do not know siwatch's connection settings, so a second try would not help.
-    @Test(
-        arguments: [
-            (
-                #"unrecognized configuration parameter "tcp_user_timeout""#,
-                "PostgreSQL 14 or newer is needed, and the server is older than 12"
-            ),
-            ("unsupported startup parameter: options", Migrator.poolerIsInTheWay.description),
-        ]
-    )
+    @Test(arguments: [
+        (#"unrecognized configuration parameter "tcp_user_timeout""#, "PostgreSQL 14 or newer is needed, and the server is older than 12"),
+        ("unsupported startup parameter: options", Migrator.poolerIsInTheWay.description),
+    ])
     func whoTurnsEverybodyAwayIsNamed(_ words: String, _ sentence: String) async throws {
         let server = try UnfriendlyServer(words)
         defer { server.stop() }

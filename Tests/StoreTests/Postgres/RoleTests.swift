@@ -7,7 +7,6 @@ import Testing
 
 @testable import PostgresStore
 
-/// The rights of a backend.
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct RoleTests: ConformanceSuite {
     /// A connection to the store by the name of a role.
     private func door(as role: String) async throws -> PostgresDoor {
@@ -30,10 +29,8 @@ import Testing
         let backend = try await door(as: "siwatch_backend")
         let id = try await backend.rows("INSERT INTO notification_queue (payload) VALUES ('jws') RETURNING id", [])
         #expect(id == [[1]])
-        try await backend.run(
-            "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES ('app', 'ann', 'r', ?)",
-            [.at(.start)]
-        )
+        let grant = "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES ('app', 'ann', 'r', ?)"
+        try await backend.run(grant, [.at(.start)])
         try await backend.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', 'bob')", [])
         try await store.settleGrants(at: .start)
         #expect(try await backend.rows("SELECT to_state FROM credential_change WHERE id > 0", []) == [["authorized"]])

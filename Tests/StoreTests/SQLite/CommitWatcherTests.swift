@@ -18,7 +18,6 @@ import Testing
         }
     }
 
-    /// Like the store's own, but it goes on looking however long a busy machine takes for a commit.
     private func patientWatcher(of file: FileUnderTest) throws -> CommitWatcher {
         try CommitWatcher(path: file.file.path, longestCommit: .seconds(300))
     }

@@ -9,7 +9,6 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A kill at any moment leaves a database for the next process.
 @Suite struct CrashTests {
     /// Killed between the making of the file and the end of the migration.
     @Test func whileTheFileIsMade() async throws {

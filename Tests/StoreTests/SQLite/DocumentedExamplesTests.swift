@@ -33,10 +33,8 @@ import Testing
     private func answer(_ answer: RefreshAnswer.Verdict, _ user: String, _ client: String, at now: Timestamp, in store: StoreUnderTest)
         async throws
     {
-        try await store.run(
-            "UPDATE credential SET due_at = 0, first_check = 0 WHERE user_id = ? AND client = (SELECT id FROM client WHERE client_id = ?)",
-            [.text(user), .text(client)]
-        )
+        let key = "user_id = ? AND client = (SELECT id FROM client WHERE client_id = ?)"
+        try await store.run("UPDATE credential SET due_at = 0, first_check = 0 WHERE \(key)", [.text(user), .text(client)])
         let due = try await store.claimCredentials(upTo: 1, at: now)[0]
         try #require(due.id == CredentialID(clientID: client, userID: user))
         _ = try await store.settle(answer, about: due, at: now)
@@ -125,10 +123,8 @@ import Testing
         for number in 1...5 { try await file.store.signIn("user\(number)") }
         #expect(try await python(file.file.path, given: [0, 3, 5], running: look) == "[[1,2,3,4,5],[4,5],[]]")
         try await file.store.ports.maintain(at: .start + .days(400))
-        #expect(
-            try await python(file.file.path, given: [0, 2, 3, 4, 5, 6], running: look)
-                == #"["begin again","begin again","begin again",[5],[],"begin again"]"#
-        )
+        let shown = try await python(file.file.path, given: [0, 2, 3, 4, 5, 6], running: look)
+        #expect(shown == #"["begin again","begin again","begin again",[5],[],"begin again"]"#)
         try await file.store.run("DELETE FROM credential_change")
         #expect(try await python(file.file.path, given: [0, 5], running: look) == #"[[],"begin again"]"#)
         try await file.store.signIn("user6")
@@ -270,12 +266,11 @@ import Testing
                 """
         )
         #expect(found == "[1750000000999,1750000000999,null]")
-        let (permits, lease) = (["example": 10], StoreUnderTest.lease)
-        let codes = try await file.store.ports.claimCodes(upTo: 10, permits: permits, at: .start, lease: lease, suspects: true)
+        let codes = try await file.store.claimCodes()
         #expect(codes.map { $0.content?.clientID } == ["app", "web"] && codes.allSatisfy { $0.content?.userID == "user" })
         #expect(codes.map { $0.content?.nonce } == ["n", nil])
         #expect(codes.map { $0.content?.redirectURI } == [nil, "https://example.com/callback"])
-        let requests = try await file.store.ports.claimRevocationRequests(upTo: 10, at: .start, lease: lease)
+        let requests = try await file.store.claimRevocationRequests(at: .start)
         #expect(requests.map(\.credential) == [CredentialID(clientID: "app", userID: "user")])
     }
 

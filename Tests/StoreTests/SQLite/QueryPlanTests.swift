@@ -67,14 +67,11 @@ import Testing
     /// However many credentials of an app are overdue, a search finds one client's without looking at the others'.
     @Test func theScheduleIsSearchedByClient() async throws {
         let store = try SQLiteStore.inMemory()
-        let plan = try await plan(
-            "SELECT user_id, client, attempts, due_at FROM credential WHERE client = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT ?3",
-            in: store
-        )
+        let search = "SELECT user_id, client, attempts, due_at FROM credential WHERE client = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT ?3"
+        let plan = try await plan(search, in: store)
         #expect(plan == ["SEARCH credential USING INDEX credential_due (client=? AND due_at<?)"])
     }
 
-    /// Finds the daemon's statements by running them.
     @Test func theDaemonNeverScans() async throws {
         let sqlite = try SQLiteStore.inMemory()
         let store = try StoreUnderTest(sqlite, door: SQLiteDoor(sqlite.writer)) {}
@@ -90,7 +87,6 @@ import Testing
         for sql in found { #expect(try await scans(sql, in: sqlite) == [], "in \(sql)") }
     }
 
-    /// Every statement that ran, each once.
     private final class StatementLog: Sendable {
         private let statements = NIOLockedValueBox<Set<String>>([])
 

@@ -9,7 +9,6 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A process that ends in any way, and the next one.
 @Suite struct RecoveryTests {
     @Test func whatWasCommittedIsThere() async throws {
         let file = try TemporaryFile()
@@ -186,7 +185,6 @@ import Testing
     }
 }
 
-/// The settings of an opened file's connections.
 @Suite struct DurabilityTests {
     @Test func aCommitIsOnDisk() async throws {
         let file = try FileUnderTest()

@@ -27,33 +27,23 @@ extension StoreUnderTest {
         email: EmailAddress? = nil,
         at time: Timestamp = .start
     ) async throws {
-        try await run(
-            """
-            INSERT INTO grant_queue (client_id, user_id, refresh_token, email, email_is_private, granted_at)
-            VALUES (?, ?, ?, ?, ?, ?)
-            """,
-            [.text(client), .text(user), SQLValue(token), SQLValue(email?.text), SQLValue(email?.isPrivate), .at(time)]
-        )
+        let columns = "client_id, user_id, refresh_token, email, email_is_private, granted_at"
+        let values = [.text(client), .text(user), SQLValue(token), SQLValue(email?.text), SQLValue(email?.isPrivate), .at(time)]
+        try await run("INSERT INTO grant_queue (\(columns)) VALUES (?, ?, ?, ?, ?, ?)", values)
     }
 
     func grant(_ user: String = "user", client: String = "app", sealed: [UInt8], at time: Timestamp = .start) async throws {
-        try await run(
-            "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)",
-            [.text(client), .text(user), .bytes(sealed), .at(time)]
-        )
+        let insert = "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)"
+        try await run(insert, [.text(client), .text(user), .bytes(sealed), .at(time)])
     }
 
     func grant(_ user: String? = "user", client: String = "app", code: String, at time: Timestamp = .start) async throws {
-        try await run(
-            "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
-            [.text(client), SQLValue(user), .text(code), .at(time)]
-        )
+        let insert = "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)"
+        try await run(insert, [.text(client), SQLValue(user), .text(code), .at(time)])
     }
 
     func requestRevocation(_ user: String = "user", client: String = "app", at time: Timestamp = .start) async throws {
-        try await run(
-            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
-            [.text(client), .text(user), .at(time)]
-        )
+        let insert = "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)"
+        try await run(insert, [.text(client), .text(user), .at(time)])
     }
 }

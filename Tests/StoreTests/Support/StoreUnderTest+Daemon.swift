@@ -33,8 +33,14 @@ extension StoreUnderTest {
         try await ports.claimRevocationRequests(upTo: limit, at: now, lease: Self.lease)
     }
 
-    func claimRevocations(permits: [String: Int] = permits, at now: Timestamp) async throws -> [DueRevocation] {
-        try await ports.claimRevocations(permits: permits, at: now, policy: Self.policy)
+    func claimRevocations(
+        permits: [String: Int] = permits,
+        at now: Timestamp,
+        isTrusted: Bool = true,
+        quotas: [String: Int] = [:]
+    ) async throws -> [DueRevocation] {
+        let trusted = isTrusted ? now : nil
+        return try await ports.claimRevocations(permits: permits, at: now, trusted: trusted, policy: Self.policy, quotas: quotas)
     }
 
     func claimCredentials(
@@ -85,6 +91,47 @@ extension StoreUnderTest {
         try await settle(claimGrants(at: now).map { .grant($0, verdict($0)) }, at: now).results
     }
 
+    @discardableResult
+    func settleNotifications(at now: Timestamp = .start, as verdict: NotificationVerdict) async throws -> [Settled] {
+        try await settle(claimNotifications(at: now).map { .notification($0, verdict) }, at: now).results
+    }
+
+    @discardableResult
+    func settleCodes(at now: Timestamp = .start, as verdict: CodeVerdict) async throws -> [Settled] {
+        try await settle(claimCodes(at: now).map { .code($0, verdict) }, at: now).results
+    }
+
+    @discardableResult
+    func settleChecks(at now: Timestamp, as verdict: RefreshVerdict) async throws -> [Settled] {
+        try await settle(claimCredentials(at: now).map { .refresh($0, verdict) }, at: now).results
+    }
+
+    /// Settles the requests to revoke, by default as good ones.
+    @discardableResult
+    func settleRequests(
+        at now: Timestamp,
+        as verdict: RevocationRequestVerdict? = nil,
+        revocationLimit: RevocationLimitRules = RevocationLimitRules()
+    ) async throws -> [Settled] {
+        let settlements = try await claimRevocationRequests(at: now).map { Settlement.revocationRequest($0, verdict ?? .accepted(at: now)) }
+        return try await settle(settlements, at: now, revocationLimit: revocationLimit).results
+    }
+
+    /// Settles an answer of Apple about each token that is being revoked.
+    @discardableResult
+    func settleTokens(
+        _ word: RevocationProof.Answer.Word,
+        dated date: Timestamp? = nil,
+        permits: [String: Int] = permits,
+        at now: Timestamp
+    ) async throws -> [Settled] {
+        let answer = RevocationProof.Answer(word, askedAt: now, date: date ?? now)
+        let settlements = try await claimRevocations(permits: permits, at: now).map { work in
+            Settlement.revocation(work, .answered(answer, by: ClientIdentity(clientID: work.id.clientID, keyID: "KEY")))
+        }
+        return try await settle(settlements, at: now).results
+    }
+
     /// Queues and settles a sign-in, by default in the minute of the sign-in.
     @discardableResult
     func signIn(
@@ -99,7 +146,6 @@ extension StoreUnderTest {
         return try await settleGrants(at: now ?? time)[0]
     }
 
-    /// Lets Apple accept a user's tokens at the time of their sign-ins.
     func accept(_ user: String = "user") async throws {
         try await run("UPDATE credential SET verified_at = token_granted_at WHERE user_id = ?", [.text(user)])
     }
@@ -116,11 +162,8 @@ extension StoreUnderTest {
         now: Timestamp? = nil
     ) async throws -> Settled {
         try await receive(at: now ?? time)
-        let claimed = try await claimNotifications(at: now ?? time)
-        return try await settle(
-            .notification(claimed[0], .event(kind, user, client: client, at: time, type: type, tokenID: tokenID)),
-            at: now ?? time
-        )
+        let verdict = NotificationVerdict.event(kind, user, client: client, at: time, type: type, tokenID: tokenID)
+        return try await settleNotifications(at: now ?? time, as: verdict)[0]
     }
 
     /// Settles Apple's answer about a user's token, a second after the question: by default a rejection, which then waits.
@@ -205,13 +248,8 @@ extension StoreUnderTest {
         evenIfAuthorized: Bool = false,
         at now: Timestamp = .start
     ) async throws -> OperatorAnswer? {
-        let request = ErasureRequest(
-            of: user,
-            in: app,
-            as: PlainSealer().pseudonym(of: user),
-            evenIfAuthorized: evenIfAuthorized,
-            found: try await personalData(of: user, in: app)
-        )
+        let (alias, found) = (PlainSealer().pseudonym(of: user), try await personalData(of: user, in: app))
+        let request = ErasureRequest(of: user, in: app, as: alias, evenIfAuthorized: evenIfAuthorized, found: found)
         return try await ask(.forget(request), at: now)
     }
 

@@ -16,8 +16,7 @@ extension StoreUnderTest {
         try await notify(.consentRevoked, at: .start + .days(3))
         try await run("UPDATE counter SET value = 10000 WHERE name = 'quarantine_unknown_key_rows'")
         try await receive(at: .start + .days(3))
-        let work = try await claimNotifications(at: .start + .days(3))
-        _ = try await settle(.notification(work[0], .rejected(.unknownKey, detail: "new")), at: .start + .days(3))
+        try await settleNotifications(at: .start + .days(3), as: .rejected(.unknownKey, detail: "new"))
         let key = SigningKeyRecord(keyID: "new", jwk: "{}", lastSeenAt: .start)
         try await ports.remember([key], forgetting: [])
         try await askForRejections()
@@ -56,18 +55,15 @@ extension StoreUnderTest {
 
     private func askForCodesAndRevocations() async throws {
         let now = Timestamp.start + .days(10)
-        let permits = ["example": 10]
         try await grant("coder", code: "c", at: now)
-        _ = try await ports.claimCodes(upTo: 10, permits: permits, at: now, lease: Self.lease, suspects: true)
+        _ = try await claimCodes(upTo: 10, at: now)
         try await signIn("leaving", token: "l", at: now)
         try await requestRevocation("leaving", at: now + .seconds(1))
         _ = try await ports.firstRequestToRevoke(CredentialID(clientID: "app", userID: "leaving"), since: now)
         _ = try await ports.isSignedIn(CredentialID(clientID: "app", userID: "leaving"), besides: 1)
-        for request in try await ports.claimRevocationRequests(upTo: 10, at: now + .seconds(1), lease: Self.lease) {
-            _ = try await settle(.revocationRequest(request, .accepted(at: now + .seconds(1))), at: now + .seconds(1))
-        }
+        try await settleRequests(at: now + .seconds(1))
         _ = try await ports.dueRevocations(upTo: 10, at: now + .seconds(2))
-        for work in try await ports.claimRevocations(permits: permits, at: now + .seconds(2), policy: Self.policy) {
+        for work in try await claimRevocations(at: now + .seconds(2)) {
             _ = try await settle(.revocation(work, .failed(at: now + .seconds(3))), at: now + .seconds(3))
         }
     }

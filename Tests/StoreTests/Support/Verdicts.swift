@@ -67,6 +67,5 @@ extension RefreshVerdict {
         .rejected(PendingRejection(requestedAt: time, answeredAt: time, keyID: keyID), isProven: true)
     }
 
-    /// No answer.
     static func failure(at time: Timestamp) -> RefreshVerdict { .failed(.unavailable, at: time) }
 }

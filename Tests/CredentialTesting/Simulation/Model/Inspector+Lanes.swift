@@ -33,11 +33,8 @@ extension Inspector {
 
     /// I3: the log has the true outcome of each sign-in.
     mutating func grantLogIsRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try database.rows(
-            "SELECT id, grant_id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id",
-            [lastGrantLogged]
-        )
-        for row in rows {
+        let query = "SELECT id, grant_id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id"
+        for row in try database.rows(query, [lastGrantLogged]) {
             lastGrantLogged = row[0]
             let (number, found): (Int64, [String]) = (row[1], [row[2], row[3]])
             let expected = state.model.toldRows[number]?.logged ?? ["nothing"]
@@ -59,20 +56,10 @@ extension Inspector {
         for row in rows {
             lastReceipt = row[0]
             let place = Int(lastReceipt) - 1
-            let found = ReferenceModel.Receipt(
-                request: row[1],
-                clientID: row[2],
-                outcome: row[3],
-                reason: row[4],
-                answers: [row[5], row[6], row[7]]
-            )
+            let answers: [String] = [row[5], row[6], row[7]]
+            let found = ReferenceModel.Receipt(request: row[1], clientID: row[2], outcome: row[3], reason: row[4], answers: answers)
             let expected = state.model.receipts.indices.contains(place) ? state.model.receipts[place] : nil
-            if found != expected {
-                return Violation(
-                    .stateFollowsFromFacts,
-                    "a receipt is\n  \(found), by the rules\n  \(expected.map { "\($0)" } ?? "nothing")"
-                )
-            }
+            if found != expected { return Violation(.stateFollowsFromFacts, "a receipt", is: found, not: expected) }
         }
         return nil
     }

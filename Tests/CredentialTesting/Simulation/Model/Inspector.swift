@@ -191,12 +191,7 @@ struct Inspector {
                 verifiedTeam: row[12]
             )
             let expected = state.model.row(of: credential)
-            if found != expected {
-                return Violation(
-                    .stateFollowsFromFacts,
-                    "\(credential.clientID) \(user) is\n  \(found), by the rules\n  \(expected.map { "\($0)" } ?? "nothing")"
-                )
-            }
+            if found != expected { return Violation(.stateFollowsFromFacts, credential.name, is: found, not: expected) }
             seen += 1
         }
         let known = state.model.credentials(of: user).count

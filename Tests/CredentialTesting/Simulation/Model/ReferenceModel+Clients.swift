@@ -12,7 +12,6 @@ extension ReferenceModel {
         var sentAt: Timestamp
     }
 
-    /// The settled facts about a client.
     struct ClientFacts {
         var acceptedAt = Timestamp.earliest
         var refusedAt = Timestamp.earliest

@@ -25,7 +25,7 @@ extension ReferenceModel {
 
     mutating func claimed(_ work: [ClaimedCode], at now: Timestamp) {
         for work in work {
-            grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.held = work.claim
             let firstClaimedAt = grantRows[work.id]?.code?.firstClaimedAt ?? now
             grantRows[work.id]?.code?.firstClaimedAt = min(firstClaimedAt, now)
             grantRows[work.id]?.code?.openClaims += 1
@@ -44,9 +44,7 @@ extension ReferenceModel {
         mayBeLeft: Bool,
         at now: Timestamp
     ) -> [Settled] {
-        guard let row = grantRows[work.id], let code = row.code,
-            row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
-        else { return [.superseded] }
+        guard let row = grantRows[work.id], let code = row.code, row.held == work.claim else { return [.superseded] }
         hear(call.flatMap { ClientWord($0.outcome, sentAt: $0.sentAt) }, of: row.credential.clientID, at: now)
         if work.claim.attempts > 5 { return [close(work.id, .rejected, .poison)] }
         // If the process lost Apple's answer, only Apple's next answer can tell.

@@ -37,12 +37,10 @@ extension ReferenceModel {
         var credentials: Set<CredentialID>
     }
 
-    /// The imports with rows in the queue or in the log.
     var importsTold: [String] { Set(toldRows.values.compactMap(\.importID)).sorted() }
 
     // MARK: Batches
 
-    /// What the store must answer to a batch.
     enum ExpectedBatch: Equatable {
         case told, known
         /// An undo has taken the import back since the batch before.

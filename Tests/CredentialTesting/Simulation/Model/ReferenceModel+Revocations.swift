@@ -11,7 +11,7 @@ extension ReferenceModel {
         var requestedAt: Timestamp
         /// Not later than siwatch's first look, unless the backend dates a known sign-in between the two.
         var effectiveAt: Timestamp?
-        var held: Held?
+        var held: Claim?
         /// Whether siwatch is revoking its tokens.
         var isOpen = false
         /// Whether it waits for an operator, and whether one has confirmed it.
@@ -19,7 +19,6 @@ extension ReferenceModel {
         var isConfirmed = false
     }
 
-    /// A sign-in with the backend's date.
     struct SignIn: Hashable {
         var credential: CredentialID
         var at: Timestamp
@@ -31,7 +30,6 @@ extension ReferenceModel {
         var fingerprint: [UInt8]
     }
 
-    /// A token that siwatch is revoking.
     struct OpenRevocation {
         var credential: CredentialID
         var token: Token
@@ -43,7 +41,7 @@ extension ReferenceModel {
         var openedAt: Timestamp
         /// The team of its last acceptance by Apple.
         var verifiedTeam: String?
-        var held: Held?
+        var held: Claim?
         /// Whether a new sign-in of the user was known when siwatch claimed it, or was possible because of a waiting code.
         var isOvertaken = false
         var mayBeOvertaken = false
@@ -78,7 +76,6 @@ extension ReferenceModel {
         var open: OpenRevocation?
     }
 
-    /// A row of `revocation_queue`.
     struct QueuedRequest: Sendable {
         var id: Int64
         var credential: CredentialID
@@ -93,13 +90,13 @@ extension ReferenceModel {
     }
 
     mutating func claimed(_ work: [ClaimedRevocationRequest]) {
-        for work in work { requestRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+        for work in work { requestRows[work.id]?.held = work.claim }
     }
 
     mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
         for work in work {
             guard var open = revocations[RevocationKey(work)] else { continue }
-            open.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            open.held = work.claim
             open.isOvertaken = hasSignedIn(work.id, after: open.wantedAt)
             open.mayBeOvertaken = !waiting(beside: work.id, after: open.wantedAt, at: now).isEmpty
             revocations[RevocationKey(work)] = open
@@ -149,16 +146,8 @@ extension ReferenceModel {
         }
         var request = RepeatedRequest(credential: credential, at: newest)
         if let last = withTokens.max(), token.grantedAt <= last {
-            request.open = OpenRevocation(
-                credential: credential,
-                token: token,
-                text: text,
-                standing: team == nil ? .neverAccepted : .acceptedBefore,
-                told: Set(facts[credential]!.texts.values),
-                requestedAt: newest,
-                openedAt: newest,
-                verifiedTeam: team
-            )
+            let standing: DueRevocation.Standing = team == nil ? .neverAccepted : .acceptedBefore
+            request.open = revocation(of: (credential, token, text, standing), since: newest, at: newest, team)
         }
         repeated.append(request)
     }
@@ -194,9 +183,7 @@ extension ReferenceModel {
     ///   - lookedAt: by Apple's clock, as the process knows it.
     ///   - knowsTime: whether the process has heard Apple. If not, its clock may be ahead, and a request without a token waits.
     mutating func settle(_ work: ClaimedRevocationRequest, lookedAt: Timestamp, knowsTime: Bool, at now: Timestamp) -> Settled {
-        guard let row = requestRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
-            return .superseded
-        }
+        guard let row = requestRows[work.id], row.held == work.claim else { return .superseded }
         let credential = row.credential
         requestRows[work.id]!.held = nil
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
@@ -221,19 +208,25 @@ extension ReferenceModel {
             return settled
         }
         requestRows[work.id]!.isOpen = true
-        for (id, token, text, standing) in new {
-            revocations[RevocationKey(request: work.id, clientID: id.clientID, fingerprint: token.fingerprint)] = OpenRevocation(
-                credential: id,
-                token: token,
-                text: text,
-                standing: standing,
-                told: Set(facts[id]!.texts.values),
-                requestedAt: wantedAt,
-                openedAt: now,
-                verifiedTeam: standing == .neverAccepted ? nil : team(of: token, at: id)
-            )
+        for held in new {
+            let team = held.standing == .neverAccepted ? nil : team(of: held.token, at: held.id)
+            let key = RevocationKey(request: work.id, clientID: held.id.clientID, fingerprint: held.token.fingerprint)
+            revocations[key] = revocation(of: held, since: wantedAt, at: now, team)
         }
         return .postponed
+    }
+
+    private func revocation(of held: HeldToken, since wantedAt: Timestamp, at now: Timestamp, _ team: String?) -> OpenRevocation {
+        OpenRevocation(
+            credential: held.id,
+            token: held.token,
+            text: held.text,
+            standing: held.standing,
+            told: Set(facts[held.id]!.texts.values),
+            requestedAt: wantedAt,
+            openedAt: now,
+            verifiedTeam: team
+        )
     }
 
     private func effectiveTime(of row: RequestRow, lookedAt: Timestamp, _ waiting: [GrantRow]) -> Timestamp {
@@ -295,9 +288,11 @@ extension ReferenceModel {
         return dropped.count
     }
 
+    private typealias HeldToken = (id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)
+
     /// The tokens that siwatch holds of a user at a client: the newest, and the one that it displaced.
-    private func tokensToRevoke(_ id: CredentialID) -> [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] {
-        var tokens: [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] = []
+    private func tokensToRevoke(_ id: CredentialID) -> [HeldToken] {
+        var tokens: [HeldToken] = []
         if row(of: id)?.holdsToken ?? false, let token = facts[id]?.token, let text = facts[id]?.texts[token] {
             tokens.append((id, token, text, facts[id]!.isAccepted(token) ? .acceptedBefore : .neverAccepted))
         }
@@ -343,9 +338,7 @@ extension ReferenceModel {
     /// - Returns: the allowed results.
     mutating func settle(_ work: DueRevocation, _ call: AnsweredQuestion?, _ result: Settled, at now: Timestamp) -> [Settled] {
         let key = RevocationKey(work)
-        guard var open = revocations[key], open.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
-            return [.superseded]
-        }
+        guard var open = revocations[key], open.held == work.claim else { return [.superseded] }
         open.held = nil
         hear(call?.ofClient, of: key.clientID, at: now)
         defer { if revocations[key] != nil { revocations[key] = open } }
@@ -417,15 +410,8 @@ extension ReferenceModel {
         revocations[key] = nil
         let after = outcome == .proved ? "invalid_grant" : open.isAlive ? "accepted" : ""
         let answers = [open.before?.text ?? "", open.isRevoked ? open.isUnheard ? "unheard" : "revoked" : "", after]
-        receipts.append(
-            Receipt(
-                request: key.request,
-                clientID: key.clientID,
-                outcome: outcome.rawValue,
-                reason: reason?.rawValue ?? "",
-                answers: answers
-            )
-        )
+        let (word, why) = (outcome.rawValue, reason?.rawValue ?? "")
+        receipts.append(Receipt(request: key.request, clientID: key.clientID, outcome: word, reason: why, answers: answers))
         if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
         userFacts[open.credential.userID, default: UserFacts()].requestsWithTokens.insert(open.wantedAt)
         facts[open.credential]?.answeredTokens.insert(open.token)

@@ -13,9 +13,7 @@ extension ReferenceModel {
 
     /// - Parameter due: when the process means to take it, if it found the sign-in dated ahead. It may have stood still since.
     mutating func settle(_ work: ClaimedGrant, due: Timestamp? = nil, at now: Timestamp) -> Settled {
-        guard let row = grantRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
-            return .superseded
-        }
+        guard let row = grantRows[work.id], row.held == work.claim else { return .superseded }
         if work.claim.attempts > 5 {
             poisoned.insert(row.credential)
             return close(work.id, .rejected, .poison)
@@ -27,7 +25,7 @@ extension ReferenceModel {
             return putOff(work.id, until: min(due, retry), isAhead: true)
         }
         if due == nil, row.lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry), isAhead: true) }
-        if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
+        if let text = row.token, recognises(text, of: row.credential, before: row.grantedAt) {
             // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)
             return close(work.id, .retold)
@@ -48,11 +46,6 @@ extension ReferenceModel {
         grantRows[row]!.putOffUntil = time
         grantRows[row]!.waitsForItsTime = isAhead
         return .postponed
-    }
-
-    /// Whether a token came with an earlier sign-in, too.
-    private func isRetold(_ text: String, of credential: CredentialID, at time: Timestamp) -> Bool {
-        recognises(text, of: credential, before: time)
     }
 
     /// Whether siwatch knows a token of an earlier sign-in, by any date or by one before a time.
@@ -139,9 +132,7 @@ extension ReferenceModel {
     }
 
     mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict, at now: Timestamp) -> Settled {
-        guard let row = notificationRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
-            return .superseded
-        }
+        guard let row = notificationRows[work.id], row.held == work.claim else { return .superseded }
         if work.claim.attempts > 5 {
             notificationRows[work.id] = nil
             return .quarantined(.poison)
@@ -240,9 +231,7 @@ extension ReferenceModel {
 
     private func holdsToken(_ credential: CredentialID) -> Bool { row(of: credential)?.holdsToken ?? false }
 
-    private func isHeld(_ work: DueCredential) -> Bool {
-        facts[work.id]?.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
-    }
+    private func isHeld(_ work: DueCredential) -> Bool { facts[work.id]?.held == work.claim }
 
     /// The retention erases tokens that have been rejected for a week, and forgets batches of imports after a day.
     mutating func swept(at now: Timestamp) {

@@ -8,17 +8,12 @@ import CredentialCore
 /// It holds sets of facts, and the oracle derives the tables from them. It shares no code with the program. Its facts come from their
 /// makers: sign-ins from backends, events and answers from Apple.
 struct ReferenceModel {
-    struct Held: Equatable {
-        var owner: String
-        var attempts: Int
-    }
-
     struct GrantRow {
         var credential: CredentialID
         var grantedAt: Timestamp
         var token: String?
         var address: String?
-        var held: Held?
+        var held: Claim?
         /// When its claim ends.
         var heldUntil = Timestamp.earliest
         /// How far ahead it was dated when the process judged it, as far as the process knew Apple's clock, beyond what siwatch allows.
@@ -42,12 +37,11 @@ struct ReferenceModel {
     struct NotificationRow {
         var post: ScriptedApple.Post
         var receivedAt: Timestamp
-        var held: Held?
+        var held: Claim?
     }
 
     typealias Token = Oracle.Token
 
-    /// The committed facts of one user at one client.
     struct Facts {
         var grants: Set<Timestamp> = []
         var tokens: Set<Token> = []
@@ -62,7 +56,7 @@ struct ReferenceModel {
         /// Requests to revoke after which siwatch found this client's token dead.
         var revocations: Set<Timestamp> = []
         var revokedTokens: Set<Token> = []
-        var held: Held?
+        var held: Claim?
         /// When the retention erased the rejected token.
         var swept: Token?
         /// The rejected token that an operator wants to recheck.
@@ -76,7 +70,6 @@ struct ReferenceModel {
         var team: String
     }
 
-    /// The committed facts of one user in one app.
     struct UserFacts {
         var consentRevoked: Set<Timestamp> = []
         var deleted: Set<Timestamp> = []
@@ -93,7 +86,7 @@ struct ReferenceModel {
     }
 
     /// One row of `credential`, public and private.
-    struct Row: Equatable, CustomStringConvertible {
+    struct Row: Equatable {
         var state: String
         var reason: String
         var changedAt: Int64?
@@ -106,14 +99,6 @@ struct ReferenceModel {
         var forwarding: String?
         var neverAccepted: Bool
         var verifiedTeam: String?
-
-        var description: String {
-            """
-            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0) by \(verifiedTeam ?? "nobody"), X \(rejectedAt ?? 0), \
-            never accepted \(neverAccepted), \
-            token \(holdsToken), former \(holdsFormerToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
-            """
-        }
     }
 
     let appOfClient: [String: String]
@@ -313,12 +298,12 @@ struct ReferenceModel {
     // MARK: Claims
 
     mutating func claimed(_ work: [ClaimedNotification]) {
-        for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+        for work in work { notificationRows[work.id]?.held = work.claim }
     }
 
     mutating func claimed(_ work: [ClaimedGrant], until end: Timestamp) {
         for work in work {
-            grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.held = work.claim
             grantRows[work.id]?.heldUntil = end
             grantRows[work.id]?.isUntried = false
             // When the claim ends, the row is due.
@@ -337,7 +322,7 @@ struct ReferenceModel {
     }
 
     mutating func claimed(_ work: [DueCredential]) {
-        for work in work { facts[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+        for work in work { facts[work.id]?.held = work.claim }
     }
 
     func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }

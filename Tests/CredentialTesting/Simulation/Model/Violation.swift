@@ -24,5 +24,10 @@ package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
     package var text: String
 
     init(_ invariant: Invariant, _ text: String) { (self.invariant, self.text) = (invariant, text) }
+
+    init<Value>(_ invariant: Invariant, _ subject: String, is found: Value, not expected: Value?) {
+        self.init(invariant, "\(subject) is\n  \(found), by the rules\n  \(expected.map { "\($0)" } ?? "nothing")")
+    }
+
     package var description: String { "\(invariant.rawValue) \(invariant): \(text)" }
 }

@@ -7,68 +7,33 @@ import CredentialCore
 ///
 /// Bugs deeper inside the program are patches in scripts/plant_bugs.py.
 package enum PlantedBug: String, Sendable, CaseIterable {
+    case answerDatedByItsArrival, eventDatedByItsArrival, grantDatedByItsArrival, revocationDatedByItsProof
+    case unknownKeyTakenForForgery, unknownClientTakenForStranger, outageTakenForRejection, refusalTakenForOutage, lostAnswerTakenForSignIn
+    case tokenDropped, codeSentLate, lostAnswerForgotten, revocationGivenUp, rejectionForgotten, repetitionIgnored, overtakenIgnored
     /// siwatch believes every `invalid_grant` at once, without proof of the asking client.
     case rejectionBelievedAtOnce
     /// siwatch believes every pending rejection after the settle time, without proof of the asking client.
     case proofIgnored
-    /// siwatch believes a rejection after the settle time, although Apple has not repeated it.
-    case repetitionIgnored
     /// siwatch believes after an operator's confirmation whatever Apple rejects later.
     case confirmationOutlived
-    /// siwatch never believes an `invalid_grant`.
-    case rejectionForgotten
-    /// siwatch takes trouble at Apple for a rejection.
-    case outageTakenForRejection
-    /// siwatch dates an answer by its arrival, not by its request.
-    case answerDatedByItsArrival
-    /// siwatch dates an event by its arrival, not by its event time.
-    case eventDatedByItsArrival
-    /// siwatch dates a grant by its arrival.
-    case grantDatedByItsArrival
-    /// After an answer siwatch makes the next check due at once.
-    case dueTimeNotMoved
-    /// After an answer siwatch never checks again.
-    case dueTimeLost
-    /// The store reports a settlement as committed, and has not committed it.
-    case settlementLost
-    /// The store commits only the first settlement of a batch.
-    case batchCutShort
-    /// siwatch discards a notification whose key it does not know yet.
-    case unknownKeyTakenForForgery
-    /// siwatch discards a sign-in of a client outside the configuration.
-    case unknownClientTakenForStranger
-    /// siwatch drops a new token.
-    case tokenDropped
-    /// siwatch sends a code after its deadline.
-    case codeSentLate
-    /// siwatch sends a refused code again.
-    case refusalTakenForOutage
-    /// siwatch forgets that Apple may have taken a code.
-    case lostAnswerForgotten
-    /// siwatch counts a code with a lost answer as a sign-in.
-    case lostAnswerTakenForSignIn
+    /// After an answer siwatch makes the next check due at once, or never checks again.
+    case dueTimeNotMoved, dueTimeLost
+    /// The store reports a batch as committed, and has committed nothing of it, or only the first settlement.
+    case settlementLost, batchCutShort
     /// siwatch revokes a token that became no sign-in, whatever else the revocation ends.
     case strayTokenRevokedBlindly
     /// siwatch believes that a token was dead from the first, without proof of the asking client.
     case deadTokenBelievedAtOnce
     /// siwatch takes Apple's 200 to a revocation for a proof.
     case revocationBelievedUnseen
-    /// siwatch revokes a token although its user has signed in again.
-    case overtakenIgnored
     /// siwatch takes a sign-in whose code waited for Apple for newer than the request to revoke it.
     case requestDuringOutageOverlooked
-    /// siwatch dates a revocation by its proof, not by the request.
-    case revocationDatedByItsProof
     /// siwatch takes the date of a request to revoke for true, although it lies ahead.
     case requestDatedAheadTrusted
-    /// siwatch gives up a revocation that Apple does not answer.
-    case revocationGivenUp
     /// An undo does nothing, and says that it is complete.
     case undoIgnored
-    /// siwatch takes a sign-in of an import for a backend's, so an undo leaves it.
-    case importTakenForBackend
-    /// siwatch takes a backend's sign-in for one of an import, so an undo takes users that a backend has told too.
-    case backendTakenForImport
+    /// siwatch takes a sign-in of an import for a backend's, so an undo leaves it, or a backend's for one of an import.
+    case importTakenForBackend, backendTakenForImport
 }
 
 extension PlantedBug {

@@ -65,16 +65,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     var look: Duration { .seconds(self == .refusedClient ? 300 : 60) }
 
     /// The number of users in the disaster, for a requested number.
-    package func users(of wanted: Int) -> Int {
-        switch self {
-        case .wrongKey, .longRejection: min(wanted, 5)
-        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst, .refusedClient, .massWithdrawal,
-            .mistakenConfirmation:
-            wanted
-        }
-    }
-
-    private var clientIDs: [String] { self == .refusedClient ? ["app", "web"] : ["app"] }
+    package func users(of wanted: Int) -> Int { [.wrongKey, .longRejection].contains(self) ? min(wanted, 5) : wanted }
 
     package func timed(users: Int, on databases: SimulatedDatabases = .memory) async -> (report: Simulation.Report, took: Duration) {
         let start = ContinuousClock.now
@@ -85,11 +76,10 @@ package enum Scenario: String, Sendable, CaseIterable {
     private func run(users: Int, on databases: SimulatedDatabases) async -> Simulation.Report {
         let repeatLine = "make simulate SEEDS=1 USERS=\(users)\(databases.option)"
         do {
-            var simulation = try await Simulation(
-                seed: 1,
-                plan: Simulation.Plan(users: self.users(of: users), of: clientIDs),
-                on: databases.take()
-            )
+            // Only the scenario's events happen.
+            let app = SimulatedApp(name: "example", clientIDs: self == .refusedClient ? ["app", "web"] : ["app"])
+            let plan = Simulation.Plan(apps: [app], users: self.users(of: users))
+            var simulation = try await Simulation(seed: 1, plan: plan, on: databases.take())
             try await simulation.play(self)
             try simulation.database.release()
             var report = simulation.report
@@ -98,39 +88,6 @@ package enum Scenario: String, Sendable, CaseIterable {
         } catch {
             return Simulation.Report(seed: 1, repeatLine: repeatLine, failure: error)
         }
-    }
-}
-
-extension Simulation.Plan {
-    /// A plan in which only the scenario's events happen.
-    init(users: Int, of clientIDs: [String]) {
-        self.init(
-            apps: [SimulatedApp(name: "example", clientIDs: clientIDs)],
-            users: users,
-            steps: 0,
-            weathers: [],
-            crashes: 0,
-            losesNotifications: false,
-            delaysGrants: false,
-            troublesStore: false,
-            freezes: false,
-            importsTokens: false,
-            datesWrongly: false,
-            tellsAgain: false,
-            importsMany: false,
-            restores: false,
-            setsClock: false,
-            codes: 0,
-            revocations: 0,
-            passwords: 0,
-            revokesAlone: false,
-            transfers: false,
-            transfersInProofs: false,
-            tokensMove: false,
-            breaker: BreakerRules(),
-            revocationLimit: RevocationLimitRules(),
-            canaries: [:]
-        )
     }
 }
 
@@ -155,7 +112,7 @@ extension Simulation {
         let policy = SimulatedProcess.policy
         try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + scenario.look, scenario.look)
         if scenario == .burst, report.tally[.held] != nil {
-            world.with { $0.report(Violation(.nothingIsStuck, "the breaker opened on people who left")) }
+            world.report(Violation(.nothingIsStuck, "the breaker opened on people who left"))
         }
         checkEnd()
         await abandon()
@@ -178,7 +135,7 @@ extension Simulation {
         let app = plan.apps[0]
         let doubted = try doubted(in: app)
         if !process.writer.breakers.breaker(of: app.name).isOpen || doubted.isEmpty {
-            world.with { $0.report(Violation(.nothingIsStuck, "there is no open breaker to confirm")) }
+            world.report(Violation(.nothingIsStuck, "there is no open breaker to confirm"))
         }
         try await confirm(doubted, in: app)
         try await live(for: .seconds(3720), .seconds(60))

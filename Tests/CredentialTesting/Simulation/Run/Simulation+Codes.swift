@@ -6,7 +6,6 @@ import CredentialMonitor
 
 /// People sign in by code, and backends hand the codes in. Apple takes each code once.
 extension Simulation {
-    /// A row of the queue as a backend writes it.
     struct CodeRow {
         var code: Int
         var clientID: String
@@ -86,13 +85,8 @@ extension Simulation {
     mutating func exchange(_ code: String, redirectURI: String?, from clientID: String, for flight: Flight) -> ExchangeResponse {
         guard case .code(let work) = flight.work else { preconditionFailure("Nobody else has a code.") }
         var call = world.with { state in
-            AnsweredExchange(
-                outcome: .unavailable("reset", isAnswerLost: true),
-                sentAt: state.dated(flight),
-                dated: state.now,
-                trulySentAt: flight.trulySentAt,
-                answeredAt: state.truth
-            )
+            let sentAt = state.dated(flight)
+            return AnsweredExchange(sentAt: sentAt, dated: state.now, trulySentAt: flight.trulySentAt, answeredAt: state.truth)
         }
         let weather = world.with { state in
             state.apple.answer(toCodeOf: clientID, in: flight.app.name, using: &generator)
@@ -124,11 +118,8 @@ extension Simulation {
     private mutating func issue(_ call: inout AnsweredExchange, for code: String, _ flight: Flight) {
         let signIn = world.with { $0.apple.issued(for: code)! }
         let truth = truth
-        var identity = ScriptedApple.Identity(
-            userID: signIn.credential.userID,
-            issuedAt: (chance(300) ? flight.trulySentAt : truth).second,
-            signedInAt: signIn.at
-        )
+        let issuedAt = (chance(300) ? flight.trulySentAt : truth).second
+        var identity = ScriptedApple.Identity(userID: signIn.credential.userID, issuedAt: issuedAt, signedInAt: signIn.at)
         if chance(300) { identity.address = people.first { $0.user == signIn.credential.userID }?.address }
         if chance(50) { identity.keyIsPublishedAt = truth.advanced(by: .seconds(Int.random(in: 1...30, using: &generator))) }
         identity.isGood = !chance(60)
@@ -142,13 +133,9 @@ extension Simulation {
         }
         call.identity = identity
         call.token = signIn.token
-        call.outcome = .issued(
-            IssuedTokens(
-                refreshToken: signIn.token.map { Secret($0) },
-                identityToken: Secret(identity.isReadable ? String(number) : "?"),
-                namedUserID: identity.isReadable ? identity.userID : nil
-            )
-        )
+        let text = Secret(identity.isReadable ? String(number) : "?")
+        let named = identity.isReadable ? identity.userID : nil
+        call.outcome = .issued(IssuedTokens(refreshToken: signIn.token.map { Secret($0) }, identityToken: text, namedUserID: named))
     }
 
     /// No person does two things within one second.

@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialMonitor
 
 extension Simulation {
-    /// A request under way, and the piece of work that waits for it.
     struct Flight {
         enum Work {
             case check(DueCredential)
@@ -135,16 +134,12 @@ extension Simulation {
 
 extension SimulatedWorld.Request {
     fileprivate func abandon() {
+        let nobody = ClientIdentity(clientID: "", keyID: "")
         switch self {
-        case .refresh(_, let credential, let answer):
-            answer.resume(returning: RefreshResponse(.unavailable("gone"), by: ClientIdentity(clientID: credential.clientID, keyID: "")))
-        case .exchange(_, _, let clientID, let answer):
-            let outcome = EndpointAnswer<ExchangeNews>.unavailable("gone", isAnswerLost: true)
-            answer.resume(returning: ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: "")))
-        case .revoke(_, let clientID, let answer):
-            answer.resume(
-                returning: RevokeResponse(.unavailable("gone", isAnswerLost: true), by: ClientIdentity(clientID: clientID, keyID: ""))
-            )
+        case .refresh(_, _, let answer): answer.resume(returning: RefreshResponse(.unavailable("gone"), by: nobody))
+        case .exchange(_, _, _, let answer):
+            answer.resume(returning: ExchangeResponse(.unavailable("gone", isAnswerLost: true), by: nobody))
+        case .revoke(_, _, let answer): answer.resume(returning: RevokeResponse(.unavailable("gone", isAnswerLost: true), by: nobody))
         }
     }
 }
@@ -178,12 +173,8 @@ extension SimulatedWorld.State {
 
     func identity(of clientID: String, in app: SimulatedApp) -> ClientIdentity {
         let identity = apple.identities[app.name] ?? (keyID: 0, load: 0)
-        return ClientIdentity(
-            clientID: clientID,
-            keyID: "KEY\(identity.keyID)",
-            teamID: "TEAM\(apple.team(of: clientID))",
-            load: identity.load
-        )
+        let (key, team) = ("KEY\(identity.keyID)", "TEAM\(apple.team(of: clientID))")
+        return ClientIdentity(clientID: clientID, keyID: key, teamID: team, load: identity.load)
     }
 
     func isTimedOut(_ flight: Simulation.Flight) -> Bool { flight.trulySentAt.duration(to: truth) >= Simulation.timeout }
@@ -242,24 +233,27 @@ extension SimulatedWorld.State {
                 case .news(.anotherUser): .foreign
                 case .news(.ambiguous), .misconfigured, .throttled, .unavailable: .none
                 }
-            let isLie = word == .rejected && !isDead
-            ledger.proofs.answered(
-                work,
-                AnsweredQuestion(
-                    word: word,
-                    keyID: identity.keyID,
-                    team: identity.teamID,
-                    askedAt: flight.sentAt,
-                    date: truth.second,
-                    isLie: isLie,
-                    ofClient: ReferenceModel.ClientWord(outcome, sentAt: dated(flight))
-                )
-            )
+            let ofClient = ReferenceModel.ClientWord(outcome, sentAt: dated(flight))
+            answered(work, word, by: identity, on: flight, isLie: word == .rejected && !isDead, ofClient)
             if word == .foreign { count(.foreignToken) }
         case .code: preconditionFailure("A code asks about no token.")
         }
         note("Apple answers \(credential.clientID) \(credential.userID): \(outcome)")
         return RefreshResponse(outcome, by: identity, date: truth.second)
+    }
+
+    /// - Parameter isLie: whether Apple rejected a token that is good.
+    mutating func answered(
+        _ work: DueRevocation,
+        _ word: AnsweredQuestion.Word,
+        by identity: ClientIdentity,
+        on flight: Simulation.Flight,
+        isLie: Bool = false,
+        _ ofClient: ReferenceModel.ClientWord?
+    ) {
+        var question = AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt, date: truth.second)
+        (question.team, question.isLie, question.ofClient) = (identity.teamID, isLie, ofClient)
+        ledger.proofs.answered(work, question)
     }
 
     fileprivate mutating func count(_ outcome: EndpointAnswer<RefreshNews>) {

@@ -43,10 +43,7 @@ extension Simulation {
         if files[place].next > 0, chance(150) {
             // The next process begins with the first line again.
             (files[place].next, files[place].last) = (0, nil)
-            return world.with { state in
-                state.count(.importCutShort)
-                state.note("\(files[place].name) is cut short")
-            }
+            return world.note("\(files[place].name) is cut short", counting: .importCutShort)
         }
         try await tellBatch(of: place)
     }
@@ -96,7 +93,6 @@ extension Simulation {
         )
     }
 
-    /// A user of the backend who signed in long before. Some have lost the token since.
     private mutating func meetUser() -> Person {
         let app = plan.apps.randomElement(using: &generator)!
         let user = "past\(people.count)"
@@ -155,14 +151,11 @@ extension Simulation {
         guard let name = undo else {
             guard let name = names.randomElement(using: &generator) else { return }
             undo = name
-            return world.with { $0.note("an operator undoes \(name)") }
+            return world.note("an operator undoes \(name)")
         }
         if chance(120) {
             undo = nil
-            return world.with { state in
-                state.count(.undoCutShort)
-                state.note("the undo is cut short")
-            }
+            return world.note("the undo is cut short", counting: .undoCutShort)
         }
         if chance(60), let other = names.randomElement(using: &generator) { _ = try await takeBack(other) }
         if chance(200) {
@@ -190,7 +183,7 @@ extension Simulation {
         if answer == .expired { return nil }
         guard case .importUndone(let undone)? = answer else {
             let text = "an undo answers \(answer.map { "\($0)" } ?? "nothing")"
-            world.with { $0.report(Violation(.nothingIsLost, text)) }
+            world.report(Violation(.nothingIsLost, text))
             return nil
         }
         let taken = try gone()
@@ -202,7 +195,7 @@ extension Simulation {
         guard isRight else { return undone }
         inspector.forget(taken.credentials)
         let left = try whatIsLeft(of: taken.credentials)
-        world.with { $0.report(left) }
+        world.report(left)
         return undone
     }
 
@@ -213,10 +206,8 @@ extension Simulation {
             "SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client"
         ).map { CredentialID(clientID: $0[0], userID: $0[1]) }
         return world.with { state in
-            ReferenceModel.Taken(
-                rows: Set(state.model.grantRows.keys).subtracting(rows),
-                credentials: Set(state.model.credentials).subtracting(credentials)
-            )
+            let (knownRows, known) = (Set(state.model.grantRows.keys), Set(state.model.credentials))
+            return ReferenceModel.Taken(rows: knownRows.subtracting(rows), credentials: known.subtracting(credentials))
         }
     }
 

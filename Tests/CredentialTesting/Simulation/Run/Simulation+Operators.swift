@@ -87,7 +87,6 @@ extension Simulation {
 
     // MARK: The revocation limit
 
-    /// An operator confirms every request to revoke that waits.
     mutating func confirmRevocations() async throws {
         for app in plan.apps {
             guard let count = world.with({ $0.model.heldRequests(of: app.name) }) else { continue }
@@ -130,10 +129,7 @@ extension Simulation {
     mutating func changeClients() async throws {
         if dropped != nil { return try await putClientBack() }
         dropped = (plan.apps[0].clientIDs.randomElement(using: &generator)!, truth)
-        world.with { state in
-            state.count(.clientDropped)
-            state.note("\(dropped!.clientID) is taken out of the configuration")
-        }
+        world.note("\(dropped!.clientID) is taken out of the configuration", counting: .clientDropped)
         throw Crash()
     }
 
@@ -145,7 +141,7 @@ extension Simulation {
         guard let client = dropped?.clientID else { return }
         let strangers = try countStrangers()
         dropped = nil
-        world.with { $0.note("\(client) is in the configuration again") }
+        world.note("\(client) is in the configuration again")
         try await crash()
         let left = try countStrangers()
         world.with { state in
@@ -196,7 +192,7 @@ extension Simulation {
         }
         let stored = try await process.store.breakers()
         for app in plan.apps where process.writer.breakers.breaker(of: app.name) != stored[app.name] ?? RejectionBreaker() {
-            world.with { $0.report(Violation(.nothingIsLost, "the process does not know the breaker of \(app.name) as it stands")) }
+            world.report(Violation(.nothingIsLost, "the process does not know the breaker of \(app.name) as it stands"))
         }
     }
 }

@@ -22,7 +22,7 @@ extension Simulation {
         do {
             return try await handler.claim(upTo: slots)
         } catch let error as StoreError where error.isSimulated {
-            world.with { $0.note("the lane of \(handler.lane) claims nothing: \(error)") }
+            world.note("the lane of \(handler.lane) claims nothing: \(error)")
             return []
         }
     }
@@ -71,7 +71,7 @@ extension Simulation {
         let truth = truth
         if let last = lastProbes[app], last.duration(to: truth) < BreakerRules.probeInterval {
             let violation = Violation(.oneAnswerPerInterval, "\(app.name) is probed again after \(last.duration(to: truth))")
-            world.with { $0.report(violation) }
+            world.report(violation)
         }
         lastProbes[app] = truth
     }

@@ -16,7 +16,7 @@ extension Simulation {
             // The person comes back before that time.
             if lead > .zero, chance(700) { agenda.append((truth.advanced(by: lead * 3 / 4), .signIn(credential))) }
         }
-        world.with { $0.note("the app is to revoke what \(person.user) has granted") }
+        world.note("the app is to revoke what \(person.user) has granted")
         let delay: Duration = chance(200) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
         agenda.append((truth.advanced(by: delay), .request(row)))
         // A backend that got no answer asks again.
@@ -71,17 +71,8 @@ extension Simulation {
                     case .unavailable(_, isAnswerLost: true, _): .unheard
                     case .misconfigured, .throttled, .unavailable: .none
                     }
-                state.ledger.proofs.answered(
-                    work,
-                    AnsweredQuestion(
-                        word: word,
-                        keyID: identity.keyID,
-                        team: identity.teamID,
-                        askedAt: flight.sentAt,
-                        date: state.truth.second,
-                        ofClient: ReferenceModel.ClientWord(outcome, sentAt: state.dated(flight))
-                    )
-                )
+                let ofClient = ReferenceModel.ClientWord(outcome, sentAt: state.dated(flight))
+                state.answered(work, word, by: identity, on: flight, ofClient)
             }
             state.note("Apple answers a revocation at \(clientID): \(outcome)")
             return RevokeResponse(outcome, by: identity, date: state.truth.second)
@@ -91,7 +82,7 @@ extension Simulation {
     /// All grants of the user to the app end, and sometimes Apple sends a notification.
     mutating func takeEffect(_ token: String, from clientID: String) {
         guard let credential = world.with({ $0.apple.revoke(token, from: clientID, at: $0.truth) }) else { return }
-        world.with { $0.note("\(credential.userID) is revoked at Apple") }
+        world.note("\(credential.userID) is revoked at Apple")
         hasActed(credential.userID)
         guard !plan.revokesAlone, chance(300), let app = plan.apps.first(where: { $0.clientIDs.contains(clientID) }) else { return }
         let post = world.with { $0.apple.sign(.consentRevoked, credential, of: app, at: $0.truth) }

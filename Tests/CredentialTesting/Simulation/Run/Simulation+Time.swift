@@ -56,14 +56,14 @@ extension Simulation {
     }
 
     private mutating func happen(_ delivery: Delivery, at now: Timestamp) throws {
-        func insert(_ sql: String, _ arguments: (any DatabaseValueConvertible)?...) throws -> Int64 {
+        func insert(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Int64 {
             try database.rows("INSERT INTO \(sql) RETURNING id", arguments)[0][0]
         }
         switch delivery {
         case .passwordChange(let credential): act(credential.userID) { $0.changePassword($1) }
         case .signIn(let credential): act(credential.userID) { $0.signIn($1, credential) }
         case .post(let number):
-            let id = try insert("notification_queue (payload, received_at) VALUES (?, ?)", String(number), now.milliseconds)
+            let id = try insert("notification_queue (payload, received_at) VALUES (?, ?)", [String(number), now.milliseconds])
             world.with { state in
                 state.model.insert(.init(post: state.apple.posts[number], receivedAt: now), as: id)
                 state.note("notification \(id) arrives, post \(number)")
@@ -71,46 +71,32 @@ extension Simulation {
         case .grant(let signIn, let address):
             let id = try insert(
                 "grant_queue (client_id, user_id, refresh_token, email, granted_at) VALUES (?, ?, ?, ?, ?)",
-                signIn.credential.clientID,
-                signIn.credential.userID,
-                signIn.token,
-                address,
-                signIn.at.milliseconds
+                [signIn.credential.clientID, signIn.credential.userID, signIn.token, address, signIn.at.milliseconds]
             )
             world.with { state in
                 let isMisdated = state.misdated.contains(signIn.credential.userID)
                 if !isMisdated, state.model.isEnded(signIn) { state.count(.eventBeforeSignIn) }
                 if let token = signIn.token, !state.apple.isIssued(token) { state.count(.truncatedToken) }
-                state.model.insert(
-                    .init(credential: signIn.credential, grantedAt: signIn.at, token: signIn.token, address: address),
-                    as: id
-                )
+                let (credential, token) = (signIn.credential, signIn.token)
+                state.model.insert(.init(credential: credential, grantedAt: signIn.at, token: token, address: address), as: id)
                 state.note("grant \(id) arrives, of \(signIn.credential.userID) at \(signIn.credential.clientID)")
             }
         case .code(let row):
             let id = try insert(
                 "grant_queue (client_id, user_id, authorization_code, redirect_uri, granted_at) VALUES (?, ?, ?, ?, ?)",
-                row.clientID,
-                row.userID,
-                ScriptedApple.text(ofCode: row.code),
-                row.redirectURI,
-                row.grantedAt.milliseconds
+                [row.clientID, row.userID, ScriptedApple.text(ofCode: row.code), row.redirectURI, row.grantedAt.milliseconds]
             )
             world.with { state in
                 // A row without a user holds nothing back.
                 let credential = CredentialID(clientID: row.clientID, userID: row.userID ?? "")
-                state.model.insert(
-                    .init(credential: credential, grantedAt: row.grantedAt, code: .init(namesUser: row.userID != nil)),
-                    as: id
-                )
+                let code = ReferenceModel.CodeRow(namesUser: row.userID != nil)
+                state.model.insert(.init(credential: credential, grantedAt: row.grantedAt, code: code), as: id)
                 state.note("code \(id) arrives, \(row.code) of \(row.userID ?? "somebody") at \(row.clientID)")
             }
         case .request(let row):
             let id = try insert(
                 "revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
-                row.credential.clientID,
-                row.credential.userID,
-                row.requestedAt.milliseconds
+                [row.credential.clientID, row.credential.userID, row.requestedAt.milliseconds]
             )
             world.with { state in
                 state.model.insert(row, as: id)
@@ -186,11 +172,8 @@ extension Simulation {
                 let (id, payload): (Int64, String) = (row[0], row[1])
                 guard state.model.notificationRows[id] == nil, let number = Int(payload) else { continue }
                 state.count(.releasedFromQuarantine)
-                state.model.insert(
-                    .init(post: state.apple.posts[number], receivedAt: Timestamp(milliseconds: row[2])),
-                    as: id,
-                    isNew: false
-                )
+                let receivedAt = Timestamp(milliseconds: row[2])
+                state.model.insert(.init(post: state.apple.posts[number], receivedAt: receivedAt), as: id, isNew: false)
             }
         }
     }
@@ -217,7 +200,7 @@ extension Simulation {
         world.with { $0.apple.weather = [:] }
         try await land()
         try await putClientBack()
-        world.with { $0.note("calm") }
+        world.note("calm")
         if plan.setsClock { try await setClock(ahead: .zero) }
         // Rows that a wrong clock has put off come an interval later. So do the pending rejections of an app with a refused client: Apple
         // may first blame that client within the first interval of the calm, and siwatch then drops them.

@@ -146,10 +146,7 @@ extension Simulation {
         let known = world.with { $0.apple.tokens(of: owner) }
         told.token = chance(200) ? "cut off " + signIn.credential.userID : known.randomElement(using: &generator)
         if told.token != signIn.token {
-            world.with { state in
-                state.count(.importedToken)
-                state.note("the backend has \(told.token ?? "no token") of \(person.user)")
-            }
+            world.note("the backend has \(told.token ?? "no token") of \(person.user)", counting: .importedToken)
         }
         return told
     }

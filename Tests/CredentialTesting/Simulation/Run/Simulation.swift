@@ -17,51 +17,51 @@ package struct Simulation {
         package var seed: UInt64
         package var repeatLine: String
         package var violation: Violation?
-        package var steps: Int
-        package var requests: Int
-        package var answers: Int
+        package var steps = 0
+        package var requests = 0
+        package var answers = 0
         /// A digest of the whole history, in order.
-        package var digest: UInt64
-        package var tally: [Situation: Int]
-        package var tail: [String]
+        package var digest: UInt64 = 0
+        package var tally: [Situation: Int] = [:]
+        package var tail: [String] = []
     }
 
     /// The seed's decisions before the first step.
     struct Plan {
         var apps: [SimulatedApp]
         var users: Int
-        var steps: Int
-        var weathers: [Weather]
+        var steps = 0
+        var weathers: [Weather] = []
         /// How many steps in a thousand are crashes.
-        var crashes: Int
-        var losesNotifications: Bool
-        var delaysGrants: Bool
-        var troublesStore: Bool
-        var freezes: Bool
+        var crashes = 0
+        var losesNotifications = false
+        var delaysGrants = false
+        var troublesStore = false
+        var freezes = false
         /// Whether backends report other tokens than those of the sign-in.
-        var importsTokens: Bool
+        var importsTokens = false
         /// Whether backends date sign-ins wrongly.
-        var datesWrongly: Bool
+        var datesWrongly = false
         /// Whether backends report old facts again, dated now.
-        var tellsAgain: Bool
+        var tellsAgain = false
         /// Whether a backend imports so many users that other sign-ins stand behind them for minutes.
-        var importsMany: Bool
+        var importsMany = false
         /// Whether operators restore an old backup.
-        var restores: Bool
-        var setsClock: Bool
+        var restores = false
+        var setsClock = false
         /// How many in a thousand sign-ins bring a code, and how many in a thousand events are an app's request to revoke.
-        var codes: Int
-        var revocations: Int
+        var codes = 0
+        var revocations = 0
         /// How many in a thousand events of people with an accepted token are changes of the password.
-        var passwords: Int
+        var passwords = 0
         /// Whether Apple ends nothing but the token that it is asked to revoke. Its documents can be read so, too.
-        var revokesAlone: Bool
+        var revokesAlone = false
         /// Whether apps move to another team.
-        var transfers: Bool
+        var transfers = false
         /// Whether apps change hands while siwatch proves a revocation, and at no other time.
-        var transfersInProofs: Bool
+        var transfersInProofs = false
         /// Whether the tokens of an app move to the other team with it.
-        var tokensMove: Bool
+        var tokensMove = false
         /// Whether operators take a client out of the configuration for a while.
         var changesClients = false
         /// Whether operators import files of users, and undo imports.
@@ -70,10 +70,10 @@ package struct Simulation {
         var confirmsRejections = false
         /// A client that Apple will refuse for good.
         var refused: String?
-        var breaker: BreakerRules
-        var revocationLimit: RevocationLimitRules
+        var breaker = BreakerRules()
+        var revocationLimit = RevocationLimitRules()
         /// Users who never leave. The operator has named them.
-        var canaries: [String: Set<String>]
+        var canaries: [String: Set<String>] = [:]
         /// Whether the breaker opens so easily that siwatch may never believe some departures.
         var isTouchy: Bool { breaker.maxRejections < 20 }
     }
@@ -145,7 +145,7 @@ package struct Simulation {
             do {
                 try await simulation.run()
             } catch {
-                simulation.world.with { $0.report(Violation(.nothingIsStuck, "the process cannot go on: \(error)")) }
+                simulation.world.report(Violation(.nothingIsStuck, "the process cannot go on: \(error)"))
                 await simulation.abandon()
             }
             try simulation.database.release()
@@ -217,20 +217,6 @@ package struct Simulation {
 extension Simulation.Report {
     init(seed: UInt64, repeatLine: String, failure: any Error) {
         self.init(seed: seed, repeatLine: repeatLine, violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)"))
-    }
-
-    fileprivate init(seed: UInt64, repeatLine: String, violation: Violation?) {
-        self.init(
-            seed: seed,
-            repeatLine: repeatLine,
-            violation: violation,
-            steps: 0,
-            requests: 0,
-            answers: 0,
-            digest: 0,
-            tally: [:],
-            tail: []
-        )
     }
 }
 

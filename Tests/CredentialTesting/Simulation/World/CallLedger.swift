@@ -182,12 +182,8 @@ struct CallLedger {
 
     /// Apple has just issued the token. The exchange is its first check.
     mutating func issued(_ credential: CredentialID, _ call: AnsweredExchange) {
-        guard let token = call.token else { return }
-        checks[credential] = Check(
-            fingerprint: PlainSealer().fingerprint(of: Secret(token)),
-            askedAt: call.trulySentAt,
-            answeredAt: call.answeredAt
-        )
+        guard let fingerprint = call.token.map({ PlainSealer().fingerprint(of: Secret($0)) }) else { return }
+        checks[credential] = Check(fingerprint: fingerprint, askedAt: call.trulySentAt, answeredAt: call.answeredAt)
     }
 }
 

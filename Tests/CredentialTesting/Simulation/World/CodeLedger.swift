@@ -3,9 +3,8 @@
 
 import CredentialCore
 
-/// The answer to a code, as the process got it.
 struct AnsweredExchange {
-    var outcome: EndpointAnswer<ExchangeNews>
+    var outcome = EndpointAnswer<ExchangeNews>.unavailable("reset", isAnswerLost: true)
     /// The sign-in behind the code, if Apple took the code.
     var identity: ScriptedApple.Identity?
     var token: String?

@@ -13,7 +13,6 @@ extension ScriptedApple {
         var usedAt: Timestamp?
     }
 
-    /// The claims of an id_token that comes with an exchange.
     struct Identity {
         var userID: String
         /// Cut to the second.
@@ -32,7 +31,6 @@ extension ScriptedApple {
 
     private static let life = Duration.seconds(300)
 
-    /// Takes a code. Returns why Apple refuses it; nil if Apple takes it.
     mutating func take(_ code: String, redirectURI: String?, from clientID: String, at now: Timestamp) -> GrantRejection? {
         guard let number = Int(code.dropFirst("code".count)) else { return .rejectedByApple }
         let (issued, signIn) = (codes[number], signIns[codes[number].signIn])

@@ -5,7 +5,6 @@ import CredentialCore
 
 /// The truth about Apple and its users, as the simulation writes it. No process sees it.
 struct ScriptedApple {
-    /// One sign-in and its fate.
     struct SignIn {
         var credential: CredentialID
         var at: Timestamp
@@ -18,7 +17,6 @@ struct ScriptedApple {
         var endedAt: Timestamp?
     }
 
-    /// A notification as Apple signs it.
     struct Notice {
         enum Kind: String {
             case consentRevoked = "consent-revoked"
@@ -44,7 +42,6 @@ struct ScriptedApple {
         }
     }
 
-    /// A post to a notification endpoint.
     enum Post {
         case notice(Notice)
         /// Any client can send anything.

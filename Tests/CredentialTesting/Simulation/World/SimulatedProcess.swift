@@ -43,11 +43,8 @@ struct SimulatedProcess {
         try store.register(clients)
         let ports = SimulatedStore(store: store, database: database, world: world, bug: bug)
         let clock = world.clock
-        let telemetry = Telemetry(
-            logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() },
-            factory: NOOPMetricsHandler.instance,
-            pseudonym: { _ in "" }
-        )
+        let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+        let telemetry = Telemetry(logger: logger, factory: NOOPMetricsHandler.instance, pseudonym: { _ in "" })
         clockGuard = ClockGuard(clock: clock, uptime: { SimulatedTime.start.duration(to: world.with(\.truth)) }, telemetry: telemetry)
         let rules = SettlementRules(
             policy: Self.policy,
@@ -88,12 +85,8 @@ struct SimulatedProcess {
             )
         }
         self.atWork = atWork
-        codes = CodeHandler(
-            apps: atWork,
-            verifier: SimulatedIdentityVerifier(world: world),
-            shared,
-            records: Dictionary(uniqueKeysWithValues: clientIDs.map { ($0, Self.goodRecord) })
-        )
+        let records = Dictionary(uniqueKeysWithValues: clientIDs.map { ($0, Self.goodRecord) })
+        codes = CodeHandler(apps: atWork, verifier: SimulatedIdentityVerifier(world: world), shared, records: records)
         revocations = RevocationHandler(apps: atWork, shared)
         refreshes = atWork.map { RefreshHandler(of: $0, shared) }
     }

@@ -15,15 +15,9 @@ extension SimulatedWorld.State {
         let before = credential.flatMap { model.tokenText(of: $0) }
         let app = work.content.flatMap { model.appOfClient[$0.clientID] }
         // With a wrong clock no process knows when a code's deadline is.
-        let isPunctual = ledger.setAt == nil
-        let expected = model.settle(
-            work,
-            call,
-            result,
-            unknownAt: ledger.codes.settledUnknown(work),
-            mayBeLeft: !isPunctual || app.map(apple.blamedApps.contains) ?? false,
-            at: now
-        )
+        let mayBeLeft = ledger.setAt != nil || app.map(apple.blamedApps.contains) ?? false
+        let unknownAt = ledger.codes.settledUnknown(work)
+        let expected = model.settle(work, call, result, unknownAt: unknownAt, mayBeLeft: mayBeLeft, at: now)
         if let credential, let call, before != model.tokenText(of: credential) {
             ledger.replaced(credential, at: truth)
             ledger.issued(credential, call)

@@ -46,15 +46,8 @@ struct SimulatedStore: WorkStore {
         quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
         try await claim {
-            let claimed = try await store.claimCodes(
-                upTo: limit,
-                permits: permits,
-                at: now,
-                lease: lease,
-                suspects: suspects,
-                quotas: quotas
-            )
-            return bug?.codes(claimed, at: now) ?? claimed
+            let codes = try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: quotas)
+            return bug?.codes(codes, at: now) ?? codes
         } effect: {
             $0.model.claimed($1, at: now)
             if !$1.isEmpty { $0.note("claimed codes \($1.map(\.id))") }
@@ -192,12 +185,9 @@ struct SimulatedStore: WorkStore {
     private func queuedRequests() throws -> [ReferenceModel.QueuedRequest] {
         try database.rows("SELECT id, client_id, user_id, effective_at, opened_at FROM revocation_queue ORDER BY id").map { row in
             let (effectiveAt, openedAt): (Int64?, Int64?) = (row[3], row[4])
-            return ReferenceModel.QueuedRequest(
-                id: row[0],
-                credential: CredentialID(clientID: row[1], userID: row[2]),
-                effectiveAt: effectiveAt.map(Timestamp.init(milliseconds:)),
-                isOpen: openedAt != nil
-            )
+            let effective = effectiveAt.map(Timestamp.init(milliseconds:))
+            let credential = CredentialID(clientID: row[1], userID: row[2])
+            return ReferenceModel.QueuedRequest(id: row[0], credential: credential, effectiveAt: effective, isOpen: openedAt != nil)
         }
     }
 
@@ -239,7 +229,6 @@ extension SimulatedWorld.State {
             switch settlement {
             case .notification(let work, let verdict):
                 expected = [model.settle(work, verdict, at: now)]
-                note("notification \(work.id): \(result)")
             case .grant(let work, let verdict):
                 let credential = work.content?.credential
                 let before = credential.flatMap { model.tokenText(of: $0) }
@@ -248,33 +237,28 @@ extension SimulatedWorld.State {
                 if let credential, before != model.tokenText(of: credential) { ledger.replaced(credential, at: truth) }
                 if due != nil { count(.grantFromFuture) }
                 if case .unknownClient = verdict { count(.grantOfDroppedClient) }
-                note("grant \(work.id): \(result)")
             case .refresh(let work, let verdict):
                 let call = ledger.settled(work, verdict, result, at: truth)
                 if result == .held { count(.held) }
                 if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
                 expected = model.settle(work, verdict, call, at: now)
-                note("refresh \(work.id.clientID) \(work.id.userID): \(result), \(verdict.answer?.rawValue ?? "no answer")")
                 report(judge(verdict, call, of: work, result))
             case .admission(let work, let rejection):
                 if model.goesAfterGrant(work, at: now) { count(.rejectionAwaitsGrant) }
                 expected = model.settle(work, rejection, result, at: now)
-                note("rejection of \(work.id.clientID) \(work.id.userID): \(result)")
                 if result == .refreshed { report(judge(rejection, of: work)) }
             case .code(let work, _):
                 expected = settled(work, result, at: now)
-                note("code \(work.id): \(result)")
             case .revocationRequest(let work, let verdict):
                 // The process knows Apple's clock to a second or two, or goes by its own.
                 let latest = max(truth, now).advanced(by: .seconds(2))
                 let (lookedAt, knowsTime) =
                     if case .accepted(let time, let knowsTime) = verdict { (min(time, latest), knowsTime) } else { (now, true) }
                 expected = [model.settle(work, lookedAt: lookedAt, knowsTime: knowsTime, at: now)]
-                note("request \(work.id) to revoke: \(result)")
             case .revocation(let work, _):
                 expected = settled(work, result, at: now)
-                note("revocation of \(work.id.clientID) \(work.id.userID): \(result)")
             }
+            note("\(settlement.summary): \(result)")
             observe(settlement, result)
             if !expected.contains(result) {
                 report(Violation(.stateFollowsFromFacts, "settled as \(result), by the rules \(expected): \(settlement.summary)"))
@@ -334,11 +318,11 @@ extension Settlement {
         switch self {
         case .notification(let work, let verdict): "notification \(work.id), \(verdict)"
         case .grant(let work, _): "grant \(work.id) of \(work.grantedAt.milliseconds)"
-        case .refresh(let work, let verdict): "refresh of \(work.id.userID), \(verdict)"
+        case .refresh(let work, let verdict): "refresh of \(work.id.clientID) \(work.id.userID), \(verdict)"
         case .code(let work, _): "code \(work.id) of \(work.grantedAt.milliseconds)"
         case .revocationRequest(let work, _): "request \(work.id) to revoke"
-        case .revocation(let work, _): "revocation of \(work.id.userID), request \(work.request)"
-        case .admission(let work, let rejection): "admission of \(work.id.userID), \(rejection)"
+        case .revocation(let work, _): "revocation of \(work.id.clientID) \(work.id.userID), request \(work.request)"
+        case .admission(let work, let rejection): "admission of \(work.id.clientID) \(work.id.userID), \(rejection)"
         }
     }
 }

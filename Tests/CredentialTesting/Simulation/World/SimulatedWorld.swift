@@ -66,6 +66,8 @@ final class SimulatedWorld: Sendable {
     init(_ state: State) { self.state = NIOLockedValueBox(state) }
     func with<Result>(_ body: (inout State) throws -> Result) rethrows -> Result { try state.withLockedValue(body) }
     var now: Timestamp { with { $0.now } }
+    func note(_ line: String, counting situation: Situation? = nil) { with { $0.note(line, counting: situation) } }
+    func report(_ violation: Violation?) { with { $0.report(violation) } }
 
     /// On this clock time passes only by sleeping. Only one task is awake.
     var clock: WallClock { WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } }) }
@@ -91,7 +93,6 @@ final class SimulatedWorld: Sendable {
 }
 
 extension SimulatedWorld.State {
-    /// The time on Apple's clock.
     var truth: Timestamp { now.advanced(by: .zero - offset) }
     var isImporting: Bool { truth < importEndsAt }
 
@@ -130,8 +131,9 @@ extension SimulatedWorld.State {
         note("\(found)")
     }
 
-    mutating func note(_ line: @autoclosure () -> String) {
-        trace.append("\(now.milliseconds - SimulatedTime.start.milliseconds) \(line())")
+    mutating func note(_ line: String, counting situation: Situation? = nil) {
+        if let situation { count(situation) }
+        trace.append("\(now.milliseconds - SimulatedTime.start.milliseconds) \(line)")
     }
 
     mutating func count(_ situation: Situation) { tally[situation, default: 0] += 1 }
@@ -222,7 +224,6 @@ extension SimulatedWorld {
 }
 
 extension SimulatedWorld.State {
-    /// The trouble of the next call of the store; nil if it works.
     mutating func nextTrouble() -> SimulatedWorld.StoreTrouble? { storeTrouble.isEmpty ? nil : storeTrouble.removeFirst() }
 
     /// Whether the process dies at this call, by the plan.
@@ -246,5 +247,4 @@ extension StoreError {
     }
 }
 
-/// The process died.
 struct Crash: Error {}

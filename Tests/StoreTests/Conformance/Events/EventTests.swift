@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// The effect of each kind of event on a credential.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct EventTests: ConformanceSuite {
     private static let later = Timestamp.start + .hours(1)
 
@@ -23,10 +22,8 @@ import Testing
     }
 
     @Test func mailThatIsForwardedChangesNoState() async throws {
-        #expect(
-            try await row(after: .emailEnabled(EmailAddress("b@privaterelay.appleid.com", isPrivate: true)))
-                == ["authorized", "granted", .at(.start), "b@privaterelay.appleid.com", 1, "enabled"]
-        )
+        let found = try await row(after: .emailEnabled(EmailAddress("b@privaterelay.appleid.com", isPrivate: true)))
+        #expect(found == ["authorized", "granted", .at(.start), "b@privaterelay.appleid.com", 1, "enabled"])
     }
 
     @Test func mailThatIsNotForwardedChangesNoState() async throws {
@@ -50,20 +47,11 @@ import Testing
     @Test func aSignInThatComesLateDoesNotUndoIt() async throws {
         try await store.notify(.consentRevoked, at: Self.later)
         try await store.signIn(client: "web", token: "r", at: .start, now: Self.later)
-        #expect(
-            try await store.rows("SELECT client_id, state, reason, next_check_at FROM credential_state ORDER BY client_id")
-                == [["app", "revoked", "consent_revoked", nil], ["web", "revoked", "consent_revoked", nil]]
-        )
-    }
-
-    @Test func atOneMomentTheSignInWins() async throws {
-        try await store.signIn()
-        #expect(try await store.notify(.consentRevoked) == .notification(.stale))
-        #expect(try await store.rows("SELECT state, reason FROM credential_state") == [["authorized", "granted"]])
+        let states = try await store.rows("SELECT client_id, state, reason, next_check_at FROM credential_state ORDER BY client_id")
+        #expect(states == [["app", "revoked", "consent_revoked", nil], ["web", "revoked", "consent_revoked", nil]])
     }
 }
 
-/// Every event that leaves the queue is in the log, with its outcome.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct EventOutcomeTests: ConformanceSuite {
     private static let later = Timestamp.start + .hours(1)
 
@@ -72,16 +60,10 @@ import Testing
         let work = try await store.claimNotifications(at: Self.later)
         let verdict = NotificationVerdict.event(.accountDeleted, client: "web", type: "account-delete", tokenID: "jti.1")
         #expect(try await store.settle(.notification(work[0], verdict), at: Self.later + .seconds(1)) == .notification(.applied))
-        #expect(
-            try await store.rows(
-                "SELECT app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome FROM notification_log"
-            ) == [
-                [
-                    "example", "jti.1", "web", "user", "account-delete", .at(.start), "{\"payload\":\"a.b.c\"}", .at(Self.later),
-                    .at(Self.later + .seconds(1)), "applied",
-                ]
-            ]
-        )
+        let columns = "app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome"
+        let event: [SQLValue] = ["example", "jti.1", "web", "user", "account-delete", .at(.start), "{\"payload\":\"a.b.c\"}"]
+        let times: [SQLValue] = [.at(Self.later), .at(Self.later + .seconds(1))]
+        #expect(try await store.rows("SELECT \(columns) FROM notification_log") == [event + times + ["applied"]])
         #expect(try await store.count("notification_queue") == 0)
     }
 
@@ -91,10 +73,8 @@ import Testing
         #expect(try await store.notify(.consentRevoked, at: Self.later, tokenID: "1") == .notification(.applied))
         #expect(try await store.notify(.consentRevoked, at: Self.later, tokenID: "1") == .notification(.duplicate))
         #expect(try await store.notify(.consentRevoked, client: "web", at: Self.later, tokenID: "2") == .notification(.duplicate))
-        #expect(
-            try await store.rows("SELECT outcome, jti, payload IS NULL FROM notification_log ORDER BY id")
-                == [["applied", "1", 0], ["duplicate", "1", 1], ["duplicate", "2", 1]]
-        )
+        let found = try await store.rows("SELECT outcome, jti, payload IS NULL FROM notification_log ORDER BY id")
+        #expect(found == [["applied", "1", 0], ["duplicate", "1", 1], ["duplicate", "2", 1]])
     }
 
     @Test func oneDifferenceIsEnoughToBeAnother() async throws {
@@ -117,9 +97,8 @@ import Testing
     @Test func whatMovesNoRegisterIsStale() async throws {
         try await store.notify(.consentRevoked, at: Self.later)
         #expect(try await store.notify(.consentRevoked, at: .start, now: Self.later) == .notification(.stale))
-        #expect(
-            try await store.rows("SELECT outcome, payload FROM notification_log ORDER BY id") == [["applied", "jws"], ["stale", "jws"]]
-        )
+        let log = try await store.rows("SELECT outcome, payload FROM notification_log ORDER BY id")
+        #expect(log == [["applied", "jws"], ["stale", "jws"]])
     }
 
     @Test func whatASignInStandsAboveIsStale() async throws {
@@ -145,7 +124,6 @@ import Testing
     }
 }
 
-/// The address and the forwarding that the views show.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct MailTests: ConformanceSuite {
     private static let old = EmailAddress("old@example.com", isPrivate: false)
     private static let new = EmailAddress("new@privaterelay.appleid.com", isPrivate: true)
@@ -199,20 +177,15 @@ import Testing
     }
 }
 
-/// A user known only by an event about e-mail.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct NeverGrantedTests: ConformanceSuite {
     private static let address = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
 
     @Test func standsInTheViewsAndSaysNothing() async throws {
         #expect(try await store.notify(.emailEnabled(Self.address)) == .notification(.applied))
-        #expect(
-            try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")
-                == [["notFound", "never_granted", nil, nil, nil]]
-        )
-        #expect(
-            try await store.rows("SELECT app, user_id, state, reason, changed_at, verified_at FROM user_state")
-                == [["example", "user", "notFound", "never_granted", nil, nil]]
-        )
+        let states = try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")
+        #expect(states == [["notFound", "never_granted", nil, nil, nil]])
+        let found = try await store.rows("SELECT app, user_id, state, reason, changed_at, verified_at FROM user_state")
+        #expect(found == [["example", "user", "notFound", "never_granted", nil, nil]])
     }
 
     @Test func announcesNothing() async throws {
@@ -224,13 +197,9 @@ import Testing
     @Test func isNewWithTheFirstSignIn() async throws {
         try await store.notify(.emailEnabled(Self.address))
         try await store.signIn(at: .start + .hours(1))
-        #expect(
-            try await store.rows(
-                "SELECT kind, from_state, to_state, reason, email, email_forwarding, source FROM credential_change ORDER BY id"
-            ) == [
-                ["state", nil, "authorized", "granted", nil, nil, "grant"],
-                ["email", nil, nil, nil, "a@privaterelay.appleid.com", "enabled", "grant"],
-            ]
-        )
+        let columns = "kind, from_state, to_state, reason, email, email_forwarding, source"
+        let changes = try await store.rows("SELECT \(columns) FROM credential_change ORDER BY id")
+        #expect(changes.first == ["state", nil, "authorized", "granted", nil, nil, "grant"])
+        #expect(changes.dropFirst() == [["email", nil, nil, nil, "a@privaterelay.appleid.com", "enabled", "grant"]])
     }
 }

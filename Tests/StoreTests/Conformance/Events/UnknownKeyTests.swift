@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// siwatch retries a notification when its key appears after all.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct UnknownKeyTests: ConformanceSuite {
     private static let found = Timestamp.start + .hours(2)
 
@@ -12,8 +11,7 @@ import Testing
 
     private func quarantine(_ payload: String, _ reason: RejectionReason, _ detail: String) async throws {
         try await store.receive(payload, at: .start)
-        let work = try await store.claimNotifications(at: .start)[0]
-        _ = try await store.settle(.notification(work, .rejected(reason, detail: detail)))
+        try await store.settleNotifications(as: .rejected(reason, detail: detail))
     }
 
     @Test func leavesTheQuarantineForTheQueue() async throws {
@@ -46,8 +44,7 @@ import Testing
 
     @Test func thoseThatStillWaitAreDueAtOnce() async throws {
         try await store.receive("waits")
-        let work = try await store.claimNotifications()[0]
-        _ = try await store.settle(.notification(work, .postponed(until: .start + .minutes(1))))
+        try await store.settleNotifications(as: .postponed(until: .start + .minutes(1)))
         #expect(try await store.claimNotifications().isEmpty)
         try await store.ports.remember([key("new")], forgetting: [])
         #expect(try await store.claimNotifications().map(\.text) == ["waits"])
@@ -56,8 +53,7 @@ import Testing
     @Test func aKeyThatWasKnownBeforeWakesNobody() async throws {
         try await store.ports.remember([key("old")], forgetting: [])
         try await store.receive("waits")
-        let work = try await store.claimNotifications()[0]
-        _ = try await store.settle(.notification(work, .postponed(until: .start + .minutes(1))))
+        try await store.settleNotifications(as: .postponed(until: .start + .minutes(1)))
         try await store.ports.remember([key("old")], forgetting: [])
         #expect(try await store.claimNotifications().isEmpty)
     }

@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// The codes that a claim takes, and the data that the store keeps of them meanwhile.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct CodeClaimTests: ConformanceSuite {
     private func codes(_ claimed: [ClaimedCode]) -> [String?] { claimed.map { $0.content?.code.reveal } }
 
@@ -17,10 +16,8 @@ import Testing
             """,
             [.at(.start - .minutes(1))]
         )
-        try await store.run(
-            "INSERT INTO grant_queue (client_id, authorization_code, redirect_uri, nonce, granted_at) VALUES ('app', 'd', '', '', ?)",
-            [.at(.start)]
-        )
+        let columns = "client_id, authorization_code, redirect_uri, nonce, granted_at"
+        try await store.run("INSERT INTO grant_queue (\(columns)) VALUES ('app', 'd', '', '', ?)", [.at(.start)])
         let claimed = try await store.claimCodes()
         let (web, app) = (claimed[0], claimed[1])
         #expect(web.app == "example" && web.grantedAt == .start - .minutes(1) && web.firstClaimedAt == .start)
@@ -42,7 +39,6 @@ import Testing
         #expect(try await store.claimCodes(upTo: 0).isEmpty)
     }
 
-    /// A claim skips codes of an app without a permit, and leaves them unchanged.
     @Test func eachAppHasItsPermits() async throws {
         for code in ["a", "b", "c"] { try await store.grant(nil, code: code) }
         try await store.grant(nil, client: "elsewhere", code: "d")
@@ -88,22 +84,18 @@ import Testing
     /// Retries are due among new codes, and neither waits for the other.
     @Test func aRetryHasItsPlaceByItsDeadline() async throws {
         try await store.grant(nil, code: "second", at: .start - .seconds(10))
-        let work = try await store.claimCodes()[0]
-        _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false)))
+        try await store.settleCodes(as: .failed(at: .start, isAnswerLost: false))
         for (code, seconds) in [("first", -20), ("third", 0), ("fourth", 1)] {
             try await store.grant(nil, code: code, at: .start + .seconds(seconds))
         }
         #expect(codes(try await store.claimCodes(upTo: 3, at: .start + .seconds(2))) == ["first", "second", "third"])
     }
 
-    /// siwatch cannot send them: too late, for an unknown client, or no text at all.
     @Test func whatIsNotSentNeedsNoPermit() async throws {
         try await store.grant(nil, code: "late", at: .start - .minutes(5))
         try await store.grant(nil, client: "nobody's", code: "unknown")
-        try await store.run(
-            "INSERT INTO grant_queue (client_id, authorization_code, granted_at) VALUES ('app', CAST(x'C328' AS TEXT), ?)",
-            [.at(.start)]
-        )
+        let noText = "INSERT INTO grant_queue (client_id, authorization_code, granted_at) VALUES ('app', CAST(x'C328' AS TEXT), ?)"
+        try await store.run(noText, [.at(.start)])
         try await store.grant(nil, code: "good")
         let claimed = try await store.claimCodes(permits: ["example": 0])
         #expect(codes(claimed) == ["late", "unknown"])
@@ -132,8 +124,7 @@ import Testing
 
     @Test func whatIsPutOffIsWrittenDown() async throws {
         try await store.grant(nil, code: "c")
-        let work = try await store.claimCodes()[0]
-        #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: true, detail: "timeout"))) == .postponed)
+        #expect(try await store.settleCodes(as: .failed(at: .start, isAnswerLost: true, detail: "timeout")) == [.postponed])
         let rows = try await store.rows("SELECT due_at, attempts, claimed_by, failures, answer_lost, waits_since, detail FROM grant_queue")
         #expect(rows == [[.at(.start + .milliseconds(500)), 0, nil, 1, 1, .at(.start), "timeout"]])
         #expect(try await store.claimCodes(at: .start + .milliseconds(499)).isEmpty)
@@ -147,8 +138,7 @@ import Testing
     @Test func whatApplesLastWordWasIsShown() async throws {
         for (code, detail) in [("a", "invalid_client: bad"), ("b", "status 503")] {
             try await store.grant("ann", code: code)
-            let work = try await store.claimCodes()[0]
-            _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: detail)))
+            try await store.settleCodes(as: .failed(at: .start, isAnswerLost: false, detail: detail))
         }
         let waiting = try await store.ports.history(of: "ann", upTo: 100).waiting
         #expect(waiting.map(\.detail) == ["invalid_client: bad", "status 503"])
@@ -188,15 +178,13 @@ import Testing
     @Test func everyRefusalIsLoggedWithItsReason() async throws {
         for reason in GrantRejection.allCases {
             try await store.grant(nil, code: "c")
-            let work = try await store.claimCodes()[0]
-            #expect(try await store.settle(.code(work, .rejected(reason, detail: "words"))) == .grant(.rejected, reason))
+            #expect(try await store.settleCodes(as: .rejected(reason, detail: "words")) == [.grant(.rejected, reason)])
         }
         let log = try await store.rows("SELECT client_id, user_id, outcome, reason, detail FROM grant_log ORDER BY id")
         #expect(log == GrantRejection.allCases.map { ["app", nil, "rejected", .text($0.rawValue), "words"] })
         #expect(try await store.count("grant_queue") == 0)
     }
 
-    /// siwatch logs unreadable values as they were written.
     @Test(
         .on(.file),
         arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"],
@@ -224,11 +212,9 @@ import Testing
         try await store.signIn("ann", token: "r")
         try await store.grant("ann", client: "web", code: "c", at: .start + .minutes(1))
         let now = Timestamp.start + .minutes(1)
-        let work = try await store.claimCodes(at: now)[0]
-        _ = try await store.settle(.code(work, .failed(at: now, isAnswerLost: false)), at: now)
+        try await store.settleCodes(at: now, as: .failed(at: now, isAnswerLost: false))
         #expect(try await store.notify(.consentRevoked, "ann", at: .start + .seconds(30), now: now) == .postponed)
-        let again = try await store.claimCodes(at: now + .seconds(1))[0]
-        _ = try await store.settle(.code(again, .rejected(.codeExpired)), at: now + .seconds(1))
+        try await store.settleCodes(at: now + .seconds(1), as: .rejected(.codeExpired))
         let event = try await store.claimNotifications(at: now + .seconds(2))[0]
         let verdict = NotificationVerdict.event(.consentRevoked, "ann", at: .start + .seconds(30))
         #expect(try await store.settle(.notification(event, verdict), at: now + .seconds(2)) == .notification(.applied))
@@ -247,7 +233,6 @@ import Testing
         #expect(try await !store.ports.isSignedIn(ann, besides: 0), "erased")
     }
 
-    /// The code under judgement does not count as waiting.
     @Test func anotherCodeThatWaitsMayBeASignIn() async throws {
         let ann = CredentialID(clientID: "app", userID: "ann")
         try await store.grant("ann", code: "c")

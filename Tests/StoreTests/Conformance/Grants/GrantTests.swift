@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// A sign-in makes a credential.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct GrantTests: ConformanceSuite {
     @Test func authorizes() async throws {
         let grantedAt = Timestamp.start - .minutes(5)
@@ -13,16 +12,11 @@ import Testing
 
         let id = CredentialID(clientID: "app", userID: "user")
         let due = StoreUnderTest.policy.firstCheck(grantedAt: grantedAt, of: id, now: .start)
-        #expect(
-            try await store.rows(
-                "SELECT app, client_id, user_id, state, reason, changed_at, verified_at, next_check_at FROM credential_state"
-            )
-                == [["example", "app", "user", "authorized", "granted", .at(grantedAt), nil, .at(due)]]
-        )
-        #expect(
-            try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
-                == [["app", "user", .at(grantedAt), .at(.start), "applied", nil]]
-        )
+        let columns = "app, client_id, user_id, state, reason, changed_at, verified_at, next_check_at"
+        let states = try await store.rows("SELECT \(columns) FROM credential_state")
+        #expect(states == [["example", "app", "user", "authorized", "granted", .at(grantedAt), nil, .at(due)]])
+        let log = try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
+        #expect(log == [["app", "user", .at(grantedAt), .at(.start), "applied", nil]])
         #expect(try await store.count("grant_queue") == 0)
     }
 
@@ -69,17 +63,14 @@ import Testing
         #expect(try await store.rows("SELECT state, changed_at, next_check_at FROM credential_state") == [["authorized", .at(last), nil]])
     }
 
-    /// A living token watches the newest sign-in too.
     @Test func anImportWithALivingTokenFindsTheEnd() async throws {
         try await store.grant(token: "first", at: .start - .days(700))
         try await store.grant(at: .start - .days(3))
         try await store.settleGrants(at: .start)
         try await store.refresh(.valid, at: .start + .days(1))
         try await store.refresh(.rejected, at: .start + .days(3))
-        #expect(
-            try await store.rows("SELECT state, reason, changed_at FROM credential_state")
-                == [["revoked", "token_rejected", .at(.start + .days(1))]]
-        )
+        let states = try await store.rows("SELECT state, reason, changed_at FROM credential_state")
+        #expect(states == [["revoked", "token_rejected", .at(.start + .days(1))]])
     }
 
     /// A user signed in again after the restored backup. The old token's end leaves the new session alone.
@@ -116,7 +107,6 @@ import Testing
     }
 }
 
-/// Every grant that leaves the queue is in the log, with its outcome.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct GrantOutcomeTests: ConformanceSuite {
     private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
 
@@ -201,10 +191,8 @@ import Testing
         #expect(try await look(.start + .days(8), isTrusted: false) == [.postponed])
         let end = Timestamp.start + .days(9)
         #expect(try await look(end) == [.grant(.inFuture, nil)])
-        #expect(
-            try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
-                == [["app", "user", .at(due), .at(end), "in_future", nil]]
-        )
+        let found = try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
+        #expect(found == [["app", "user", .at(due), .at(end), "in_future", nil]])
         #expect(try await store.count("credential_state") == 0)
         #expect(try await store.count("grant_queue") == 0)
     }

@@ -34,10 +34,8 @@ import Testing
     @Test func inOneBatchTooAndInTheOtherOrder() async throws {
         try await story()
         let (grant, event) = (try await store.claimGrants(at: Self.signIn)[0], try await store.claimNotifications(at: Self.signIn)[0])
-        let batch = try await store.settle(
-            [.notification(event, .event(.consentRevoked, at: Self.event)), .grant(grant, .acceptance(of: grant))],
-            at: Self.signIn
-        )
+        let end = Settlement.notification(event, .event(.consentRevoked, at: Self.event))
+        let batch = try await store.settle([end, .grant(grant, .acceptance(of: grant))], at: Self.signIn)
         #expect(batch.results == [.postponed, .grant(.applied, nil)])
         #expect(try await store.column("SELECT DISTINCT to_state FROM credential_change") == ["authorized"])
     }
@@ -71,7 +69,6 @@ import Testing
         #expect(try await settle(at: started + .minutes(6), startedAt: started) == .notification(.applied))
     }
 
-    /// An operator set the clock back by a day. No event waits for a day.
     @Test func aStepOfTheClockDoesNotProlongIt() async throws {
         try await story()
         _ = try await store.claimGrants(at: Self.signIn)
@@ -95,11 +92,9 @@ import Testing
             try await story()
             let event = try await store.claimNotifications(at: Self.signIn)[0]
             let grant = try await store.claimGrants(at: Self.signIn)[0]
-            let settlements = [
-                Settlement.grant(grant, .inFuture(due: Self.signIn + wait, lookedAt: nil)),
-                .notification(event, .event(.consentRevoked, at: Self.event)),
-            ]
-            let batches = isInOneBatch ? [settlements] : settlements.map { [$0] }
+            let ahead = Settlement.grant(grant, .inFuture(due: Self.signIn + wait, lookedAt: nil))
+            let end = Settlement.notification(event, .event(.consentRevoked, at: Self.event))
+            let batches = isInOneBatch ? [[ahead, end]] : [[ahead], [end]]
             var results: [Settled] = []
             for batch in batches { results += try await store.settle(batch, at: Self.signIn).results }
             #expect(results == [.postponed, result])

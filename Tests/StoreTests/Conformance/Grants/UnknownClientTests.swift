@@ -42,10 +42,8 @@ import Testing
         try await store.grant(client: "forgotten", token: "r")
         for day in 0...7 { #expect(try await look(at: .start + .days(day)) == [.postponed]) }
         #expect(try await look(at: .start + .days(7) + .hours(6)) == [.grant(.rejected, .unknownClientExpired)])
-        #expect(
-            try await store.rows("SELECT client_id, outcome, reason FROM grant_log")
-                == [["forgotten", "rejected", "unknown_client_expired"]]
-        )
+        let log = try await store.rows("SELECT client_id, outcome, reason FROM grant_log")
+        #expect(log == [["forgotten", "rejected", "unknown_client_expired"]])
     }
 
     /// The daemon was down for a month, or a backend imported a backlog. The week counts from siwatch's first look.
@@ -55,7 +53,6 @@ import Testing
         #expect(try await look(at: .start + .days(8)) == [.grant(.rejected, .unknownClientExpired)])
     }
 
-    /// One grant that has waited its week does not affect another that has just come.
     @Test func aNewGrantHasItsOwnWeek() async throws {
         try await store.grant(client: "forgotten")
         _ = try await look(at: .start)

@@ -6,7 +6,6 @@ import CredentialTables
 import CredentialTesting
 import Testing
 
-/// `siwatch import --undo` removes what only the import has told.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct ImportUndoTests: ConformanceSuite {
     private static let later = Timestamp.start + .hours(1)
 
@@ -184,18 +183,13 @@ import Testing
     }
 
     @Test func aRequestToRevokeKeepsTheUser() async throws {
-        func settleRequests(at now: Timestamp) async throws {
-            for request in try await store.claimRevocationRequests(upTo: 1, at: now) {
-                _ = try await store.settle(.revocationRequest(request, .accepted(at: now)), at: now)
-            }
-        }
         try await store.requestRevocation("answered", at: .start - .hours(1))
-        try await settleRequests(at: .start)
+        try await store.settleRequests(at: .start)
         #expect(try await store.count("revocation_log") == 1)
         try await tell(["answered", "waits", "opened", "none"].map { Self.signIn($0) })
         try await store.settleGrants(at: .start)
         try await store.requestRevocation("opened", at: Self.later)
-        try await settleRequests(at: Self.later)
+        try await store.settleRequests(at: Self.later)
         try await store.requestRevocation("waits", at: Self.later)
         let result = try await undo()
         #expect(result.removed == 1 && result.stayed == 3)
@@ -209,9 +203,8 @@ import Testing
         try await tell([Self.signIn("ann", client: "web")])
         try await store.settleGrants(at: Self.later)
         #expect(try await undo().removed == 1)
-        #expect(
-            try await store.rows("SELECT client_id, state, email FROM credential_state") == [["app", "authorized", "mine@example.com"]]
-        )
+        let left = try await store.rows("SELECT client_id, state, email FROM credential_state")
+        #expect(left == [["app", "authorized", "mine@example.com"]])
         #expect(try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0") == [["authorized", 1]])
     }
 
@@ -257,7 +250,6 @@ import Testing
         #expect(try await undo().removed == 1)
     }
 
-    /// The import goes on while an operator takes it back.
     @Test func anImportThatIsTakenBackTellsNoFurtherBatch() async throws {
         func batch(_ key: String, after: String?, _ user: String) -> ImportBatch {
             ImportBatch(importID: "one", key: key, after: after, signIns: [Self.signIn(user)])
@@ -311,7 +303,6 @@ import Testing
         #expect(counts == [[1, 1, 1, 1]])
     }
 
-    /// No log decides.
     @Test func anOldImportIsUndoneToo() async throws {
         try await imported("ann", "bob")
         try await store.signIn("bob", at: Self.later)
@@ -322,7 +313,6 @@ import Testing
         #expect(try await users() == ["bob"])
     }
 
-    /// An answer of Apple's about a token that is gone.
     @Test func anAnswerUnderWayBringsNobodyBack() async throws {
         try await imported("ann")
         let now = Timestamp.start + .days(2)

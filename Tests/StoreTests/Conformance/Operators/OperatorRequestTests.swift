@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// siwatch carries a request out once and answers it, and never after its command has gone.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct OperatorRequestTests: ConformanceSuite {
     @Test func isAnsweredOnce() async throws {
         let id = try await store.ports.submit(.pause(app: "example"), at: .start)

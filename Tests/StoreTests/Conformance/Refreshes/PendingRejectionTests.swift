@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// Pending rejections, and the breaker that judges them, in the store.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct PendingRejectionTests: ConformanceSuite {
     private static let asked = Timestamp.start + .days(2)
     private static let settled = asked + .seconds(1) + .minutes(15)
@@ -66,15 +65,7 @@ import Testing
     @Test func aClaimThatNobodySettlesAsksNobody() async throws {
         try await rejected()
         let rule = AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(Self.asked + .days(9)))
-        func claim(at now: Timestamp) async throws -> Int {
-            try await store.ports.claimPendingRejections(
-                of: "example",
-                admittedBy: [rule],
-                upTo: 9,
-                at: now,
-                policy: StoreUnderTest.policy
-            ).count
-        }
+        func claim(at now: Timestamp) async throws -> Int { try await store.admissions(of: "example", by: rule, at: now).count }
         #expect(try await claim(at: Self.settled) == 1)
         #expect(try await claim(at: Self.settled) == 0)
         let end = Self.settled + StoreUnderTest.policy.lease(attempts: 0)
@@ -82,7 +73,6 @@ import Testing
         #expect(try await claim(at: end) == 1)
     }
 
-    /// A rule for rejections that Apple gave at least a day ago and has repeated.
     private func repeated(at now: Timestamp, for time: Duration = .seconds(86_400)) -> AdmissionRule {
         AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)), repeatedAfter: time)
     }
@@ -249,29 +239,16 @@ import Testing
         try await store.signIn("three", token: "three")
         try await store.run("UPDATE credential SET due_at = 0 WHERE user_id IN ('two', 'three')")
         let due = try await store.claimCredentials(upTo: 2, at: Self.settled)
-        let pendingWork = try await store.ports.claimPendingRejections(
-            of: "example",
-            admittedBy: [AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...Self.settled)],
-            upTo: 1,
-            at: Self.settled,
-            policy: StoreUnderTest.policy
-        )
-        guard case .admission(let rejection) = try #require(pendingWork.first).purpose else { return #expect(Bool(false)) }
-        let batch = try await store.settle(
-            [
-                .refresh(due[0], .failed(.misconfigured, at: Self.settled)),
-                .refresh(due[1], .valid(at: Self.settled)),
-                .admission(pendingWork[0], rejection),
-            ],
-            at: Self.settled
-        )
-        #expect(batch.results[2] == .postponed)
+        let rule = AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...Self.settled)
+        let admissions = try await store.admissions(of: "example", by: rule, at: Self.settled)
+        let (blame, good) = (RefreshVerdict.failed(.misconfigured, at: Self.settled), RefreshVerdict.valid(at: Self.settled))
+        let batch = try await store.settle([.refresh(due[0], blame), .refresh(due[1], good)] + admissions, at: Self.settled)
+        #expect(batch.results.dropFirst(2) == [.postponed, .postponed])
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
         #expect(try await pending() == 0)
         #expect(try await store.rows("SELECT 1 FROM credential_state WHERE state <> 'authorized'").isEmpty)
     }
 
-    /// One transaction holds a batch's effects on the breaker and on credentials.
     @Test func theBreakerAndTheAnswersAreCommittedTogether() async throws {
         try await store.signIn(token: "r")
         try await store.accept()
@@ -306,10 +283,8 @@ import Testing
         try await rejected(users: "gone", "good", "later")
         try await store.signIn("gone", client: "web", token: "web")
         try await store.accept("gone")
-        try await store.run(
-            "UPDATE credential SET answer = 'rejected', answered_at = ?, due_at = ? WHERE client = 2",
-            [.at(Self.asked), .at(Self.asked + .days(1))]
-        )
+        let rejection = "UPDATE credential SET answer = 'rejected', answered_at = ?, due_at = ? WHERE client = 2"
+        try await store.run(rejection, [.at(Self.asked), .at(Self.asked + .days(1))])
         try await store.signIn("eve", token: "e")
         try await store.reject("eve", at: Self.asked, finding: .blamed)
         func doubted(after last: CredentialID? = nil, upTo limit: Int = 2) async throws -> [String] {
@@ -398,10 +373,8 @@ import Testing
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
         #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
         #expect(try await pending() == 0)
-        let next = StoreUnderTest.policy.nextCheck(
-            afterAnswerAt: Self.asked + .seconds(1),
-            of: CredentialID(clientID: "app", userID: "user")
-        )
+        let user = CredentialID(clientID: "app", userID: "user")
+        let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: Self.asked + .seconds(1), of: user)
         #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(next)])
     }
 

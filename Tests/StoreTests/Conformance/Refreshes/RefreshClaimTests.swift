@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// Which credentials are due.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct RefreshClaimTests: ConformanceSuite {
     private func users(_ due: [DueCredential]) -> [String] { due.map(\.id.userID) }
 
@@ -99,8 +98,7 @@ import Testing
         #expect(try await teams(besides: "OLDTEAM001").isEmpty)
         #expect(try await store.ports.tokens(of: "other", fromTeamsBesides: "NEWTEAM001", upTo: 10).isEmpty)
         try await store.requestRevocation("user", at: .start + .days(4))
-        let request = try await store.claimRevocationRequests(upTo: 1, at: .start + .days(4))[0]
-        _ = try await store.settle(.revocationRequest(request, .accepted(at: .start + .days(4))), at: .start + .days(4))
+        try await store.settleRequests(at: .start + .days(4))
         let token = try await store.claimRevocations(at: .start + .days(4))[0]
         #expect(token.verifiedTeam == "OLDTEAM001")
         // A new token has no known owner yet.
@@ -130,7 +128,6 @@ import Testing
         #expect(try await store.claimCredentials(of: "nobody's", at: .start + .days(2)).isEmpty)
     }
 
-    /// A credential whose check kills the process comes back later and later.
     @Test func eachUnsettledClaimDoublesTheLease() async throws {
         try await store.signIn(token: "r")
         var now = Timestamp.start + .days(2)

@@ -4,7 +4,6 @@
 import CredentialCore
 import Testing
 
-/// The effect of Apple's answer on a credential and its schedule.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct RefreshSettlementTests: ConformanceSuite {
     private static let asked = Timestamp.start + .days(2)
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
@@ -159,19 +158,14 @@ import Testing
             pages.append(page.map { "\($0.userID) \($0.clientID) \($0.isRepeated == true)" })
             last = page.last?.credential
         } while last != nil
-        #expect(
-            pages == [
-                ["a app true", "a web true", "b app false"], ["b web false", "c app false", "c web false"], ["d app true", "d web true"],
-                [],
-            ]
-        )
+        #expect(pages.prefix(2) == [["a app true", "a web true", "b app false"], ["b web false", "c app false", "c web false"]])
+        #expect(pages.dropFirst(2) == [["d app true", "d web true"], []])
     }
 
     /// `status` counts it among the pending rejections until siwatch believes it, and `unverified` lists it from the first.
     @Test func itIsListedWhileItsRejectionWaits() async throws {
         try await signedIn()
-        let due = try await store.claimCredentials(at: Self.asked)[0]
-        _ = try await store.settle(.refresh(due, .rejected(at: Self.asked)), at: Self.asked)
+        try await store.settleChecks(at: Self.asked, as: .rejected(at: Self.asked))
         func listed() async throws -> [Bool] {
             try await store.ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10).map { $0.isRepeated == true }
         }
@@ -186,8 +180,7 @@ import Testing
         // A token that Apple had accepted is another matter.
         try await store.signIn("ann", token: "a", at: Self.asked)
         try await store.accept("ann")
-        let other = try await store.claimCredentials(at: Self.asked + .days(2))[0]
-        _ = try await store.settle(.refresh(other, .rejected(at: Self.asked + .days(2))), at: Self.asked + .days(2))
+        try await store.settleChecks(at: Self.asked + .days(2), as: .rejected(at: Self.asked + .days(2)))
         #expect(try await listed() == [true])
         #expect(try await counted() == [1, 1])
     }
@@ -273,13 +266,9 @@ import Testing
         let due = try await store.claimCredentials(upTo: 1, at: Self.later)[0]
         try await store.receive(at: Self.later)
         let event = try await store.claimNotifications(at: Self.later)[0]
-        _ = try await store.settle(
-            [
-                .notification(event, .event(.emailEnabled(EmailAddress("one@example.com")), "one", at: Self.later)),
-                .refresh(due, .failed(.misconfigured, at: Self.later)),
-            ],
-            at: Self.later
-        )
+        let mail = NotificationVerdict.event(.emailEnabled(EmailAddress("one@example.com")), "one", at: Self.later)
+        let blame = Settlement.refresh(due, .failed(.misconfigured, at: Self.later))
+        _ = try await store.settle([.notification(event, mail), blame], at: Self.later)
         let found = try await rows(of: store)
         #expect(found[0] == found[1])
         #expect(found[0][3] == nil)

@@ -4,13 +4,11 @@
 import CredentialCore
 import Testing
 
-/// Too many requests to revoke in an hour wait for an operator.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationLimitTests: ConformanceSuite {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
     private static let rules = RevocationLimitRules(maxRequests: 2)
 
-    /// Signs users in, requests a revocation for each, and settles the requests in one batch.
     private func ask(_ users: String..., client: String = "app", at now: Timestamp = now) async throws -> [Settled] {
         for user in users {
             try await store.signIn(user, client: client, token: "r-\(user)")
@@ -20,26 +18,19 @@ import Testing
     }
 
     private func settle(at now: Timestamp = now) async throws -> [Settled] {
-        let requests = try await store.claimRevocationRequests(at: now)
-        return try await store.settle(requests.map { .revocationRequest($0, .accepted(at: now)) }, at: now, revocationLimit: Self.rules)
-            .results
+        try await store.settleRequests(at: now, revocationLimit: Self.rules)
     }
 
     private func held() async throws -> Int { try await store.ports.apps().reduce(0) { $0 + $1.revocationsHeld } }
 
     @Test func theRestOfAMassOfRequestsWaits() async throws {
-        #expect(
-            try await ask("a", "b", "c", "d") == [
-                .postponed, .postponed, .heldBack(reachesLimit: true), .heldBack(reachesLimit: false),
-            ]
-        )
+        let found = try await ask("a", "b", "c", "d")
+        #expect(found == [.postponed, .postponed, .heldBack(reachesLimit: true), .heldBack(reachesLimit: false)])
         #expect(try await store.count("revocation") == 2, "tokens at work")
         #expect(try await store.ports.apps().first { $0.app == "example" }?.revocationsHeldSince == Self.now)
         #expect(try await held() == 2)
-        #expect(
-            try await store.rows("SELECT user_id, outcome FROM revocation_outcome ORDER BY id")
-                == [["a", "waiting"], ["b", "waiting"], ["c", "held"], ["d", "held"]]
-        )
+        let outcomes = try await store.rows("SELECT user_id, outcome FROM revocation_outcome ORDER BY id")
+        #expect(outcomes == [["a", "waiting"], ["b", "waiting"], ["c", "held"], ["d", "held"]])
         // Neither a later hour nor a later start lets them through.
         #expect(try await settle(at: Self.now + .days(2)).isEmpty)
         #expect(try await ask("e", at: Self.now + .days(2)) == [.heldBack(reachesLimit: false)])
@@ -105,13 +96,9 @@ import Testing
         _ = try await ask("a", "b", "c", "d")
         #expect(try await store.ask(.dropRevocations(app: "other"), at: Self.now) == .limitNotReached)
         #expect(try await store.ask(.dropRevocations(app: "example"), at: Self.now) == .revocationsReleased(count: 2, left: 0))
-        #expect(
-            try await store.rows("SELECT request, app, user_id, requested_at, outcome, reason FROM revocation_log ORDER BY id")
-                == [
-                    [3, "example", "c", .at(Self.asked), "rejected", "dropped"],
-                    [4, "example", "d", .at(Self.asked), "rejected", "dropped"],
-                ]
-        )
+        let log = try await store.rows("SELECT request, app, user_id, requested_at, outcome, reason FROM revocation_log ORDER BY id")
+        #expect(log.first == [3, "example", "c", .at(Self.asked), "rejected", "dropped"])
+        #expect(log.dropFirst() == [[4, "example", "d", .at(Self.asked), "rejected", "dropped"]])
         #expect(try await store.count("revocation_queue") == 2)
         #expect(try await store.ports.queues().first { $0.queue == "revocation" }?.depth == 2)
         #expect(try await store.rows("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == [[4]])
