@@ -266,8 +266,8 @@ let package = Package(
         .testTarget(
             name: "AppleSimulatorKitTests",
             dependencies: [
-                "AppleSimulatorKit", "DaemonHarness", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1,
-                serviceLifecycle,
+                "AppleSimulatorKit", "DaemonHarness",
+                ahc, crypto, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

@@ -7,6 +7,7 @@ import JWTKit
 import NIOCore
 import NIOFoundationCompat
 import NIOHTTP1
+import Testing
 
 @testable import AppleSimulatorKit
 
@@ -122,6 +123,25 @@ struct Answer {
 
 // A debug build takes a while to make an RSA key.
 private let signingKey = Result { try SigningKey() }
+
+// Of the running test, whose suite has the trait `.simulated`.
+var backend: Backend { SimulatorTrait.current!.0 }
+var simulator: AppleSimulator { SimulatorTrait.current!.1 }
+
+/// Starts a simulator with the usual app group for each test.
+struct SimulatorTrait: SuiteTrait, TestScoping {
+    @TaskLocal fileprivate static var current: (Backend, AppleSimulator)?
+
+    var isRecursive: Bool { true }
+
+    func provideScope(for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void) async throws {
+        try await Self.$current.withValue(startBackend()) { try await function() }
+    }
+}
+
+extension Trait where Self == SimulatorTrait {
+    static var simulated: Self { Self() }
+}
 
 /// Starts a simulator with the usual app group. It runs until the process ends.
 func startBackend(_ adjust: (inout SimulatorConfiguration) -> Void = { _ in }) async throws -> (Backend, AppleSimulator) {

@@ -7,12 +7,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct ControlRouteTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct ControlRouteTests {
     private struct SignIns: Decodable {
         let signIns: [SignIn]
 
@@ -195,14 +190,10 @@ struct ControlRouteTests {
 
     @Test(
         arguments: [
-            SignUp(3, address: .own, options),
-            SignInAgain(.any(1), options),
-            ChangePasswords(of: .these(["x"])),
+            SignUp(3, address: .own, options), SignInAgain(.any(1), options), ChangePasswords(of: .these(["x"])),
             EventMessage(SwitchForwarding(on: true), of: .any(2), clientID: "c", emission),
-            EventMessage(FalseEvent(NotificationType(rawValue: "x")), of: .these([]), emission),
-            RotateKeys(keepsFormer: false),
-            RegisterKey(clientID: "c", keyID: "k", publicKey: "x"),
-            SetClock(offset: -1000),
+            EventMessage(FalseEvent(NotificationType(rawValue: "x")), of: .these([]), emission), RotateKeys(keepsFormer: false),
+            RegisterKey(clientID: "c", keyID: "k", publicKey: "x"), SetClock(offset: -1000),
             Fault.error("x", count: 1).of("u").afterObeying(),
         ] as [any ControlMessage]
     )

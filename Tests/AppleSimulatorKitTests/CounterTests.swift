@@ -8,12 +8,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct CounterTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct CounterTests {
     @Test func requestsAreCountedByEndpointAndStatus() async throws {
         let user = try simulator.createUser()
         _ = try await backend.refresh(user.refreshToken)

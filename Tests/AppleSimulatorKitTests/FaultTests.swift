@@ -6,12 +6,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct FaultTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct FaultTests {
     @Test func aScriptedAnswerLastsForItsCountOfRequests() async throws {
         let user = try simulator.createUser()
         simulator.script(.answer(503, headers: ["Retry-After": "7"], body: "<html>", count: 2))

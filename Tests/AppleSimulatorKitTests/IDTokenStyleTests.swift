@@ -7,12 +7,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct IDTokenStyleTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct IDTokenStyleTests {
     private static let coded = SignInOptions(credential: .code, nonce: "n-0S6_WzA2Mj")
 
     @Test(arguments: IDTokenStyle.allCases) func allTheRestOfTheAnswerIsRightAndSoIsTheNext(style: IDTokenStyle) async throws {
@@ -32,15 +27,9 @@ struct IDTokenStyleTests {
 
     @Test(
         arguments: [
-            (.anotherSubject, ["sub"]),
-            (.anotherAudience, ["aud"]),
-            (.anotherIssuer, ["iss"]),
-            (.anotherNonce, ["nonce"]),
-            (.missingNonce, ["nonce"]),
-            (.expired, ["iat", "exp"]),
-            (.issuedInFuture, ["iat", "exp"]),
-            (.nonceUnsupported, ["nonce", "nonce_supported"]),
-            (.stringFlags, ["email_verified", "is_private_email"]),
+            (.anotherSubject, ["sub"]), (.anotherAudience, ["aud"]), (.anotherIssuer, ["iss"]), (.anotherNonce, ["nonce"]),
+            (.missingNonce, ["nonce"]), (.expired, ["iat", "exp"]), (.issuedInFuture, ["iat", "exp"]),
+            (.nonceUnsupported, ["nonce", "nonce_supported"]), (.stringFlags, ["email_verified", "is_private_email"]),
         ] as [(IDTokenStyle, Set<String>)]
     )
     func oneThingIsOddAndSigned(style: IDTokenStyle, odd: Set<String>) async throws {
@@ -116,15 +105,10 @@ struct IDTokenStyleTests {
         let now = Int(Date().timeIntervalSince1970)
         func isNear(_ name: String, _ moment: Int) -> Bool { (claims[name] as? Int).map { abs($0 - moment) < 600 } ?? false }
         let isRight: [String: Bool] = [
-            "iss": claims["iss"] as? String == "https://appleid.apple.com",
-            "sub": claims["sub"] as? String == user.userID,
-            "aud": claims["aud"] as? String == user.clientID,
-            "iat": isNear("iat", now),
-            "exp": isNear("exp", now + 86_400),
-            "nonce": claims["nonce"] as? String == user.nonce,
-            "nonce_supported": claims["nonce_supported"] as? Bool == true,
-            "email": claims["email"] as? String == user.email,
-            "email_verified": claims["email_verified"] as? Bool == true,
+            "iss": claims["iss"] as? String == "https://appleid.apple.com", "sub": claims["sub"] as? String == user.userID,
+            "aud": claims["aud"] as? String == user.clientID, "iat": isNear("iat", now), "exp": isNear("exp", now + 86_400),
+            "nonce": claims["nonce"] as? String == user.nonce, "nonce_supported": claims["nonce_supported"] as? Bool == true,
+            "email": claims["email"] as? String == user.email, "email_verified": claims["email_verified"] as? Bool == true,
             "is_private_email": claims["is_private_email"] as? Bool == user.emailIsPrivate,
         ]
         return Set(isRight.filter { !$0.value }.keys).union(Set(claims.keys).subtracting(isRight.keys).subtracting(["at_hash"]))

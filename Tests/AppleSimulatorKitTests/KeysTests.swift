@@ -7,12 +7,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct KeysTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct KeysTests {
     private struct Document: Decodable {
         struct Key: Decodable, Equatable {
             let kty: String

@@ -5,12 +5,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct PeopleTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct PeopleTests {
     @Test func newUsersHaveApplesShapes() async throws {
         let user = try simulator.createUser()
         #expect(user.userID.wholeMatch(of: /[0-9]{6}\.[0-9a-f]{32}\.[0-9]{4}/) != nil)
@@ -76,8 +71,7 @@ struct PeopleTests {
 
     @Test func deletingAnAccountIsTheEnd() async throws {
         let user = try simulator.createUser()
-        let notification = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
-        #expect(notification.type == "account-deleted")
+        #expect(try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0].type == "account-deleted")
         #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
         let truth = try simulator.world.truth(of: user.userID)
         #expect(truth.isAccountDeleted)

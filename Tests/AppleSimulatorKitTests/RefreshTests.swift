@@ -7,39 +7,26 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct RefreshTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct RefreshTests {
     @Test func aLivingTokenGetsA200WithAnIDTokenAndWithoutARefreshToken() async throws {
         let user = try simulator.createUser()
         let answer = try await backend.refresh(user.refreshToken)
-        #expect(answer.status == 200)
+        #expect(answer.status == 200 && answer.header("Cache-Control") == "no-store")
         #expect(answer.header("Content-Type") == "application/json;charset=ISO-8859-1")
-        #expect(answer.header("Cache-Control") == "no-store")
 
         let wire = try JSONSerialization.jsonObject(with: answer.body) as? [String: Any] ?? [:]
         #expect(Set(wire.keys) == ["access_token", "token_type", "expires_in", "id_token"])
-        #expect(wire["token_type"] as? String == "Bearer")
-        #expect(wire["expires_in"] as? Int == 3600)
+        #expect(wire["token_type"] as? String == "Bearer" && wire["expires_in"] as? Int == 3600)
 
         let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
-        #expect(claims.iss == "https://appleid.apple.com")
-        #expect(claims.aud == "com.example.app")
-        #expect(claims.sub == user.userID)
-        #expect(claims.exp == claims.iat + 86_400)
-        #expect(claims.email == user.email)
-        #expect(claims.isPrivateEmail == true)
+        #expect([claims.iss, claims.aud, claims.sub] == ["https://appleid.apple.com", "com.example.app", user.userID])
+        #expect(claims.exp == claims.iat + 86_400 && claims.email == user.email && claims.isPrivateEmail == true)
     }
 
     @Test func anIDTokenMayBeLeftOut() async throws {
         let (backend, simulator) = try await startBackend { $0.refreshCarriesIDToken = false }
         let answer = try await backend.refresh(simulator.createUser().refreshToken)
-        #expect(answer.status == 200)
-        #expect(answer["id_token"] == nil)
-        #expect(answer["access_token"] != nil)
+        #expect(answer.status == 200 && answer["id_token"] == nil && answer["access_token"] != nil, "\(answer.text)")
     }
 
     @Test func anAnswerIsGivenAgainForAMinuteUnlessItsKeyWasWithdrawn() async throws {
@@ -47,8 +34,7 @@ struct RefreshTests {
         let first = try await backend.refresh(user.refreshToken)
         #expect(try await backend.refresh(user.refreshToken).text == first.text)
         simulator.withWorld { $0.clockOffset = .seconds(61) }
-        let second = try await backend.refresh(user.refreshToken)
-        #expect(second.text != first.text)
+        #expect(try await backend.refresh(user.refreshToken).text != first.text)
         _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
         let third = try await backend.refresh(user.refreshToken)
         _ = try await backend.keys().verify(third["id_token"] ?? "", as: IDToken.self)
@@ -65,11 +51,11 @@ struct RefreshTests {
         #expect(claims.sub == users[1].userID)
     }
 
+    private let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+
     @Test func aTokenThatIsUnknownDeadOrOfAnotherClientIsDead() async throws {
-        let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
         let unknown = try await backend.refresh("r0123")
-        #expect(unknown.status == 400)
-        #expect(unknown.text == body)
+        #expect(unknown.status == 400 && unknown.text == body, "\(unknown.text)")
 
         let revoked = try simulator.createUser()
         _ = try await simulator.notify(RevokeConsent(), of: .these([revoked.userID]))
@@ -81,11 +67,9 @@ struct RefreshTests {
     }
 
     @Test func aCodeOrAnAccessTokenIsNoRefreshTokenAndIsNotSpent() async throws {
-        let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
         let user = try simulator.createUser(SignInOptions(credential: .code))
         let early = try await backend.refresh(user.code)
-        #expect(early.status == 400)
-        #expect(early.text == body)
+        #expect(early.status == 400 && early.text == body, "\(early.text)")
         let answer = try await backend.redeem(user.code)
         #expect(answer.status == 200)
         #expect(try await backend.refresh(user.code).text == body)
@@ -95,13 +79,11 @@ struct RefreshTests {
     }
 
     @Test func theGrantIsJudgedBeforeTheClient() async throws {
-        let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
-        #expect(dead["error"] == "invalid_grant")
+        #expect(try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")["error"] == "invalid_grant")
         #expect(simulator.world.counters.clientSecretFlaws.isEmpty)
 
         let good = try await backend.refresh(simulator.createUser().refreshToken, secret: "clientSecret")
-        #expect(good.status == 400)
-        #expect(good.text == #"{"error":"invalid_client"}"#)
+        #expect(good.status == 400 && good.text == #"{"error":"invalid_client"}"#, "\(good.text)")
     }
 
     @Test func aRequestThatIsBrokenIsInvalid() async throws {
@@ -109,8 +91,7 @@ struct RefreshTests {
         for missing in good.indices {
             var fields = good
             fields.remove(at: missing)
-            let answer = try await backend.post("/auth/token", fields)
-            #expect(answer.text == #"{"error":"invalid_request"}"#)
+            #expect(try await backend.post("/auth/token", fields).text == #"{"error":"invalid_request"}"#)
         }
         #expect(try await backend.post("/auth/token", good + [good[1]])["error"] == "invalid_request")
         #expect(try await backend.post("/auth/token", form: "grant_type=%zz")["error"] == "invalid_request")
@@ -118,8 +99,7 @@ struct RefreshTests {
 
     @Test func onlyTwoGrantsAreKnown() async throws {
         let answer = try await backend.post("/auth/token", [("grant_type", "password"), ("client_id", "c"), ("client_secret", "s")])
-        #expect(answer.status == 400)
-        #expect(answer.text == #"{"error":"unsupported_grant_type"}"#)
+        #expect(answer.status == 400 && answer.text == #"{"error":"unsupported_grant_type"}"#, "\(answer.text)")
     }
 
     @Test func aBodyThatIsNoFormIsAnInvalidClient() async throws {
@@ -147,18 +127,12 @@ struct IDToken: JWTPayload {
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
-struct RevokeTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct RevokeTests {
     @Test func itSays200AndEndsTheConsentToTheWholeAppGroup() async throws {
         let user = try simulator.createUser()
         let web = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
         let answer = try await backend.revoke(user.refreshToken)
-        #expect(answer.status == 200)
-        #expect(answer.body.isEmpty)
+        #expect(answer.status == 200 && answer.body.isEmpty)
         #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
         #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web")["error"] == "invalid_grant")
         #expect(try simulator.world.truth(of: user.userID).credentials.map(\.reason) == [.revokedByApp, .revokedByApp])
@@ -205,8 +179,7 @@ struct RevokeTests {
     }
 
     @Test func nothingAtAllIsAnInvalidClientAndNoTokenAnInvalidRequest() async throws {
-        let empty = try await backend.post("/auth/revoke", [])
-        #expect(empty.text == #"{"error":"invalid_client"}"#)
+        #expect(try await backend.post("/auth/revoke", []).text == #"{"error":"invalid_client"}"#)
         #expect(try await backend.post("/auth/revoke", json: "{}").text == #"{"error":"invalid_client"}"#)
         #expect(try await backend.revoke(nil).text == #"{"error":"invalid_request"}"#)
     }

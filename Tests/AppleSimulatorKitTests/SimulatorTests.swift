@@ -8,12 +8,7 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-struct SimulatorTests {
-    private let backend: Backend
-    private let simulator: AppleSimulator
-
-    init() async throws { (backend, simulator) = try await startBackend() }
-
+@Suite(.simulated) struct SimulatorTests {
     @Test func aTakenPortIsAnError() async throws {
         let port = try #require(Int(backend.baseURL.split(separator: ":").last ?? ""))
         await #expect(throws: (any Error).self) {

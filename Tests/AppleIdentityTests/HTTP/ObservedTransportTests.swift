@@ -97,9 +97,7 @@ import Testing
 @Suite struct ExcerptTests {
     @Test(arguments: [
         ("The code has already been used.", "The code has already been used."),
-        ("two\r\nlines\u{1b}[31m\u{202e}red\0", "two lines [31m red"),
-        ("not issued to " + AppleFixture.user, "not issued to …"),
-        ("", ""),
+        ("two\r\nlines\u{1b}[31m\u{202e}red\0", "two lines [31m red"), ("not issued to " + AppleFixture.user, "not issued to …"), ("", ""),
     ])
     func keepsWhatMayBeLogged(_ text: String, _ excerpt: String) {
         #expect(text.excerpt() == excerpt)

@@ -129,19 +129,13 @@ import Testing
 
     @Test(
         arguments: [
-            (["nonce": #""n""#], nil),
-            (["nonce": #""n""#, "nonce_supported": "true"], nil),
-            (["nonce_supported": "false"], nil),
-            (["nonce_supported": #""false""#], nil),
-            (["nonce": "null", "nonce_supported": "false"], nil),
-            (["nonce": #""m""#], "the token has another"),
-            (["nonce": #""N""#], "the token has another"),
+            (["nonce": #""n""#], nil), (["nonce": #""n""#, "nonce_supported": "true"], nil), (["nonce_supported": "false"], nil),
+            (["nonce_supported": #""false""#], nil), (["nonce": "null", "nonce_supported": "false"], nil),
+            (["nonce": #""m""#], "the token has another"), (["nonce": #""N""#], "the token has another"),
             (["nonce": "7"], "the token has another"),
             // A device that names another nonce can carry it.
-            (["nonce": #""m""#, "nonce_supported": "false"], "the token has another"),
-            (["nonce_supported": "true"], "the token has none"),
-            (["nonce_supported": "0"], "the token has none"),
-            ([:], "the token has none"),
+            (["nonce": #""m""#, "nonce_supported": "false"], "the token has another"), (["nonce_supported": "true"], "the token has none"),
+            (["nonce_supported": "0"], "the token has none"), ([:], "the token has none"),
             (["nonce": quoted(hash)], "the token has the SHA-256 of yours"),
             (["nonce": quoted(hash.uppercased())], "the token has the SHA-256 of yours"),
         ] as [([String: String?], String?)]

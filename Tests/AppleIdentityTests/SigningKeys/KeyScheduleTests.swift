@@ -14,7 +14,11 @@ import Testing
         var successes: [Timestamp] { schedule.successes }
         func nextFetch(at now: Timestamp) -> Timestamp { schedule.nextFetch(at: now) }
         func begin(at now: Timestamp) -> Bool { schedule.begin(at: now) }
-        func end(succeeded: Bool) { schedule.end(succeeded: succeeded) }
+
+        func fetch(at now: Timestamp, succeeds: Bool = true) {
+            #expect(begin(at: now))
+            schedule.end(succeeded: succeeds)
+        }
 
         func nextLook(receivedAt: Timestamp, skew: Duration, now: Timestamp) -> Timestamp? {
             schedule.nextLook(receivedAt: receivedAt, skew: skew, now: now)
@@ -30,8 +34,7 @@ import Testing
         let schedule = Subject()
         for second in seconds {
             _ = schedule.nextLook(receivedAt: at(second), skew: .zero, now: at(second))
-            #expect(schedule.begin(at: at(second)))
-            schedule.end(succeeded: true)
+            schedule.fetch(at: at(second))
         }
         return schedule
     }
@@ -39,8 +42,7 @@ import Testing
     @Test func fetchesAtOnceThenHourly() {
         let schedule = Subject()
         #expect(schedule.nextFetch(at: start) == start)
-        #expect(schedule.begin(at: start))
-        schedule.end(succeeded: true)
+        schedule.fetch(at: start)
         #expect(schedule.nextFetch(at: at(1)) == at(3600))
         #expect(!schedule.begin(at: at(3599)))
         #expect(schedule.begin(at: at(3600)))
@@ -54,8 +56,7 @@ import Testing
 
     @Test func repeatsAFailureAfterAMinute() {
         let schedule = Subject()
-        #expect(schedule.begin(at: start))
-        schedule.end(succeeded: false)
+        schedule.fetch(at: start, succeeds: false)
         #expect(schedule.successes.isEmpty)
         #expect(schedule.nextFetch(at: at(1)) == at(60))
     }
@@ -73,8 +74,7 @@ import Testing
         #expect(schedule.nextLook(receivedAt: at(100), skew: .zero, now: at(105)) == at(705), "a fetch ten minutes later")
         for minute in 1...10 {
             #expect(schedule.nextFetch(at: at(100 + 60 * minute)) == at(100 + 60 * minute))
-            #expect(schedule.begin(at: at(100 + 60 * minute)))
-            schedule.end(succeeded: true)
+            schedule.fetch(at: at(100 + 60 * minute))
         }
         #expect(schedule.nextLook(receivedAt: at(100), skew: .zero, now: at(705)) == nil)
         #expect(schedule.nextFetch(at: at(706)) == at(700 + 3600))
@@ -96,10 +96,7 @@ import Testing
 
     @Test func failuresGiveNothingUp() {
         let schedule = Subject()
-        for minute in 0..<60 {
-            #expect(schedule.begin(at: at(60 * minute)))
-            schedule.end(succeeded: false)
-        }
+        for minute in 0..<60 { schedule.fetch(at: at(60 * minute), succeeds: false) }
         #expect(schedule.nextLook(receivedAt: start, skew: .zero, now: at(3600)) == at(3605))
     }
 
@@ -107,8 +104,7 @@ import Testing
         let schedule = Subject()
         for minute in 0..<1000 {
             _ = schedule.nextLook(receivedAt: at(60 * minute), skew: .zero, now: at(60 * minute))
-            #expect(schedule.begin(at: at(60 * minute)))
-            schedule.end(succeeded: true)
+            schedule.fetch(at: at(60 * minute))
         }
         #expect(schedule.successes.count == 11)
     }
@@ -124,16 +120,14 @@ import Testing
         let yesterday = at(-86_400)
         #expect(schedule.nextFetch(at: yesterday) == yesterday)
         #expect(schedule.nextLook(receivedAt: yesterday, skew: .zero, now: yesterday) == yesterday.advanced(by: .seconds(5)))
-        #expect(schedule.begin(at: yesterday))
-        schedule.end(succeeded: true)
+        schedule.fetch(at: yesterday)
         #expect(schedule.successes == [yesterday])
         #expect(schedule.nextFetch(at: yesterday.advanced(by: .seconds(61))) == yesterday.advanced(by: .seconds(3600)))
     }
 
     @Test func aClockSetForwardFetchesOnceMore() {
         let schedule = schedule(fetchedAt: 0)
-        #expect(schedule.begin(at: at(86_400)))
-        schedule.end(succeeded: true)
+        schedule.fetch(at: at(86_400))
         #expect(!schedule.begin(at: at(86_401)))
     }
 }

@@ -31,7 +31,22 @@ import Testing
         )
     }
 
-    /// siwatch dates answers by Apple's clock, however wrong the host's clock is.
+    /// Expects the one request, and returns the form as it was sent.
+    private func form(
+        sentBy transport: ScriptedTransport,
+        to endpoint: AppleEndpoint = .token,
+        _ names: String...,
+        at location: SourceLocation = #_sourceLocation
+    ) throws -> String {
+        let request = try #require(transport.requests.first, sourceLocation: location)
+        #expect(transport.requests.count == 1 && request.endpoint == endpoint, sourceLocation: location)
+        #expect(request.url == "https://appleid.apple.com/auth/\(endpoint.rawValue)", sourceLocation: location)
+        #expect(!"\(request)".contains("eyJ"), sourceLocation: location)
+        let form = try #require(request.form, sourceLocation: location)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret"] + names, sourceLocation: location)
+        return String(decoding: form.encoded, as: UTF8.self)
+    }
+
     @Test func tellsWhatApplesClockSays() async {
         let date = Timestamp(seconds: 1_750_000_000)
         let transport = ScriptedTransport { _ in
@@ -42,18 +57,10 @@ import Testing
 
     @Test func asksAsAppleDocuments() async throws {
         let transport = ScriptedTransport(status: 200, #"{"access_token":"a"}"#)
-        let response = await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential)
-        #expect(response == RefreshResponse(.unnamed, by: identity))
-
-        let request = try #require(transport.requests.first)
-        #expect(request.endpoint == .token)
-        #expect(request.url == "https://appleid.apple.com/auth/token")
-        let form = try #require(request.form)
-        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "refresh_token"])
-        let body = String(decoding: form.encoded, as: UTF8.self)
-        #expect(body.hasPrefix("client_id=com.example.app&client_secret=eyJ"))
-        #expect(body.hasSuffix("&grant_type=refresh_token&refresh_token=r%2B%2F%3D%20%26%C3%A9%00"))
-        #expect(!"\(request)".contains("eyJ"))
+        #expect(await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential) == RefreshResponse(.unnamed, by: identity))
+        let form = try form(sentBy: transport, "grant_type", "refresh_token")
+        #expect(form.hasPrefix("client_id=com.example.app&client_secret=eyJ"))
+        #expect(form.hasSuffix("&grant_type=refresh_token&refresh_token=r%2B%2F%3D%20%26%C3%A9%00"))
     }
 
     @Test(arguments: TransportFailure.allCases) func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
@@ -61,14 +68,20 @@ import Testing
         #expect(response == RefreshResponse(.unavailable(failure.rawValue, isAnswerLost: failure.mayHaveArrived), by: identity))
     }
 
-    @Test func dropsAnEchoOfWhatWasSent() async throws {
-        let transport = ScriptedTransport { request in
+    /// A server that quotes the client secret in its complaint.
+    private func echo(_ error: String) -> ScriptedTransport {
+        ScriptedTransport { request in
             let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
-            let body = #"{"error":"invalid_client","error_description":"\#(secret)"}"#
+            let body = #"{"error":"\#(error)","error_description":"\#(secret) is used"}"#
             return .success(TransportResponse(status: 400, body: Array(body.utf8)))
         }
-        let response = await endpoint(transport).refresh(Secret("r"), of: credential)
-        #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
+    }
+
+    @Test func dropsAnEchoOfWhatWasSent() async throws {
+        let refreshed = await endpoint(echo("invalid_client")).refresh(Secret("r"), of: credential)
+        #expect(refreshed == RefreshResponse(.misconfigured("invalid_client"), by: identity))
+        let exchanged = await endpoint(echo("invalid_grant")).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
+        #expect(exchanged.answer == .refused(.rejectedByApple, detail: "invalid_grant"))
     }
 
     /// The answer that refuses it tells Apple's time to a host whose clock is ahead.
@@ -95,12 +108,7 @@ import Testing
         let transport = ScriptedTransport(status: 200, #"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#)
         let response = await endpoint(transport).prove("com.example.app")
         #expect(response.answer == .news(.accepted) && response.identity == identity)
-        let request = try #require(transport.requests.first)
-        #expect(request.endpoint == .token)
-        #expect(request.url == "https://appleid.apple.com/auth/token")
-        let form = try #require(request.form)
-        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "scope"])
-        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&grant_type=client_credentials&scope=user.migration"))
+        #expect(try form(sentBy: transport, "grant_type", "scope").hasSuffix("&grant_type=client_credentials&scope=user.migration"))
     }
 
     /// Only `invalid_client` blames key, team or client id.
@@ -110,11 +118,9 @@ import Testing
             (400, #"{"error":"unauthorized_client"}"#, .unavailable("unauthorized_client")),
             (400, #"{"error":"invalid_scope"}"#, .unavailable("invalid_scope")),
             (400, #"{"error":"unsupported_grant_type"}"#, .unavailable("unsupported_grant_type")),
-            (400, "<html>", .unavailable("400 without JSON")),
-            (200, "{}", .unavailable("200 without access_token")),
+            (400, "<html>", .unavailable("400 without JSON")), (200, "{}", .unavailable("200 without access_token")),
             (200, #"{"access_token":""}"#, .unavailable("200 without access_token")),
-            (401, #"{"error":"invalid_client"}"#, .unavailable("status 401")),
-            (429, "", .throttled(retryAfter: nil)),
+            (401, #"{"error":"invalid_client"}"#, .unavailable("status 401")), (429, "", .throttled(retryAfter: nil)),
             (503, "", .unavailable("status 503")),
         ] as [(Int, String, EndpointAnswer<ClientNews>)]
     )
@@ -130,33 +136,21 @@ import Testing
         let transport = ScriptedTransport(status: 200, Self.tokens)
         let response = await endpoint(transport).exchange(Secret("c+/= &é"), redirectURI: nil, of: "com.example.app")
         #expect(response == ExchangeResponse(.issued(IssuedTokens(refreshToken: Secret("r"), identityToken: nil)), by: identity))
-        let request = try #require(transport.requests.first)
-        #expect(request.endpoint == .token)
-        #expect(request.url == "https://appleid.apple.com/auth/token")
-        let form = try #require(request.form)
-        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "code"])
-        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&grant_type=authorization_code&code=c%2B%2F%3D%20%26%C3%A9"))
+        #expect(try form(sentBy: transport, "grant_type", "code").hasSuffix("&grant_type=authorization_code&code=c%2B%2F%3D%20%26%C3%A9"))
     }
 
     @Test func namesTheAddressOfReturnWhereThereWasOne() async throws {
         let transport = ScriptedTransport(status: 200, Self.tokens)
         _ = await endpoint(transport).exchange(Secret("c"), redirectURI: "https://a.example/b?c=d", of: "com.example.web")
-        let form = try #require(transport.requests.first?.form)
-        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "code", "redirect_uri"])
-        let body = String(decoding: form.encoded, as: UTF8.self)
-        #expect(body.hasPrefix("client_id=com.example.web&"))
-        #expect(body.hasSuffix("&redirect_uri=https%3A%2F%2Fa.example%2Fb%3Fc%3Dd"))
+        let form = try form(sentBy: transport, "grant_type", "code", "redirect_uri")
+        #expect(form.hasPrefix("client_id=com.example.web&") && form.hasSuffix("&redirect_uri=https%3A%2F%2Fa.example%2Fb%3Fc%3Dd"))
     }
 
     @Test func revokesAsAppleDocuments() async throws {
         let transport = ScriptedTransport(status: 200, "")
         #expect(await endpoint(transport).revoke(Secret("r+"), of: "com.example.app") == RevokeResponse(.accepted, by: identity))
-        let request = try #require(transport.requests.first)
-        #expect(request.endpoint == .revoke)
-        #expect(request.url == "https://appleid.apple.com/auth/revoke")
-        let form = try #require(request.form)
-        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "token", "token_type_hint"])
-        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&token=r%2B&token_type_hint=refresh_token"))
+        let form = try form(sentBy: transport, to: .revoke, "token", "token_type_hint")
+        #expect(form.hasSuffix("&token=r%2B&token_type_hint=refresh_token"))
     }
 
     /// Apple may have used up a code that it may have received. A code that it has not received is still good.
@@ -167,15 +161,5 @@ import Testing
         #expect(exchanged == ExchangeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
         let revoked = await endpoint(transport).revoke(Secret("r"), of: "com.example.app")
         #expect(revoked == RevokeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
-    }
-
-    @Test func dropsAnEchoOfTheCodeAndOfTheClientSecret() async {
-        let transport = ScriptedTransport { request in
-            let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
-            let body = #"{"error":"invalid_grant","error_description":"\#(secret) is used"}"#
-            return .success(TransportResponse(status: 400, body: Array(body.utf8)))
-        }
-        let response = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
-        #expect(response.answer == .refused(.rejectedByApple, detail: "invalid_grant"))
     }
 }

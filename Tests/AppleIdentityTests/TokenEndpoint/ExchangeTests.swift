@@ -139,14 +139,11 @@ import Testing
 
     @Test(
         arguments: [
-            (200, "", .accepted),
-            (200, "<html>", .accepted),
-            (400, complaint("invalid_client"), .misconfigured("invalid_client")),
+            (200, "", .accepted), (200, "<html>", .accepted), (400, complaint("invalid_client"), .misconfigured("invalid_client")),
             (400, complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
             (400, complaint("invalid_grant"), .unavailable("invalid_grant", isAnswerLost: false)),
             (400, complaint("invalid_request"), .unavailable("invalid_request", isAnswerLost: false)),
-            (400, "", .unavailable("400 without JSON", isAnswerLost: false)),
-            (302, "", .unavailable("status 302", isAnswerLost: false)),
+            (400, "", .unavailable("400 without JSON", isAnswerLost: false)), (302, "", .unavailable("status 302", isAnswerLost: false)),
             (401, complaint("invalid_client"), .unavailable("status 401", isAnswerLost: false)),
             (500, "<html>", .unavailable("status 500", isAnswerLost: false)),
         ] as [(Int, String, EndpointAnswer<RevokeNews>)]

@@ -22,25 +22,18 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"{"kid":"A","alg":"RS384"}"#, RejectionReason.wrongAlgorithm, "RS384"),
-        (#"{"kid":"A","alg":"none"}"#, .wrongAlgorithm, "none"),
-        (#"{"kid":"A","alg":"HS256"}"#, .wrongAlgorithm, "HS256"),
-        (#"{"kid":"A","alg":"rs256"}"#, .wrongAlgorithm, "rs256"),
-        (#"{"kid":"A","alg":["RS256"]}"#, .wrongAlgorithm, "none"),
-        (#"{"kid":"A"}"#, .wrongAlgorithm, "none"),
+        (#"{"kid":"A","alg":"RS384"}"#, RejectionReason.wrongAlgorithm, "RS384"), (#"{"kid":"A","alg":"none"}"#, .wrongAlgorithm, "none"),
+        (#"{"kid":"A","alg":"HS256"}"#, .wrongAlgorithm, "HS256"), (#"{"kid":"A","alg":"rs256"}"#, .wrongAlgorithm, "rs256"),
+        (#"{"kid":"A","alg":["RS256"]}"#, .wrongAlgorithm, "none"), (#"{"kid":"A"}"#, .wrongAlgorithm, "none"),
         (#"{"kid":"A","alg":"RS256","crit":["exp"]}"#, .forbiddenHeader, "crit"),
         (#"{"kid":"A","alg":"RS256","crit":null}"#, .forbiddenHeader, "crit"),
-        (#"{"kid":"A","alg":"RS256","b64":false}"#, .forbiddenHeader, "b64"),
-        (#"{"alg":"RS256"}"#, .malformed, "no kid"),
-        (#"{"kid":"","alg":"RS256"}"#, .malformed, "kid"),
-        (#"{"kid":7,"alg":"RS256"}"#, .malformed, "kid"),
-        (#"{"kid":"../keys","alg":"RS256"}"#, .malformed, "kid"),
-        (#"{"kid":"A\u0000","alg":"RS256"}"#, .malformed, "kid"),
+        (#"{"kid":"A","alg":"RS256","b64":false}"#, .forbiddenHeader, "b64"), (#"{"alg":"RS256"}"#, .malformed, "no kid"),
+        (#"{"kid":"","alg":"RS256"}"#, .malformed, "kid"), (#"{"kid":7,"alg":"RS256"}"#, .malformed, "kid"),
+        (#"{"kid":"../keys","alg":"RS256"}"#, .malformed, "kid"), (#"{"kid":"A\u0000","alg":"RS256"}"#, .malformed, "kid"),
         (#"{"kid":"A' OR 1=1","alg":"RS256"}"#, .malformed, "kid"),
         (#"{"kid":"\#(String(repeating: "A", count: 65))","alg":"RS256"}"#, .malformed, "kid"),
         (#"{"kid":"A","alg":"RS384","alg":"RS256"}"#, .malformed, "header is not a JSON object"),
-        (#"["RS256"]"#, .malformed, "header is not a JSON object"),
-        ("RS256", .malformed, "header is not a JSON object"),
+        (#"["RS256"]"#, .malformed, "header is not a JSON object"), ("RS256", .malformed, "header is not a JSON object"),
     ])
     func refusesTheHeader(_ header: String, _ reason: RejectionReason, _ detail: String) {
         let token = Base64URL.encode(header.utf8) + ".e30.AA"
@@ -74,30 +67,25 @@ import Testing
         return try await JWTKeyCollection().add(jwksJSON: #"{"keys":[\#(jwk)]}"#)
     }
 
+    private func refuses(_ token: String, _ error: (Verification) -> VerificationError) async throws {
+        _ = try await generousKeys().verify(token, as: AnyClaims.self)
+        let verifier = try await Verification()
+        await #expect(throws: error(verifier)) { try await verifier.verify(token) }
+    }
+
     @Test func refusesAnAlgorithmThatTheTokenChooses() async throws {
         let header = #"{"kid":"\#(AppleFixture.apple.keyID)","alg":"RS384"}"#
         let token = AppleFixture.apple.sign(header: header, claims: AppleFixture.claims()) { SHA384.hash(data: $0) }
-        _ = try await generousKeys().verify(token, as: AnyClaims.self)
-
-        let verifier = try await Verification()
-        await #expect(throws: VerificationError.rejected(.wrongAlgorithm, detail: "RS384")) { try await verifier.verify(token) }
+        try await refuses(token) { _ in .rejected(.wrongAlgorithm, detail: "RS384") }
     }
 
     @Test func waitsForTheKeyThatTheTokenNames() async throws {
         let token = AppleFixture.apple.sign(header: #"{"kid":"unknown","alg":"RS256"}"#, claims: AppleFixture.claims())
-        _ = try await generousKeys().verify(token, as: AnyClaims.self)
-
-        let verifier = try await Verification()
-        await #expect(throws: VerificationError.keyNotYetKnown(retryAt: verifier.clock.now.advanced(by: .seconds(605)))) {
-            try await verifier.verify(token)
-        }
+        try await refuses(token) { .keyNotYetKnown(retryAt: $0.clock.now.advanced(by: .seconds(605))) }
     }
 
     @Test func refusesATokenThatNamesNoKey() async throws {
         let token = AppleFixture.apple.sign(header: #"{"alg":"RS256"}"#, claims: AppleFixture.claims())
-        _ = try await generousKeys().verify(token, as: AnyClaims.self)
-
-        let verifier = try await Verification()
-        await #expect(throws: VerificationError.rejected(.malformed, detail: "no kid")) { try await verifier.verify(token) }
+        try await refuses(token) { _ in .rejected(.malformed, detail: "no kid") }
     }
 }

@@ -58,9 +58,7 @@ import Testing
         let texts = [AppleFixture.claims(), AppleFixture.apple.jwk(), #"[1.5e-3,"\ud83d\ude00\n",{"a":[null,true,false]}]"#]
         var generator = SeededGenerator(seed: 1)
         for text in texts {
-            for _ in 0..<4000 {
-                _ = JSON(mutated(Array(text.utf8), using: &generator))
-            }
+            for _ in 0..<4000 { _ = JSON(mutated(Array(text.utf8), using: &generator)) }
         }
     }
 

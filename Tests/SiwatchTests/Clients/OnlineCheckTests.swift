@@ -11,9 +11,11 @@ import Testing
 
 /// `siwatch doctor --online` against a simulated Apple, over HTTP.
 @Suite(.timeLimit(.minutes(10))) struct OnlineCheckTests {
-    @Test(.site) func aGoodConfigurationIsProvedAndNoUserIsTouched() async throws {
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-        #expect(status == 0, "\(output)")
+    @Test(.site) func aGoodConfigurationIsProvedWithTheFlagAndNoUserIsTouched() async throws {
+        try await site.folder.expect("doctor --before-start", 0)
+        let before = try await site.apple.send(ReadCounters())
+        #expect(before.clientCredentials.isEmpty && before.requests.isEmpty)
+        let output = try await site.folder.expect("doctor --before-start --online", 0)
         for clientID in SimulatedApple.clientIDs {
             #expect(output.contains("ok       Apple accepts \(clientID) with the key ABC123DEFG of the team A1B2C3D4E5"), "\(output)")
         }
@@ -26,86 +28,62 @@ import Testing
         #expect(counters.requests.keys.map(\.rawValue) == ["keys"], "\(counters.requests)")
     }
 
-    @Test(.site) func withoutTheFlagAppleIsNotAsked() async throws {
-        #expect(try await site.folder.siwatch("doctor", "--before-start").status == 0)
-        let counters = try await site.apple.send(ReadCounters())
-        #expect(counters.clientCredentials.isEmpty && counters.requests.isEmpty)
-    }
-
-    @Test(arguments: [
-        ("A1B2C3D4E5", "ZZZZZZZZZZ", "no other client of the app shows which of the three is wrong"),
-        ("A1B2C3D4E5", "ABC123DEFG", "team_id has the id of the key"),
-        ("id = \"ABC123DEFG\"", "id = \"ZZZ123DEFG\"", "the file is named for the key ABC123DEFG"),
-        ("com.example.web", "com.example.wrong", "and accepts com.example.app with the same key: the client id is wrong"),
-    ])
+    @Test(
+        .site,
+        arguments: [
+            ("A1B2C3D4E5", "ZZZZZZZZZZ", "no other client of the app shows which of the three is wrong"),
+            ("A1B2C3D4E5", "ABC123DEFG", "team_id has the id of the key"),
+            ("id = \"ABC123DEFG\"", "id = \"ZZZ123DEFG\"", "the file is named for the key ABC123DEFG"),
+            ("com.example.web", "com.example.wrong", "and accepts com.example.app with the same key: the client id is wrong"),
+        ]
+    )
     func aMistakeIsNamedAndExitsWith78(right: String, wrong: String, words: String) async throws {
-        try await Site.with { site in
-            try site.folder.edit(right, wrong)
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-            #expect(status == 78, "\(output)")
-            #expect(
-                output.contains { $0.hasPrefix("wrong    Apple refuses ") && $0.contains("(invalid_client)") && $0.contains(words) },
-                "\(output)"
-            )
-        }
+        try site.folder.edit(right, wrong)
+        let output = try await site.folder.expect("doctor --before-start --online", 78)
+        let found = output.filter { $0.hasPrefix("wrong    Apple refuses ") && $0.contains("(invalid_client)") && $0.contains(words) }
+        #expect(!found.isEmpty, "\(output)")
     }
 
     @Test(.site) func aRevokedKeyExitsWith78() async throws {
         try await site.apple.send(RevokeKey(id: SimulatedApple.keyID))
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-        #expect(status == 78 && output.contains("siwatch: Apple refuses 2 clients of this configuration"), "\(output)")
+        try await site.folder.expect("doctor --before-start --online", 78, "\nsiwatch: Apple refuses 2 clients of this configuration\n")
         // Beside what the daemon says, the exit code is that of the worst finding.
-        let beside = try await site.folder.siwatch("doctor", "--online")
-        #expect(beside.status == 2 && beside.output.contains("wrong    no siwatch runs on this database"), "\(beside)")
-        #expect(beside.output.count { $0.hasPrefix("wrong    Apple refuses ") } == 2, "\(beside)")
+        let beside = try await site.folder.expect("doctor --online", 2, "\nwrong    no siwatch runs on this database\n")
+        #expect(beside.count { $0.hasPrefix("wrong    Apple refuses ") } == 2, "\(beside)")
     }
 
     /// Nothing is proved wrong, whatever Apple says instead. `unauthorized_client` may be about the grant and not about the key.
-    @Test(
-        arguments: [.answer(503), .answer(429), .reset(), .error("unauthorized_client"), .error("invalid_scope"), .answer(200)] as [Fault]
-    )
-    func anAppleWithoutAUsableAnswerExitsWith69(_ fault: Fault) async throws {
-        try await Site.with { site in
+    @Test(.site) func anAppleWithoutAUsableAnswerExitsWith69() async throws {
+        let faults: [Fault] = [.answer(503), .answer(429), .reset(), .error("unauthorized_client"), .error("invalid_scope"), .answer(200)]
+        for fault in faults {
             try await site.apple.script(fault.ofClientCredentials)
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-            #expect(status == 69, "\(output)")
-            #expect(output.contains { $0.hasPrefix("warning  Apple gave no usable answer about com.example.app: ") }, "\(output)")
+            let words = "\nwarning  Apple gave no usable answer about com.example.app: "
+            try await site.folder.expect("doctor --before-start --online", 69, words)
+            try await site.apple.send(ClearFaults())
         }
-    }
-
-    @Test(.site) func anAppleThatIsAwayExitsWith69() async throws {
         await site.apple.stop()
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-        #expect(status == 69 && output.contains { $0.hasPrefix("warning  no answer came from 127.0.0.1: refused") }, "\(output)")
+        try await site.folder.expect("doctor --before-start --online", 69, "\nwarning  no answer came from 127.0.0.1: refused")
     }
 
     // MARK: Two teams
 
     @Test func keysThatAreSwappedAreGivenToTheirTeams() async throws {
-        try await withTwoTeams(keys: ["TWOKEY1234", "ONEKEY1234"]) { status, output in
-            #expect(status == 78, "\(output)")
-            let words = "this key belongs to the team Z1B2C3D4E5 of the app two, because Apple accepts com.other.app with it"
-            #expect(output.contains { $0.contains("refuses com.example.app with the key TWOKEY1234") && $0.contains(words) }, "\(output)")
-            #expect(output.contains { $0.contains("this key belongs to the team A1B2C3D4E5 of the app one") }, "\(output)")
-        }
+        let output = try await twoTeams(keys: ["TWOKEY1234", "ONEKEY1234"])
+        let words = "this key belongs to the team Z1B2C3D4E5 of the app two, because Apple accepts com.other.app with it"
+        #expect(output.contains { $0.contains("refuses com.example.app with the key TWOKEY1234") && $0.contains(words) }, "\(output)")
+        #expect(output.contains { $0.contains("this key belongs to the team A1B2C3D4E5 of the app one") }, "\(output)")
     }
 
     @Test func aClientOfTheOtherTeamIsGivenToItsApp() async throws {
-        try await withTwoTeams(clientsOfOne: ["com.example.app", "com.other.web"], keys: ["ONEKEY1234", "TWOKEY1234"]) { status, output in
-            #expect(status == 78, "\(output)")
-            #expect(output.contains { $0.hasSuffix("and accepts it with the key TWOKEY1234 of the team Z1B2C3D4E5") }, "\(output)")
-            #expect(output.contains { $0.hasSuffix("move it to the client_ids of the app two") }, "\(output)")
-        }
+        let output = try await twoTeams(clientsOfOne: ["com.example.app", "com.other.web"], keys: ["ONEKEY1234", "TWOKEY1234"])
+        #expect(output.contains { $0.hasSuffix("and accepts it with the key TWOKEY1234 of the team Z1B2C3D4E5") }, "\(output)")
+        #expect(output.contains { $0.hasSuffix("move it to the client_ids of the app two") }, "\(output)")
     }
 
-    /// Runs `doctor --online` over two apps of two teams.
+    /// What `doctor --online` says of two apps of two teams.
     ///
     /// - Parameter keys: the key ids that the configuration gives to the apps.
-    private func withTwoTeams(
-        clientsOfOne: [String] = ["com.example.app"],
-        keys: [String],
-        _ body: (Int32, [String]) throws -> Void
-    ) async throws {
+    private func twoTeams(clientsOfOne: [String] = ["com.example.app"], keys: [String]) async throws -> [String] {
         let (one, two) = (ClientKey.generate(id: "ONEKEY1234"), ClientKey.generate(id: "TWOKEY1234"))
         var apple = SimulatorConfiguration(groups: [
             AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app"], keys: [one.registered]),
@@ -147,16 +125,15 @@ import Testing
 
                 """
         try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
-        let (status, output) = try await folder.siwatch("doctor", "--before-start", "--online")
-        try body(status, output)
+        return try await folder.expect("doctor --before-start --online", 78)
     }
 }
 
 /// `siwatch secret client`, for a service that wants a client secret pasted.
 struct ClientSecretCommandTests {
     @Test(.site) func itIsSignedForTheClientAndAppleAcceptsIt() async throws {
-        let (status, output) = try await site.folder.siwatch("secret", "client", "com.example.web", "--days", "30")
-        #expect(status == 0 && output.count == 2, "\(output)")
+        let output = try await site.folder.expect("secret client com.example.web --days 30", 0)
+        #expect(output.count == 2, "\(output)")
         let secret = try #require(output.first { $0.hasPrefix("ey") })
         let parts = secret.split(separator: ".").compactMap { Data(base64URL: String($0)) }
         try #require(parts.count == 3)
@@ -176,16 +153,12 @@ struct ClientSecretCommandTests {
         let (_, output) = try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "182")
         let secret = try #require(output.first { $0.hasPrefix("ey") })
         #expect(try await answer(to: secret, of: "com.example.app", at: site.apple.url) == .ok)
-        #expect(try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "183").status == 64)
-        #expect(try await site.folder.siwatch("secret", "client", "com.example.app", "--days", "0").status == 64)
+        for days in [183, 0] { try await site.folder.expect("secret client com.example.app --days \(days)", 64) }
     }
 
     @Test(.site) func aClientThatNoAppHasIsRefusedWithThoseThatThereAre() async throws {
-        let (status, output) = try await site.folder.siwatch("secret", "client", "com.example.other")
-        #expect(status == 64)
-        #expect(
-            output == ["siwatch: no app of the configuration has the client com.example.other; there is com.example.app, com.example.web"]
-        )
+        let words = "siwatch: no app of the configuration has the client com.example.other; there is com.example.app, com.example.web"
+        #expect(try await site.folder.expect("secret client com.example.other", 64) == [words])
     }
 
     private func answer(to secret: String, of clientID: String, at url: String) async throws -> HTTPResponseStatus {

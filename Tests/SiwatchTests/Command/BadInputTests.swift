@@ -26,45 +26,20 @@ struct BadInputTests {
         token_endpoint = "http://example.com/"
         """.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
         for command in ["doctor --before-start", "migrate", "run", "status"] {
-            let (status, output) = try await folder.siwatch(line: command)
-            #expect(status == 78, "\(command)")
-            let text = output.joined(separator: "\n")
+            let output = try await folder.expect(command, 78).joined()
             for key in ["app[0].team_id", "app[0].client_ids", "refresh.interval", "refresh.colour", "apple.token_endpoint"] {
-                #expect(text.contains(key), "\(command) does not name \(key): \(text)")
+                #expect(output.contains(key), "\(command) does not name \(key): \(output)")
             }
         }
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["siwatch.toml"])
     }
 
-    /// `doctor` also finds mistakes in files in one go.
     @Test(.site) func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
+        let words = "siwatch rename app example renamed"
         try site.folder.edit("name = \"example\"", "name = \"renamed\"")
+        try await site.folder.expect("run", 78, words)
         try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(status == 78)
-        #expect(output.joined().contains("siwatch rename app example renamed"))
-        #expect(output.joined().contains("missing.p8"))
-    }
-
-    @Test(.site) func aDatabaseThatIsNotOursIsRefusedInWords() async throws {
-        let path = site.folder.databasePath
-        for (sql, words) in [("PRAGMA user_version = 99", "made by a newer siwatch"), ("PRAGMA application_id = 1", "of another program")] {
-            let queue = try DatabaseQueue(path: path)
-            try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
-            try queue.close()
-            for command in ["doctor --before-start", "run"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78)
-                let text = output.joined()
-                #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
-            }
-        }
-    }
-
-    @Test(.site) func checkSaysThatADatabaseCannotBeMade() async throws {
-        try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
+        try await site.folder.expect("doctor --before-start", 78, words, "missing.p8")
     }
 
     @Test(.site) func anAddressThatIsTakenIsNamed() async throws {
@@ -86,51 +61,39 @@ struct BadInputTests {
             try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
         }
         for command in ["doctor --before-start", "run"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            #expect(status == 78)
-            #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
+            try await site.folder.expect(command, 78, "does not open this database")
         }
     }
 
-    @Test(.site) func anotherProgramsDatabaseIsLeftAloneToTheByte() async throws {
+    @Test(.site) func filesThatAreNoDatabaseOfOursAreRefusedAndLeftAloneToTheByte() async throws {
         let path = site.folder.url.appending(path: "foreign.sqlite").path
         let queue = try DatabaseQueue(path: path)
         try await queue.write { db in
             try db.execute(sql: "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann'); PRAGMA user_version = 1")
         }
         try queue.close()
-        try await refuses(site, database: "foreign.sqlite", saying: "another program")
-    }
+        try await refuses("foreign.sqlite", saying: "another program")
 
-    @Test(.site) func rubbishADamagedFileAndANewerSchemaAreRefused() async throws {
-        try Data("not a database at all, but long enough to look like one\n".utf8 + Array(repeating: 7, count: 4096))
-            .write(to: site.folder.url.appending(path: "rubbish.sqlite"))
-        try await refuses(site, database: "rubbish.sqlite", saying: "not an SQLite database")
+        let rubbish = Array("not a database at all, but long enough to look like one\n".utf8) + Array(repeating: 7, count: 4096)
+        try await refuses("rubbish.sqlite", saying: "not an SQLite database", Data(rubbish))
 
-        var bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
-        for index in 100..<4096 { bytes[index] = 0xff }
-        try bytes.write(to: site.folder.url.appending(path: "damaged.sqlite"))
-        try await refuses(site, database: "damaged.sqlite", saying: "damaged")
-
-        bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
-        bytes[63] = 99
-        try bytes.write(to: site.folder.url.appending(path: "newer.sqlite"))
-        try await refuses(site, database: "newer.sqlite", saying: "newer")
+        // The header of a file holds the number of its schema and the id of its program.
+        for (name, words, places) in [
+            ("damaged", "damaged", 100..<4096), ("newer", "made by a newer siwatch", 63..<64), ("other", "of another program", 68..<72),
+        ] {
+            var bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
+            for index in places { bytes[index] = 0xff }
+            try await refuses("\(name).sqlite", saying: words, bytes)
+        }
     }
 
     @Test(.site) func aSecondDaemonGivesWay() async throws {
         try await site.daemon { _ in
-            for command in ["run", "migrate"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 69, "\(command): \(output)")
-            }
-            let (status, output) = try await site.folder.siwatch("status")
-            #expect(status == 1)
+            for command in ["run", "migrate"] { try await site.folder.expect(command, 69) }
+            let output = try await site.folder.expect("status", 1)
             #expect(output[0].contains(" runs on ") && output[2].hasPrefix("siwatch runs and cannot be asked"))
         }
-        let (status, output) = try await site.folder.siwatch("status")
-        #expect(status == 2)
-        #expect(output[0].contains("does not run"))
+        #expect(try await site.folder.expect("status", 2)[0].contains("does not run"))
     }
 
     @Test(.site) func aDatabaseThatIsLockedAtTheStartIsUnavailableAndNotUnusable() async throws {
@@ -143,52 +106,26 @@ struct BadInputTests {
         try queue.close()
     }
 
-    @Test(.site) func aRowWithAbsurdAttemptsHoldsUpNobody() async throws {
-        try await site.daemon { _ in
-            let signIns = try await site.apple.signIn(2)
-            try await site.backend.execute("INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)")
-            try await site.settle(signIns)
-            try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
-            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
-            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
-        }
-    }
-
-    @Test func wrongUsageIs64() async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        #expect(try await folder.run("run", "--no-such-option").status == 64)
-        #expect(try await folder.siwatch("dance").status == 64)
-    }
-
-    @Test(.site) func aLostSealingKeyIsNeverReplacedByANewOne() async throws {
-        let key = site.folder.url.appending(path: "siwatch.key")
-        try FileManager.default.removeItem(at: key)
-        for command in ["doctor --before-start", "migrate", "run"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            #expect(status == 78, "\(command): \(output)")
-        }
-        #expect(!FileManager.default.fileExists(atPath: key.path))
-    }
-
-    @Test(.site) func aClientThatChangesItsAppIsRefused() async throws {
-        try site.folder.edit("name = \"example\"", "name = \"renamed\"")
-        let (status, output) = try await site.folder.run("run")
-        #expect(status == 78)
-        #expect(output.joined().contains("siwatch rename app example renamed"))
+    @Test(.daemon) func aRowWithAbsurdAttemptsHoldsUpNobody() async throws {
+        let signIns = try await site.apple.signIn(2)
+        try await site.backend.execute("INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)")
+        try await site.settle(signIns)
+        try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
+        try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
+        try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
     }
 
     /// Points the configuration at a file, and expects each command to refuse it without changing it.
-    private func refuses(_ site: Site, database name: String, saying words: String) async throws {
+    private func refuses(_ name: String, saying words: String, _ bytes: Data? = nil) async throws {
         let path = site.folder.url.appending(path: name)
+        try bytes?.write(to: path)
         let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
         let other = site.folder.url.appending(path: "other.toml").path
         try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)
         let before = try Data(contentsOf: path)
         for command in ["doctor --before-start", "migrate", "run"] {
-            let process = try await CommandCall.siwatch(command.split(separator: " ").map(String.init) + ["--config", other])
-            #expect(process.status == 78, "\(command) \(name): \(process.output)")
-            #expect(process.output.joined().contains(words), "\(process.output)")
+            let said = try await CommandCall.siwatch(command.split(separator: " ").map(String.init) + ["--config", other])
+            examine(said, "\(command) \(name)", 78, [words], not: ["(\"", "version:"], at: #_sourceLocation)
         }
         #expect(try Data(contentsOf: path) == before)
         let beside = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path).filter { $0.hasPrefix(name) }

@@ -15,121 +15,102 @@ import Testing
     @Test(.site(onEach: SiteDatabase.allCases)) func aPauseHoldsAcrossRestartsAndIsSeen() async throws {
         let folder = site.folder
         try await site.daemon { daemon in
-            #expect(try await folder.siwatch("pause", "example").status == 0)
+            try await folder.expect("pause example", 0)
             // On a server the command does it itself.
             if site.schema == nil {
                 #expect(await daemon.line(containing: "An operator's request was answered")?.contains("example") == true)
             }
             try await site.settle(try await site.apple.signIn(3))
         }
-        #expect(try await folder.siwatch("status").output.contains { $0.contains("app example, paused since 2") })
-        try await site.daemon { _ in
-            let page = try await folder.siwatch("status").output
-            #expect(page.contains { $0.contains("app example, paused since 2") })
-        }
-        let (status, output) = try await folder.siwatch("resume", "example")
-        #expect(status == 0 && output == ["example goes on."])
+        try await folder.expect("status", says: "app example, paused since 2")
+        try await site.daemon { _ in try await folder.expect("status", says: "app example, paused since 2") }
+        #expect(try await folder.expect("resume example", 0) == ["example goes on."])
         #expect(try await folder.siwatch("resume", "example").output == ["example was not paused."])
-        #expect(try await !folder.siwatch("status").output.contains { $0.contains("paused") })
+        try await folder.expect("status", 2, not: "paused")
     }
 
-    @Test(.site(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
+    @Test(.daemon(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
     func aRecheckBringsBackWhomAppleRejectedByMistake() async throws {
-        try await site.daemon { _ in
-            let users = try await site.apple.signIn(3)
-            try await site.settle(users)
-            try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
-            try await site.apple.script(.error("invalid_grant"))
-            try await site.backend.until("SELECT pending FROM app", is: 3)
-            let status = try await site.folder.siwatch("status").output
-            #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
-            #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
-            let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined()
-            #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
-            let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
-            let words = "The breaker of example was closed. The rejections of 3 users are believed now."
-            #expect(code == 0 && output == [words], "\(output)")
-            try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
-            try await site.apple.send(ClearFaults())
+        let users = try await site.apple.signIn(3)
+        try await site.settle(users)
+        try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
+        try await site.apple.script(.error("invalid_grant"))
+        try await site.backend.until("SELECT pending FROM app", is: 3)
+        let status = try await site.folder.siwatch("status").output
+        #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
+        #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
+        try await site.folder.expect("explain \(users[0].userID)", says: "which is not believed yet", "authorized")
+        let output = try await site.folder.expect("breaker confirm example", 0)
+        #expect(output == ["The breaker of example was closed. The rejections of 3 users are believed now."])
+        try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
+        try await site.apple.send(ClearFaults())
 
-            // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
-            let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
-            let end = ContinuousClock.now + .seconds(60)
-            try await eventually {
-                #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
-                return try await site.backend.int(back) >= 3 || .now > end
-            }
-            #expect(try await site.backend.int(back) == 3)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+        // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
+        let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
+        let end = ContinuousClock.now + .seconds(60)
+        try await eventually {
+            #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
+            return try await site.backend.int(back) >= 3 || .now > end
         }
+        #expect(try await site.backend.int(back) == 3)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
     }
 
     /// More users leave than the breaker believes. An operator asks one of them, and confirms once.
-    @Test(arguments: SiteDatabase.allCases) func aMassWithdrawalThatIsRealIsConfirmedOnce(on database: SiteDatabase) async throws {
-        let tables = ["refresh": "interval = \"1h\"", "breaker": "max_rejections = 22"]
-        try await Site.with(on: database, tables) { site in
-            try await site.daemon { _ in
-                let users = try await site.apple.signIn(30)
-                try await site.settle(users)
-                try await site.backend.execute("UPDATE credential SET due_at = 1")
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 30)
-                let none = try await site.folder.siwatch("rejected", "example").output
-                #expect(none == ["There is no such token of example."])
-                #expect(try await site.folder.siwatch("rejected", "another").status == 1)
+    @Test(.daemon(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1h\"", "breaker": "max_rejections = 22"]))
+    func aMassWithdrawalThatIsRealIsConfirmedOnce() async throws {
+        let users = try await site.apple.signIn(30)
+        try await site.settle(users)
+        try await site.backend.execute("UPDATE credential SET due_at = 1")
+        try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 30)
+        #expect(try await site.folder.siwatch("rejected", "example").output == ["There is no such token of example."])
+        try await site.folder.expect("rejected another", 1)
 
-                site.note(try await site.apple.notify(RevokeConsent(), users: users[0..<26].map(\.userID)))
-                try await site.backend.execute("UPDATE credential SET due_at = 1, answered_at = answered_at - 7200000")
-                try await eventually { try await site.folder.siwatch("status").output.joined().contains("breaker example: open since") }
-                try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 7200000")
-                let list = try await site.folder.siwatch("rejected", "example").output
-                let rejected = list.dropFirst(3).count
-                #expect(list[0] == "Apple rejects \(rejected) tokens of example, which siwatch does not believe:", "\(list)")
-                #expect((23...26).contains(rejected), "\(list)")
-                for line in list.dropFirst(3) { #expect(users[0..<26].contains { line.hasPrefix($0.userID) }, "\(line)") }
-                let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
-                // A probe may have found another one since.
-                let words = (rejected...26).map { number in
-                    "The breaker of example is closed. Apple is asked again about \(number) users, an hour after its last answer at the "
-                        + "soonest, and is believed if it rejects them once more."
-                }
-                #expect(code == 0 && words.contains(output.joined()), "\(output)")
-                // Those that a probe has asked about since wait for an hour. It passes.
-                let soon = Int64(Date().timeIntervalSince1970 * 1000) + 600_000
-                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answer = 'rejected' AND due_at > \(soon)")
-                let ended = "SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'"
-                try await site.backend.first(of: ended, within: .seconds(120)) { $0 >= rejected }
-                #expect(try await site.backend.int(ended) >= rejected)
-                let status = try await site.folder.siwatch("status").output
-                #expect(!status.contains { $0.contains("tokens within an hour") }, "\(status)")
-            }
+        site.note(try await site.apple.notify(RevokeConsent(), users: users[0..<26].map(\.userID)))
+        try await site.backend.execute("UPDATE credential SET due_at = 1, answered_at = answered_at - 7200000")
+        try await eventually { try await site.folder.siwatch("status").output.joined().contains("breaker example: open since") }
+        try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 7200000")
+        let list = try await site.folder.siwatch("rejected", "example").output
+        let rejected = list.dropFirst(3).count
+        #expect(list[0] == "Apple rejects \(rejected) tokens of example, which siwatch does not believe:", "\(list)")
+        #expect((23...26).contains(rejected), "\(list)")
+        for line in list.dropFirst(3) { #expect(users[0..<26].contains { line.hasPrefix($0.userID) }, "\(line)") }
+        let (code, output) = try await site.folder.siwatch("breaker", "confirm", "example")
+        // A probe may have found another one since.
+        let words = (rejected...26).map { number in
+            "The breaker of example is closed. Apple is asked again about \(number) users, an hour after its last answer at the "
+                + "soonest, and is believed if it rejects them once more."
         }
+        #expect(code == 0 && words.contains(output.joined()), "\(output)")
+        // Those that a probe has asked about since wait for an hour. It passes.
+        let soon = Int64(Date().timeIntervalSince1970 * 1000) + 600_000
+        try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answer = 'rejected' AND due_at > \(soon)")
+        let ended = "SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'"
+        try await site.backend.first(of: ended, within: .seconds(120)) { $0 >= rejected }
+        #expect(try await site.backend.int(ended) >= rejected)
+        let status = try await site.folder.siwatch("status").output
+        #expect(!status.contains { $0.contains("tokens within an hour") }, "\(status)")
     }
 
-    /// Beside a daemon and without one.
     @Test(.site(onEach: SiteDatabase.allCases), arguments: [true, false])
     func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool) async throws {
         func look() async throws {
             let closed = try await site.folder.siwatch("status").output
             #expect(closed.contains { $0.contains(/^  breaker +closed, 0 of the last 0 answers are rejections$/) }, "\(closed)")
-            #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
-            #expect(try await site.folder.siwatch("breaker", "confirm", "another").status == 1)
-            let reset = try await site.folder.siwatch("breaker", "reset", "example")
-            #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
+            try await site.folder.expect("breaker confirm example", 64)
+            try await site.folder.expect("breaker confirm another", 1)
+            #expect(try await site.folder.expect("breaker reset example", 0) == ["The breaker of example was closed; it begins anew."])
             // An open breaker, left by a previous process.
             let opened =
                 #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
             try await site.backend.execute("DELETE FROM breaker")
             try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
-            let open = try await site.folder.siwatch("status").output
-            #expect(
-                open.contains(
-                    "breaker example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
-                        + "Apple blames the configuration of com.example.web"
-                ) && open.contains { $0.contains(/^  breaker +open$/) },
-                "\(open)"
-            )
+            let words = "a client's rejections are believed once Apple accepts it again: Apple blames the configuration of com.example.web"
+            let open = "\nbreaker example: open since 2026-01-01T00:00:00.000Z, \(words)\n"
+            let status = try await site.folder.expect("status", says: open)
+            #expect(status.contains { $0.contains(/^  breaker +open$/) }, "\(status)")
             #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
-            #expect(try await site.folder.siwatch("breaker", "confirm", "example").status == 64)
+            try await site.folder.expect("breaker confirm example", 64)
         }
         if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
     }
@@ -140,12 +121,10 @@ import Testing
         try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
         let words = "example: open, because its state cannot be read: no rejection is believed"
         #expect(try await site.folder.siwatch("status").output.contains("breaker \(words)"))
-        let json = try await site.folder.siwatch("status", "--json").output.joined()
-        #expect(json.contains("\"breakers\"") && json.contains("\"is_open\" : true") && !json.contains("\"opened_at\" : 1"), "\(json)")
+        try await site.folder.expect("status --json", says: "\"breakers\"", "\"is_open\" : true", not: "\"opened_at\" : 1")
         try await site.daemon { _ in
             // The daemon has found it unreadable at its start.
-            let page = try await site.folder.siwatch("status").output.joined()
-            #expect(page.contains("breaker example: open since 20"), "\(page)")
+            try await site.folder.expect("status", says: "breaker example: open since 20")
         }
     }
 
@@ -156,7 +135,7 @@ import Testing
         }
         #expect(try await unproven().isEmpty, "there is nothing to ask about")
         try await site.backend.insert(try await site.apple.signIn(1, clientID: "com.example.web"))
-        #expect(try await site.folder.run("run", "--once").status == 0)
+        try await site.folder.expect("run --once", 0)
         let lines = try await unproven()
         #expect(lines.count == 1 && lines[0].contains("com.example.web within an interval (none yet)"), "\(lines)")
     }
@@ -182,8 +161,7 @@ import Testing
         let daemon = try await site.daemon { daemon in
             let line = try #require(await daemon.line(containing: #""event":"checks_do_not_fit""#))
             #expect(line.contains(#""app":"example""#) && line.contains("max_requests_per_second = 4 would do"), "\(line)")
-            let metrics = try await OperationsPages(of: daemon).get("metrics")
-            #expect(metrics.contains("siwatch_refresh_round_ratio{app=\"example\"} 3\n"))
+            #expect(try await OperationsPages(of: daemon).get("metrics").contains("siwatch_refresh_round_ratio{app=\"example\"} 3\n"))
         }
         #expect(daemon.output.filter { $0.contains("checks_do_not_fit") }.count == 1)
     }
@@ -246,13 +224,11 @@ import Testing
             // siwatch tries a client that Apple has not accepted yet at once, with its first user.
             try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
             try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
-            #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 0)
+            try await site.folder.expect("recheck \(user[0].userID)", 0)
             try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-            let (status, output) = try await site.folder.siwatch("recheck", user[0].userID)
-            #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
+            try await site.folder.expect("recheck \(user[0].userID)", 1, "too recently")
         }
-        #expect(try await site.folder.siwatch("recheck", user[0].userID).status == 1)
-        #expect(try await site.folder.siwatch("recheck", "nobody").status == 1)
+        for name in [user[0].userID, "nobody"] { try await site.folder.expect("recheck \(name)", 1) }
     }
 
     /// An import of old tokens, of another client's tokens, and of truncated ones. siwatch revokes no user, and names all of them.
@@ -270,16 +246,13 @@ import Testing
         }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-        let (status, output) = try await site.folder.siwatch("rejected", "example")
-        #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
+        let output = try await site.folder.expect("rejected example", 0)
+        #expect(output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
         for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
-        let json = try await site.folder.siwatch("rejected", "example", "--json").output.joined()
-        #expect(json.contains(users[5].userID) && json.contains("token_granted_at") && !json.contains("r-old"), "\(json)")
-        let page = try await site.folder.siwatch("status").output
-        #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
-        let explanation = try await site.folder.siwatch("explain", users[5].userID).output.joined(separator: "\n")
-        #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
-        #expect(try await site.folder.siwatch("rejected", "exmaple").status == 1)
+        try await site.folder.expect("rejected example --json", says: users[5].userID, "token_granted_at", not: "r-old")
+        try await site.folder.expect("status", says: "example: Apple rejects 3 tokens that it has never accepted")
+        try await site.folder.expect("explain \(users[5].userID)", says: "Apple rejects the token and has never accepted it")
+        try await site.folder.expect("rejected exmaple", 1)
     }
 
     /// A requested recheck takes long, and a command that pauses an app does not wait for it.
@@ -289,11 +262,11 @@ import Testing
         try await site.backend.execute(
             "INSERT INTO operator_request (request, requested_at) VALUES ('{\"recheckApp\":{\"_0\":\"example\"}}', \(now))"
         )
-        #expect(try await site.folder.siwatch("pause", "example").status == 0)
+        try await site.folder.expect("pause example", 0)
         let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
         #expect(try await site.backend.int(open) == 1)
         // Without a daemon, a recheck runs in its own process.
-        #expect(try await site.folder.siwatch("recheck", "--app", "example").status == 0)
+        try await site.folder.expect("recheck --app example", 0)
         #expect(try await site.backend.int(open) == 0)
     }
 
@@ -338,36 +311,34 @@ import Testing
             try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
             #expect(try await site.folder.siwatch("explain", user).status == 0)
         }
-        let (status, output) = try await site.folder.siwatch("explain", user, "--jws")
-        #expect(status == 0)
-        let text = output.joined(separator: "\n")
+        let output = try await site.folder.expect("explain \(user) --jws", 0, #"{"payload":"ey"#, not: token, signIns[1].userID)
         let order = ["sign-in", "nothing → authorized", "consent-revoked", "authorized → revoked", "In example: revoked since 2"]
-        let places = order.map { text.range(of: $0)?.lowerBound }
-        #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
-        #expect(text.contains(#"{"payload":"ey"#))
-        #expect(!text.contains(token) && !text.contains(signIns[1].userID))
-        #expect(try await !site.folder.siwatch("explain", user).output.joined().contains("payload"))
+        expectOrder(of: order, in: output)
+        try await site.folder.expect("explain \(user)", 0, "revoked since", not: "payload")
 
         // The user's name in the log.
         let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
         #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
 
-        let json = try await site.folder.siwatch("explain", user, "--json").output.joined(separator: "\n")
-        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        let report = try await site.folder.json("explain \(user) --json")
         #expect(report["schema"] as? Int == 1 && report["user_id"] as? String == user)
         #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
-        #expect(!json.contains(token))
+        #expect(!"\(report)".contains(token))
 
-        #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
-        #expect(try await site.folder.siwatch("explain", user, "--client", "com.example.web").status == 1)
+        for arguments in ["nobody", "\(user) --client com.example.web"] { try await site.folder.expect("explain \(arguments)", 1) }
         // Without the sealing key the command prints all but that name.
         try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-        let (keyless, lines) = try await site.folder.siwatch("explain", user)
-        #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
+        try await site.folder.expect("explain \(user)", 0, "revoked since")
     }
 
-    /// Each row names its reason to wait, and `status` counts the rows of each kind.
+    private func expectOrder(of texts: [String], in output: [String], at location: SourceLocation = #_sourceLocation) {
+        let all = output.joined(separator: "\n")
+        let places = texts.compactMap { all.range(of: $0)?.lowerBound }
+        #expect(places.count == texts.count && places == places.sorted(), "\(all)", sourceLocation: location)
+    }
+
     @Test(.site) func waitingSignInsSayWhatTheyWaitFor() async throws {
+        func explain(_ user: String, _ words: String) async throws { try await site.folder.expect("explain \(user)", says: words) }
         func explanation(_ user: String) async throws -> String {
             try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
         }
@@ -380,23 +351,23 @@ import Testing
             )
         }
         try await grant("nameless", client: "com.example.elsewhere", at: now - hour)
-        #expect(try await explanation("nameless").contains("which begins once siwatch has looked at it"))
+        try await explain("nameless", "which begins once siwatch has looked at it")
         try await grant("coded", code: "c", at: now)
-        #expect(try await explanation("coded").contains("com.example.app: brings a code, which waits for its turn until 2"))
+        try await explain("coded", "com.example.app: brings a code, which waits for its turn until 2")
         try await grant("lost", client: "com.example.elsewhere", code: "c", at: now)
-        #expect(try await explanation("lost").contains("for an app of the configuration to name this client, and is then rejected"))
+        try await explain("lost", "for an app of the configuration to name this client, and is then rejected")
         try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'lost'")
         try await grant("late", code: "c", at: now - hour)
-        #expect(try await explanation("late").contains("brings a code whose five minutes were over at 2"))
+        try await explain("late", "brings a code whose five minutes were over at 2")
         try await grant("refused", code: "c", at: now)
         try await site.backend.execute(
             "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
         )
-        #expect(try await explanation("refused").contains("Apple refused the client (invalid_client), and it is tried again until 2"))
+        try await explain("refused", "Apple refused the client (invalid_client), and it is tried again until 2")
         try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
         let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
         try await site.backend.execute(ask)
-        #expect(try await explanation("leaving").contains("com.example.app, request 1: waits for its turn"))
+        try await explain("leaving", "com.example.app, request 1: waits for its turn")
         let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
         try await site.daemon { _ in
             try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
@@ -413,41 +384,32 @@ import Testing
         try await grant("coming", code: "c", at: now)
         try await site.backend.execute(ask)
 
+        let unnamed = /com\.example\.elsewhere: waits for an app of the configuration to name this client, until 2.*Z, and/
         let nameless = try await explanation("nameless")
-        #expect(
-            nameless.firstMatch(of: /com\.example\.elsewhere: waits for an app of the configuration to name this client, until 2.*Z, and/)
-                != nil,
-            "\(nameless)"
-        )
-        let takenAt = String(
-            (try await explanation("early")).firstMatch(
-                of: /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
-            )?.1 ?? ""
-        )
+        #expect(nameless.contains(unnamed), "\(nameless)")
+        let ahead = /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
+        let takenAt = try await explanation("early").firstMatch(of: ahead)?.1 ?? ""
         let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 3_000) / 1000))
         #expect(takenAt.prefix(19) == expected.prefix(19))
-        #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
-        #expect(try await explanation("coded").contains("com.example.app: rejected ("))
+        try await explain("never", "Z, and is then given up as in_future")
+        try await explain("coded", "com.example.app: rejected (")
         let late = "com.example.app: rejected (code_expired, code is older than five minutes, or Apple does not know it)"
-        #expect(try await explanation("late").contains(late))
-        #expect(try await explanation("leaving").contains("com.example.app: no_token, no token was held that could be revoked, settled 2"))
-        #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
-        let json = try await site.folder.siwatch("explain", "early", "--json").output.joined(separator: "\n")
-        #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 3_000)"), "\(json)")
+        try await explain("late", late)
+        try await explain("leaving", "com.example.app: no_token, no token was held that could be revoked, settled 2")
+        try await explain("next", "com.example.app: waits for its turn")
+        try await site.folder.expect("explain early --json", says: "\"reason\" : \"time\"", "\"until\" : \(now + hour - 3_000)")
 
-        var page = try await site.folder.siwatch("status").output
-        let wait = "sign-ins wait a week for an app of the configuration to name their client: "
-        #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
-        #expect(page.contains("2 sign-ins wait for their time, dated ahead of the clock"), "\(page)")
-        #expect(page.contains { $0.hasPrefix("1 sign-in waits for Apple to exchange their code, the oldest for ") }, "\(page)")
-        #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 0 tokens at work, the oldest for ") }, "\(page)")
+        let wait = "a week for an app of the configuration to name their client: com.example.ahead 1"
+        try await site.folder.expect("status", says: "\n2 sign-ins wait \(wait), com.example.elsewhere 1\n")
+        try await site.folder.expect("status", says: "\n2 sign-ins wait for their time, dated ahead of the clock\n")
+        try await site.folder.expect("status", says: "\n1 sign-in waits for Apple to exchange their code, the oldest for ")
+        try await site.folder.expect("status", says: "\n1 request to revoke waits, with 0 tokens at work, the oldest for ")
 
         // The configuration names the client by now, and no siwatch has started with it.
         try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
-        #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
-        page = try await site.folder.siwatch("status").output
-        #expect(page.contains("1 \(wait.replacing("sign-ins wait", with: "sign-in waits"))com.example.ahead 1"), "\(page)")
-        #expect(page.contains("1 sign-in waits for siwatch's next start, which takes their clients in"), "\(page)")
+        try await explain("nameless", "com.example.elsewhere: waits for siwatch's next start")
+        let next = "\n1 sign-in waits for siwatch's next start, which takes their clients in\n"
+        try await site.folder.expect("status", says: "\n1 sign-in waits \(wait)\n", next)
     }
 
     /// `status` names the client even after all its codes have left the queue, and each waiting row names it, until Apple accepts it again.
@@ -458,9 +420,6 @@ import Testing
                 "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES ('com.example.app', ?, ?, ?)",
                 [user, "c-\(user)", now - 300_000 + seconds * 1000]
             )
-        }
-        func explanation(_ user: String) async throws -> String {
-            try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
         }
         func refusals() async throws -> [String] {
             try await site.folder.siwatch("status").output.filter { $0.contains("Apple refuses the client") }
@@ -486,31 +445,22 @@ import Testing
         try await site.backend.execute("UPDATE credential SET due_at = 1, attempts = 0, claimed_by = NULL WHERE due_at IS NOT NULL")
         try await site.backend.execute("UPDATE revocation SET attempts = 0, claimed_by = NULL")
         let words = "Apple refuses the client since 2"
-        var found = try await refusals()
+        let found = try await refusals()
         #expect(found.count == 1 && found[0].hasPrefix("example: Apple refuses the client com.example.app since 2"), "\(found)")
-        let waiting = "(invalid_client); waiting: 2 due checks, 1 revocation"
-        #expect(found.first?.contains(waiting) == true, "\(found)")
+        #expect(found.first?.contains("(invalid_client); waiting: 2 due checks, 1 revocation") == true, "\(found)")
         try await code("third", livesFor: 300)
         #expect(try await refusals().first?.contains("waiting: 1 code, 2 due checks, 1 revocation") == true)
-        let third = try await explanation("third")
-        let wait = /brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/
-        #expect(third.firstMatch(of: wait) != nil, "\(third)")
-        #expect(try await explanation("second").contains("never looked at the code in its five minutes: invalid_client"))
-        let check = try await explanation(user)
-        #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
-        let deletion = try await explanation(leaving)
-        #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
-        let receipt = try await site.folder.siwatch("explain", leaving, "--receipts").output.joined(separator: "\n")
-        #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
-        for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
-            let command = try await site.folder.siwatch(arguments)
-            let json = command.output.joined()
-            #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
+        let third = try await site.folder.siwatch("explain", "third").output.joined(separator: "\n")
+        #expect(third.contains(/brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/), "\(third)")
+        try await site.folder.expect("explain second", says: "never looked at the code in its five minutes: invalid_client")
+        try await site.folder.expect("explain \(user)", says: "the check of 1970-01-01T00:00:00.001Z waits; \(words)")
+        for option in ["", " --receipts"] { try await site.folder.expect("explain \(leaving)\(option)", says: "that waits: \(words)") }
+        for command in ["status", "explain third"] {
+            try await site.folder.expect("\(command) --json", says: "\"word\" : \"invalid_client\"")
         }
         try await site.apple.send(ClearFaults())
         try await site.daemon { _ in try await site.backend.until(refused, is: 0) }
-        found = try await refusals()
-        #expect(found.isEmpty, "\(found)")
+        #expect(try await refusals() == [])
     }
 
     @Test(.site) func theStatusSaysOfARowFromTheFutureThatItIsDatedAhead() async throws {
@@ -530,38 +480,21 @@ import Testing
         let signIns = try await site.apple.signIn(3)
         let held = "SELECT COUNT(*) FROM revocation_outcome WHERE outcome = 'held'"
         func insert(_ users: ArraySlice<SignIn>) async throws {
-            for user in users {
-                try await site.backend.execute(
-                    "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
-                    [user.userID]
-                )
-            }
+            try await site.backend.insert(revocationsOf: users.map(\.userID), at: "com.example.app")
         }
-        #expect(try await site.folder.siwatch("revocations", "confirm", "example", "1").status == 64)
+        try await site.folder.expect("revocations confirm example 1", 64)
         try await site.daemon { daemon in
             try await site.settle(signIns)
             try await insert(signIns[0..<2])
             try await site.backend.until(held, is: 1)
             try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-            let page = try await site.folder.siwatch("status").output.joined(separator: "\n")
-            #expect(
-                page.contains("example: the revocation limit is reached since 2")
-                    && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
-                "\(page)"
-            )
+            let holds = "and holds 1 request; siwatch revocations confirm example 1"
+            try await site.folder.expect("status", says: "example: the revocation limit is reached since 2", holds)
             // Two hands settle the two requests, in either order.
             let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
-            let receipt = try await site.folder.siwatch("explain", user, "--receipts").output.joined(separator: "\n")
-            #expect(receipt.contains("so it waits for an operator: see siwatch status"), "\(receipt)")
-            let (status, output) = try await site.folder.siwatch("revocations", "confirm", "example", "1")
-            #expect(
-                status == 0
-                    && output.contains {
-                        $0 == "1 request is carried out from now on. "
-                            + "The revocation limit of example holds none any more, unless more has come."
-                    },
-                "\(output)"
-            )
+            try await site.folder.expect("explain \(user) --receipts", says: "so it waits for an operator: see siwatch status")
+            let done = "1 request is carried out from now on. The revocation limit of example holds none any more, unless more has come."
+            try await site.folder.expect("revocations confirm example 1", 0, "\n\(done)\n")
             try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 2)
             // The confirmed request does not count, so the next one is the first of an hour.
             try await insert(signIns[2...])
@@ -572,53 +505,38 @@ import Testing
         }
     }
 
-    /// Without a daemon, too.
     @Test(.site(onEach: SiteDatabase.allCases, ["revocations": "max_per_hour = 1"])) func droppedRequestsRevokeNobody() async throws {
         let signIns = try await site.apple.signIn(3)
         try await site.daemon { _ in
             try await site.settle(signIns)
-            for user in signIns {
-                try await site.backend.execute(
-                    "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
-                    [user.userID]
-                )
-            }
+            for user in signIns { try await site.backend.insert(revocationsOf: [user.userID], at: "com.example.app") }
             try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
         }
-        #expect(try await site.folder.siwatch("status").output.contains { $0.contains("and holds 2 requests") })
-        let (status, output) = try await site.folder.siwatch("revocations", "drop", "example")
-        #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
+        try await site.folder.expect("status", says: "and holds 2 requests")
+        try await site.folder.expect("revocations drop example", 0, "\n2 requests are rejected. ")
         try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
         try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
-        let receipt = try await site.folder.siwatch("explain", signIns[2].userID, "--receipts").output.joined(separator: "\n")
-        #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
+        let dropped = "an operator has dropped this one, so nothing was revoked"
+        try await site.folder.expect("explain \(signIns[2].userID) --receipts", says: dropped)
     }
 
     // MARK: Receipts
 
-    /// From the request to the auditor's receipt: every answer, and no token.
     @Test(.site(onEach: SiteDatabase.allCases)) func aReceiptShowsWhatAppleAnswered() async throws {
-        func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
-            return try await site.folder.siwatch(["explain", "--receipts"] + arguments)
-        }
         let signIns = try await site.apple.signIn(2)
         let (user, other) = (signIns[0].userID, signIns[1].userID)
         let token = try #require(signIns[0].refreshToken)
-        let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)"
-        #expect(try await receipt(user).status == 1)
+        try await site.folder.expect("explain --receipts \(user)", 1)
         try await site.daemon { _ in
             try await site.settle(signIns)
-            try await site.backend.execute(ask, [user])
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-            try await site.backend.execute(ask, [user])
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
-            #expect(try await site.folder.siwatch("pause", "example").status == 0)
-            try await site.backend.execute(ask, [other])
+            for outcome in ["proved", "no_token"] {
+                try await site.backend.insert(revocationsOf: [user], at: "com.example.app")
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = '\(outcome)'", is: 1)
+            }
+            try await site.folder.expect("pause example", 0)
+            try await site.backend.insert(revocationsOf: [other], at: "com.example.app")
             try await site.backend.until("SELECT COUNT(*) FROM revocation_queue WHERE opened_at IS NOT NULL", is: 1)
         }
-        let (status, output) = try await receipt(user)
-        let text = output.joined(separator: "\n")
-        #expect(status == 0)
         let order = [
             "revocation    com.example.app: proved, Apple accepted the token, was asked to revoke it, and accepts it no more, settled 2",
             "request 1, the token of the sign-in of 2", "signed for with the key ABC123DEFG",
@@ -626,29 +544,24 @@ import Testing
             "is it accepted still?  invalid_grant, dated 2", "no_token, no token was held that could be revoked, settled 2",
             "request 2",
         ]
-        let places = order.map { text.range(of: $0)?.lowerBound }
-        #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
-        #expect(!text.contains(token) && !text.contains(other))
-        let explanation = try await site.folder.siwatch("explain", user).output.joined(separator: "\n")
-        #expect(explanation.contains("because the app asked for it then, and Apple accepted the token, was asked"), "\(explanation)")
+        expectOrder(of: order, in: try await site.folder.expect("explain --receipts \(user)", 0, not: token, other))
+        let why = "because the app asked for it then, and Apple accepted the token, was asked"
+        try await site.folder.expect("explain \(user)", says: why)
 
-        let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
-        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        let report = try await site.folder.json("explain --receipts \(user) --app example --json")
         let receipts = try #require(report["revocations"] as? [[String: Any]])
         #expect(report["schema"] as? Int == 1 && receipts.map { $0["outcome"] as? String } == ["proved", "no_token"])
         #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
-        #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
+        #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !"\(report)".contains(token))
 
         // A waiting receipt, with its reason.
-        let waiting = try await receipt(other).output.joined(separator: "\n")
-        #expect(waiting.contains("com.example.app, request 3: its tokens wait for siwatch resume example"), "\(waiting)")
-        #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
-        #expect(try await site.folder.siwatch("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") })
-        let page = try await site.folder.siwatch("status").output
-        #expect(page.contains { $0.hasPrefix("1 request to revoke waits, with 1 token at work, the oldest for ") }, "\(page)")
+        let turn = "Apple is to be asked whether it accepts it; that waits for its turn"
+        let pause = "com.example.app, request 3: its tokens wait for siwatch resume example"
+        try await site.folder.expect("explain --receipts \(other)", says: pause, turn)
+        try await site.folder.expect("explain \(other)", says: " is being revoked: Apple is to be asked")
+        try await site.folder.expect("status", says: "\n1 request to revoke waits, with 1 token at work, the oldest for ")
 
-        #expect(try await receipt("nobody").status == 1)
-        #expect(try await receipt(user, "--app", "exmaple").status == 1)
+        for arguments in ["nobody", "\(user) --app exmaple"] { try await site.folder.expect("explain --receipts \(arguments)", 1) }
     }
 
     /// A backend mixed up two users' tokens. siwatch verifies neither and names both. The right token mends it.
@@ -662,15 +575,11 @@ import Testing
             try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answered_at IS NULL AND claimed_by IS NULL")
             try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
             try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
-            #expect(
-                try await site.folder.siwatch("status").output.contains(
-                    "example: Apple accepts 2 tokens as those of other users; siwatch rejected example lists them"
-                )
-            )
-            let explanation = try await site.folder.siwatch("explain", users[0].userID).output.joined(separator: "\n")
-            #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
-            let (_, listed) = try await site.folder.siwatch("rejected", "example")
-            #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
+            let words = "example: Apple accepts 2 tokens as those of other users; siwatch rejected example lists them"
+            try await site.folder.expect("status", says: "\n\(words)\n")
+            try await site.folder.expect("explain \(users[0].userID)", says: "Apple accepts the token as another user's")
+            let all = "\nApple accepts 2 tokens of example as those of other users:\n"
+            let listed = try await site.folder.expect("rejected example", says: all)
             for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
             // The right token, with a sign-in a moment later.
             users[0].refreshToken = own[0]
@@ -697,11 +606,9 @@ import Testing
         // An app of whose tokens Apple has never accepted one has none that could prove a sign-in.
         try await site.backend.execute("UPDATE client SET valid_at = 1700000000000")
         let output = try await site.folder.siwatch("status", "--json").output.joined()
-        let status = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
-        let findings = try #require(status["findings"] as? [[String: Any]])
         let back = "\(users) (100 %) signed in again, and no token proves it"
         let sentence = "example: Apple has ended the sign-ins of \(users) users; \(back)"
-        #expect(findings.first { $0["sentence"] as? String == sentence }?["severity"] as? String == severity, "\(output)")
+        #expect(try StatusDocument(output).findings.first { $0.sentence == sentence }?.severity == severity, "\(output)")
     }
 
     // MARK: The quarantine
@@ -711,13 +618,11 @@ import Testing
         try Data("\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}".utf8 + [0xff, 0x00, 0x0d]).write(to: URL(filePath: hostile))
         try await site.daemon { _ in
             for count in 1...3 {
-                #expect(try await site.folder.siwatch("enqueue", hostile).status == 0)
+                try await site.folder.expect("enqueue \(hostile)", 0)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
             }
-            for arguments in [["list"], ["list", "1"], ["list", "1", "--json"], ["list", "--json"]] {
-                let command = try await site.folder.siwatch(["quarantine"] + arguments)
-                #expect(command.status == 0)
-                let scalars = command.output.joined().unicodeScalars
+            for arguments in ["", " 1", " 1 --json", " --json"] {
+                let scalars = try await site.folder.expect("quarantine list\(arguments)", 0).joined().unicodeScalars
                 #expect(scalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) && $0.value != 0x202e })
             }
             let page = try await site.folder.siwatch("quarantine", "list", "--limit", "1", "--before", "3").output
@@ -727,16 +632,15 @@ import Testing
 
             #expect(try await site.folder.siwatch("quarantine", "retry", "1").output == ["1 notification waits again."])
             try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)
-            let (status, output) = try await site.folder.siwatch("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
-            #expect(status == 1 && output.joined().contains("there is no row 1"))
+            try await site.folder.expect("quarantine retry 1 --received-at 2026-01-01T00:00:00Z", 1, "there is no row 1")
             #expect(try await site.folder.siwatch("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
-            #expect(try await site.folder.siwatch("quarantine", "drop", "2").status == 0)
+            try await site.folder.expect("quarantine drop 2", 0)
         }
-        #expect(try await site.folder.siwatch("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0)
+        try await site.folder.expect("quarantine retry 3 --received-at 2026-01-01T00:00:00Z", 0)
         #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
         #expect(try await site.folder.siwatch("quarantine", "drop", "--all").output == ["1 notification is gone."])
         #expect(try await site.folder.siwatch("quarantine", "list").output == ["The quarantine is empty."])
-        #expect(try await site.folder.siwatch("quarantine", "list", "4").status == 1)
+        try await site.folder.expect("quarantine list 4", 1)
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func whatIsEnqueuedIsTakenLikeABackends() async throws {
@@ -747,39 +651,20 @@ import Testing
         #expect(try await site.folder.siwatch("enqueue", file).output == ["Row 1 of notification_queue."])
         try await site.daemon { _ in
             try await site.settle(signIns)
-            #expect(try await site.folder.siwatch("enqueue", file).status == 0)
+            try await site.folder.expect("enqueue \(file)", 0)
             try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
         }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
 
-        #expect(try await site.folder.siwatch("enqueue", "/dev/null").status == 64)
         try Data(count: 65_537).write(to: URL(filePath: file))
-        #expect(try await site.folder.siwatch("enqueue", file).status == 64)
-        #expect(try await site.folder.siwatch("enqueue", file + ".none").status == 1)
-        #expect(try await site.folder.siwatch("enqueue", site.folder.url.path).status == 1)
+        for body in ["/dev/null", file] { try await site.folder.expect("enqueue \(body)", 64) }
+        for absent in [file + ".none", site.folder.url.path] { try await site.folder.expect("enqueue \(absent)", 1) }
     }
 
     // MARK: The file
 
-    @Test(.site) func aBackupIsMadeBesideTheDaemonAndCanBeUsed() async throws {
+    @Test(.site(listen: "127.0.0.1:0")) func aBackupCanBeUsedAndOldCopiesMakeRoomAndTheLastOneIsKnown() async throws {
         let copy = site.folder.url.appending(path: "backup.sqlite").path
-        try await site.daemon { _ in
-            try await site.settle(try await site.apple.signIn(5))
-            let (status, output) = try await site.folder.siwatch("backup", copy)
-            #expect(status == 0 && output.joined().contains("keep it apart"), "\(output)")
-            let (again, reason) = try await site.folder.siwatch("backup", copy)
-            #expect(again == 1 && reason.joined().contains("exists already"))
-            #expect(try await site.folder.siwatch("backup", "/nowhere/backup.sqlite").status == 1)
-            #expect(try await site.folder.siwatch("backup", "/dev/full").status == 1)
-        }
-        #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
-        let backend = try Backend(databasePath: copy)
-        #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
-        #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
-        try backend.close()
-    }
-
-    @Test(.site(listen: "127.0.0.1:0")) func oldCopiesMakeRoomAndTheLastOneIsKnown() async throws {
         let folder = site.folder.url.appending(path: "copies")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let names = [
@@ -799,41 +684,46 @@ import Testing
             let metric = "siwatch_backup_last_success_timestamp_seconds"
             #expect(try await pages.get("metrics").contains("\n\(metric) 0\n"))
             #expect(try await site.folder.siwatch("status").output.contains { $0.contains(/^  last backup +never$/) })
-            let (status, output) = try await site.folder.siwatch("backup", "--keep", "2", folder.path)
-            #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
-            #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
+            let removed = "\n\(folder.path)/\(names[0]): removed.\n"
+            let output = try await site.folder.expect("backup --keep 2 \(folder.path)", 0, "bytes, verified.\n", removed)
             let broken = names[4...].map { "\(folder.path)/\($0): no whole copy, so it does not count." }
             #expect(output.filter { $0.hasSuffix("removed.") }.count == 1 && Set(broken).isSubset(of: output), "\(output)")
             #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
             #expect(try await site.folder.siwatch("status").output.contains { $0.hasPrefix("  last backup") && $0.hasSuffix(" ago") })
+            try await site.settle(try await site.apple.signIn(5))
+            try await site.folder.expect("backup \(copy)", 0, "keep it apart")
+            try await site.folder.expect("backup \(copy)", 1, "exists already")
+            for place in ["/nowhere/backup.sqlite", "/dev/full"] { try await site.folder.expect("backup \(place)", 1) }
         }
+        #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
+        let backend = try Backend(databasePath: copy)
+        #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
+        #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
+        try backend.close()
         let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
         #expect(left.count == 6 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
-        #expect(try await site.folder.siwatch("backup", "--keep", "0", folder.path).status == 64)
+        try await site.folder.expect("backup --keep 0 \(folder.path)", 64)
     }
 
-    /// Of copies by other programs siwatch knows what they tell.
     @Test(.site(onEach: SiteDatabase.allCases)) func aCopyByAnotherProgramIsNoted() async throws {
         func lines() async throws -> [String] { try await site.folder.siwatch("status").output.filter { $0.hasPrefix("  last backup ") } }
         #expect(try await lines().map { $0.hasSuffix(" never") } == (site.schema == nil ? [true] : []))
         try await site.folder.succeed("backup", "--note")
         #expect(try await lines().first?.hasSuffix(" ago") == true)
-        #expect(try await site.folder.siwatch("backup", "--note", "file").status == 64)
-        #expect(try await site.folder.siwatch("backup").status == 64)
+        for command in ["backup --note file", "backup"] { try await site.folder.expect(command, 64) }
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree() async throws {
         try await site.daemon { _ in
             try await site.settle(try await site.apple.signIn(1))
-            #expect(try await site.folder.siwatch("rename", "app", "example", "renamed").status == 69)
+            try await site.folder.expect("rename app example renamed", 69)
         }
-        let (status, output) = try await site.folder.siwatch("rename", "app", "example", "renamed")
-        #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
+        try await site.folder.expect("rename app example renamed", 0, "name = \"renamed\"")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
-        #expect(try await site.folder.run("run").status == 78)
+        try await site.folder.expect("run", 78)
         try site.folder.edit("name = \"example\"", "name = \"renamed\"")
         try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-        #expect(try await site.folder.siwatch("rename", "app", "example", "other").status == 1)
+        try await site.folder.expect("rename app example other", 1)
         #expect(try await site.folder.siwatch("rename", "app", "renamed", "").status == 64)
     }
 
@@ -849,8 +739,7 @@ import Testing
             #expect(!watch.output.joined().contains("\u{1b}"))
             #expect(watch.output.contains { $0.contains(/^  authorized +5$/) })
         }
-        let json = try await site.folder.siwatch("status", "--json").output.joined(separator: "\n")
-        let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        let report = try await site.folder.json("status --json")
         #expect(report["schema"] as? Int == 1 && report["is_running"] as? Bool == false)
     }
 
@@ -862,7 +751,7 @@ import Testing
         ["quarantine", "retry", "1", "--received-at", "yesterday"], ["quarantine", "retry", "1", "--received-at", "1767225600"],
         ["quarantine", "list", "one"], ["breaker", "confirm"], ["breaker", "reset"],
         ["enqueue"], ["backup"], ["rename", "app", "one"], ["status", "--watch", "--json"], ["status", "--line", "--json"],
-        ["secret", "new", "password"], ["rename", "client", "one", "two"],
+        ["secret", "new", "password"], ["rename", "client", "one", "two"], ["run", "--no-such-option"], ["dance"],
     ])
     func wrongUsageIs64(arguments: [String]) async throws {
         let command = try await CommandCall.siwatch(arguments)
@@ -877,17 +766,15 @@ import Testing
             ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
             ["enqueue", other], ["backup", other + ".copy"], ["rename", "app", "example", "new"], ["status"],
         ] {
-            let command = try await CommandCall.siwatch(arguments + ["--config", other])
-            #expect(command.status == 78, "\(arguments): \(command.output)")
-            #expect(command.output.joined().contains("siwatch migrate creates it"), "\(command.output)")
+            let said = try await CommandCall.siwatch(arguments + ["--config", other])
+            examine(said, "\(arguments)", 78, ["siwatch migrate creates it"], at: #_sourceLocation)
         }
         let files = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
         #expect(!files.contains { $0.hasPrefix("none.sqlite") } && !files.contains("other.toml.copy"))
     }
 
     @Test(.site) func anOutputThatCannotBeWrittenIsAFailure() async throws {
-        let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: own).deletingLastPathComponent().appending(path: "siwatch").path
+        let program = try ChildProcess.program("siwatch").path
         let shell = try ChildProcess(
             URL(filePath: "/bin/sh"),
             ["-c", "\(program) status --config \(site.folder.configurationPath) > /dev/full"]

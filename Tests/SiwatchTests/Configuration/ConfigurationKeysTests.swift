@@ -104,21 +104,4 @@ struct ConfigurationKeysTests {
             #expect(throws: Never.self, "form \(index)") { try AppleKeyFile(path, id: "ABC123DEFG") }
         }
     }
-
-    /// The sealing key's file has the same rule.
-    @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t]) func aKeyThatOthersCanReadIsRefused(mode: mode_t) throws {
-        let folder = try TemporaryFolder()
-        try write(pem, to: "open.p8", in: folder, mode: mode)
-        let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: ["open.p8"]).readKeys() }
-        let path = folder.path("open.p8")
-        let mend = "sudo -u \(NSUserName()) chmod 600 \(path)"
-        #expect(
-            error.mistakes == [
-                .at(
-                    "app[0].key[0].file",
-                    "\(path) has the mode 0\(String(mode, radix: 8)), which lets others read it or change it; \(mend) closes it"
-                )
-            ]
-        )
-    }
 }

@@ -55,119 +55,91 @@ struct MountTests {
     private static let backends = Servant.user + 2
 
     /// Gives the database and its folder to that group, as the package does.
-    private func share(_ folder: WatchedFolder) throws {
+    private static func share(_ folder: WatchedFolder) throws {
         try Servant.take(over: folder)
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).filter { $0.hasPrefix("siwatch.sqlite") }
-        for path in names.map({ folder.url.appending(path: $0).path }) + [folder.url.path]
-        where chown(path, Servant.user, Self.backends) != 0 {
+        for path in names.map({ folder.url.appending(path: $0).path }) + [folder.url.path] where chown(path, Servant.user, backends) != 0 {
             throw HarnessError("chown \(path)")
         }
     }
 
-    /// Runs `doctor --before-start` as a member of both groups, after commands that mount what `$0`, a key, is to be.
-    private func check(
-        _ folder: WatchedFolder,
-        _ key: String,
-        as group: UInt32 = Servant.user,
-        mounting commands: String
-    ) async throws -> (status: Int32, output: String) {
-        let shell = try ChildProcess(
-            URL(filePath: "/usr/bin/unshare"),
-            [
-                "--mount", "/bin/sh", "-ec",
-                """
-                \(commands)
-                exec setpriv --reuid=\(Servant.user) --regid=\(group) --groups=\(Servant.user),\(Self.backends) "$@"
-                """,
-                key, try ChildProcess.program("siwatch").path, "doctor", "--before-start", "--config", folder.configurationPath,
-            ]
-        )
-        let status = await shell.exit()
-        return (status, shell.output.joined(separator: "\n"))
+    /// Gives a key an owner, a group and a mode, mounts what it is to be, and expects this of `doctor --before-start` for a member of both
+    /// groups.
+    ///
+    /// - Parameter process: the group of the process.
+    private func expect(
+        _ status: Int32,
+        _ words: String...,
+        not absent: [String] = [],
+        of name: String,
+        _ owner: UInt32,
+        _ group: UInt32,
+        mode: mode_t = 0o440,
+        as process: UInt32 = Servant.user,
+        mounting commands: String = Self.bound("ro"),
+        at location: SourceLocation = #_sourceLocation
+    ) async throws {
+        let key = site.folder.url.appending(path: name).path
+        try #require(chown(key, owner, group) == 0 && chmod(key, mode) == 0)
+        let user = "setpriv --reuid=\(Servant.user) --regid=\(process) --groups=\(Servant.user),\(Self.backends)"
+        let shell = try Servant.start("doctor --before-start", in: site.folder, by: user, mounting: commands, at: key)
+        examine((await shell.exit(), shell.output), name, status, words, not: absent, at: location)
     }
 
     private static func bound(_ options: String) -> String {
-        """
-        mount --bind "$0" "$0"
-        mount -o remount,bind,\(options) "$0"
-        """
+        "mount --bind \"$0\" \"$0\"\nmount -o remount,bind,\(options) \"$0\""
     }
+
+    private static let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
 
     /// Docker mounts each secret read-only, with the owner that its file has on the host.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func theOwnerOfAMountedKeyIsTheHosts(name: String) async throws {
-        let key = site.folder.url.appending(path: name).path
-        try share(site.folder)
-        try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o440) == 0)
-        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-        #expect(found.status == 0 && !found.output.contains("chown"), "\(found.output)")
+        try Self.share(site.folder)
+        try await expect(0, not: ["chown"], of: name, Servant.user + 1, Servant.user)
         // A host's own folder may be a mount as well.
-        let writable = try await check(site.folder, key, mounting: Self.bound("rw"))
-        #expect(writable.status == 78 && writable.output.contains("who can read and change it"), "\(writable.output)")
+        try await expect(78, "who can read and change it", of: name, Servant.user + 1, Servant.user, mounting: Self.bound("rw"))
     }
 
     /// As under a unit with `ReadOnlyPaths=` and `Group=siwatch-backend`.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func aReadOnlyMountDoesNotHideThatBackendsReadAKey(name: String) async throws {
-        let key = site.folder.url.appending(path: name).path
-        try share(site.folder)
-        try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
-        let found = try await check(site.folder, key, as: Self.backends, mounting: Self.bound("ro"))
-        let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
-        #expect(found.status == 78 && found.output.contains("which is the backends' own; \(advice)"), "\(found.output)")
+        try Self.share(site.folder)
+        try await expect(78, "which is the backends' own; \(Self.advice)", of: name, 0, Self.backends, as: Self.backends)
     }
 
     /// The key is as it should be, and the volume of the database is not.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun)) func aVolumeOfOurOwnGroupIsNamed() async throws {
-        let key = site.folder.url.appending(path: "siwatch.key").path
-        try share(site.folder)
-        try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o440) == 0)
-        for path in [site.folder.url.path, site.folder.url.appending(path: "siwatch.sqlite").path] {
-            try #require(chown(path, Servant.user, Servant.user) == 0)
-        }
-        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-        #expect(found.status == 78 && found.output.contains("give the folder a group of the backends"), "\(found.output)")
+        try Self.share(site.folder)
+        for path in [site.folder.url.path, site.folder.databasePath] { try #require(chown(path, Servant.user, Servant.user) == 0) }
+        try await expect(78, "give the folder a group of the backends", of: "siwatch.key", 0, Servant.user)
     }
 
     /// Without a mount, the same key is given to the user's own group and not to that of the process.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun)) func aKeyOfTheBackendsGoesToThePrimaryGroup() async throws {
-        let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
-        try share(site.folder)
-        try #require(chown(key, 0, Self.backends) == 0 && chmod(key, 0o440) == 0)
-        let found = try await check(site.folder, key, as: Self.backends, mounting: "")
-        let owner = "\(Account.name(ofUser: Servant.user)):\(Account.name(ofGroup: Servant.user))"
-        #expect(found.status == 78 && found.output.contains("; sudo chown -h \(owner) "), "\(found.output)")
+        try Self.share(site.folder)
+        let words = "; sudo chown -h \(Account.name(ofUser: Servant.user)):\(Account.name(ofGroup: Servant.user)) "
+        try await expect(78, words, of: SimulatedApple.keyFile, 0, Self.backends, as: Self.backends, mounting: "")
     }
 
     /// In a pod the database and the secrets may have one group.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func thePlatformChoosesOwnerAndGroupOfASecretInMemory(name: String) async throws {
-        let key = site.folder.url.appending(path: name).path
-        try share(site.folder)
-        try #require(chown(key, Servant.user + 1, Self.backends) == 0 && chmod(key, 0o440) == 0)
-        let found = try await check(
-            site.folder,
-            key,
-            mounting: """
-                memory=${0%/*}/memory
-                mkdir "$memory"
-                mount -t tmpfs tmpfs "$memory"
-                cp -p "$0" "$memory/key"
-                mount --bind "$memory/key" "$0"
-                """
-        )
-        #expect(found.status == 0, "\(found.output)")
+        try Self.share(site.folder)
+        let commands = """
+            memory=${0%/*}/memory
+            mkdir "$memory"
+            mount -t tmpfs tmpfs "$memory"
+            cp -p "$0" "$memory/key"
+            mount --bind "$memory/key" "$0"
+            """
+        try await expect(0, of: name, Servant.user + 1, Self.backends, mounting: commands)
     }
 
     /// No command in the container can mend it.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
     func aMountedKeyThatOthersCanReadIsClosedWhereItComesFrom(name: String) async throws {
-        let key = site.folder.url.appending(path: name).path
         try Servant.take(over: site.folder)
-        try #require(chown(key, 0, 0) == 0 && chmod(key, 0o444) == 0)
-        let found = try await check(site.folder, key, mounting: Self.bound("ro"))
-        #expect(found.status == 78 && !found.output.contains("chown") && !found.output.contains("chmod"), "\(found.output)")
-        let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
-        #expect(found.output.hasSuffix(advice), "\(found.output)")
+        try await expect(78, "\(Self.advice)\n", not: ["chown", "chmod"], of: name, 0, 0, mode: 0o444)
     }
 }

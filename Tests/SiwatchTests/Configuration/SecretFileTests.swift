@@ -71,15 +71,20 @@ struct SecretFileTests {
         #expect(try ring(in: TemporaryFolder()) == nil)
     }
 
+    /// The sealing key, and Apple's.
     @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666, 0o777] as [mode_t])
     func aKeyThatIsOpenToOthersIsRefused(mode: mode_t) throws {
         let folder = try TemporaryFolder()
         try write(KeyRing.generate().text, mode: mode, in: folder)
         let failure = #expect(throws: CommandFailure.self) { try ring(in: folder) }
-        let text = failure?.description ?? ""
         let path = folder.path("secret")
-        #expect(text.hasPrefix("encryption.key_file: \(path) has the mode 0\(String(mode, radix: 8)), which lets others"), "\(text)")
-        #expect(failure?.code.rawValue == 78 && text.hasSuffix("chmod 600 \(path) closes it"), "\(text)")
+        let words = "\(path) has the mode 0\(String(mode, radix: 8)), which lets others read it or change it"
+        let sentence = "\(words); sudo -u \(NSUserName()) chmod 600 \(path) closes it"
+        #expect(failure?.code.rawValue == 78 && failure?.messages == ["encryption.key_file: \(sentence)"])
+        var configuration = ConfigurationTests.least
+        configuration.apps[0].keys[0].file = path
+        let error = #expect(throws: InvalidConfiguration.self) { try configuration.readKeys() }
+        #expect(error?.mistakes == [.at("app[0].key[0].file", sentence)])
     }
 
     @Test(arguments: [0o600, 0o400, 0o640, 0o440] as [mode_t]) func aKeyOfItsOwnerAndItsGroupIsTaken(mode: mode_t) throws {

@@ -45,20 +45,14 @@ struct FleetAgreementTests {
 
     /// The compared values of the configuration, each with a change that the comparison must notice.
     private static let compared: [String: @Sendable (inout Configuration) -> Void] = [
-        "app.name": { $0.apps[0].name = "other" },
-        "app.clientIDs": { $0.apps[0].clientIDs.removeLast() },
-        "app.canaries": { $0.apps[0].canaries.removeLast() },
-        "app.revocations": { $0.apps[0].revocations = false },
-        "refresh.interval": { $0.refresh.interval = .hours(12) },
-        "refresh.timeout": { $0.refresh.timeout = .seconds(14) },
-        "breaker.window": { $0.breaker.window = 501 },
-        "breaker.maxRejections": { $0.breaker.maxRejections = 21 },
-        "breaker.maxRejectedPercent": { $0.breaker.maxRejectedPercent = 6 },
-        "breaker.settle": { $0.breaker.settle = .minutes(14) },
+        "app.name": { $0.apps[0].name = "other" }, "app.clientIDs": { $0.apps[0].clientIDs.removeLast() },
+        "app.canaries": { $0.apps[0].canaries.removeLast() }, "app.revocations": { $0.apps[0].revocations = false },
+        "refresh.interval": { $0.refresh.interval = .hours(12) }, "refresh.timeout": { $0.refresh.timeout = .seconds(14) },
+        "breaker.window": { $0.breaker.window = 501 }, "breaker.maxRejections": { $0.breaker.maxRejections = 21 },
+        "breaker.maxRejectedPercent": { $0.breaker.maxRejectedPercent = 6 }, "breaker.settle": { $0.breaker.settle = .minutes(14) },
         "revocations.maxPerHour": { $0.revocations.maxPerHour = 51 },
         "revocations.maxPercentPerHour": { $0.revocations.maxPercentPerHour = 2 },
-        "queues.clockSkew": { $0.queues.clockSkew = .minutes(4) },
-        "apple.issuers": { $0.apple.issuers.append("https://example.com") },
+        "queues.clockSkew": { $0.queues.clockSkew = .minutes(4) }, "apple.issuers": { $0.apple.issuers.append("https://example.com") },
     ]
 
     /// The values that may differ between replicas. The housekeeping replica's retention counts.

@@ -13,28 +13,25 @@ struct HeartbeatTests {
         let now = site.schema == nil ? "CAST(strftime('%s', 'now') AS INTEGER)" : "extract(epoch FROM now())"
         let isAlive = "SELECT CASE WHEN alive_at > (\(now) - 60) * 1000 THEN 1 ELSE 0 END FROM heartbeat"
         #expect(try await site.backend.int(isAlive) == 0)
-        #expect(try await site.folder.siwatch("status").status == 2)
+        try await site.folder.expect("status", 2)
         try await site.daemon { _ in
             try await site.backend.until(isAlive, is: 1)
-            #expect(try await site.folder.siwatch("status", "--json").status == 0)
+            try await site.folder.expect("status --json", 0)
         }
-        #expect(try await site.folder.siwatch("status", "--json").status == 2)
+        try await site.folder.expect("status --json", 2)
     }
 
     /// The process stands still, as on a halted machine. It holds its lock all the same, so a minute without a beat tells.
-    @Test(.site) func aFrozenDaemonGivesNoSignOfLife() async throws {
-        try await site.daemon { daemon in
-            try await site.backend.until("SELECT COUNT(*) FROM heartbeat WHERE alive_at > 0", is: 1)
-            try await daemon.freeze()
-            defer { daemon.signal(SIGCONT) }
-            try await site.backend.execute("UPDATE counter SET value = value - 61000 WHERE name = 'alive_at'")
-            #expect(try await site.folder.siwatch("status").status == 1, "it has just begun, and nobody can ask it")
-            let begin = [FileAttributeKey.modificationDate: Date.now.addingTimeInterval(-62)]
-            try FileManager.default.setAttributes(begin, ofItemAtPath: site.folder.databasePath + ".lock")
-            let (status, output) = try await site.folder.siwatch("status")
-            #expect(status == 2)
-            #expect(output[1] == "health: down" && output[2].hasPrefix("its last sign of life here: 1 min "), "\(output)")
-        }
+    @Test(.daemon) func aFrozenDaemonGivesNoSignOfLife() async throws {
+        try await site.backend.until("SELECT COUNT(*) FROM heartbeat WHERE alive_at > 0", is: 1)
+        try await daemon.freeze()
+        defer { daemon.signal(SIGCONT) }
+        try await site.backend.execute("UPDATE counter SET value = value - 61000 WHERE name = 'alive_at'")
+        #expect(try await site.folder.siwatch("status").status == 1, "it has just begun, and nobody can ask it")
+        let begin = [FileAttributeKey.modificationDate: Date.now.addingTimeInterval(-62)]
+        try FileManager.default.setAttributes(begin, ofItemAtPath: site.folder.databasePath + ".lock")
+        let output = try await site.folder.expect("status", 2)
+        #expect(output[1] == "health: down" && output[2].hasPrefix("its last sign of life here: 1 min "), "\(output)")
     }
 }
 
@@ -89,8 +86,7 @@ struct PrivateMemoryTests {
                 try await site.backend.until("SELECT COUNT(*) FROM notification_queue WHERE due_at > 0 AND attempts = 0", is: 1)
                 #expect(await daemon.line(containing: "not as siwatch wrote them") != nil)
                 let count = "\nsiwatch_signing_key_changes_total{change=\"disbelieved\"} \(planted.count)\n"
-                let page = try await OperationsPages(of: daemon).get("metrics", within: .seconds(60)) { $0.contains(count) }
-                #expect(page.contains(count))
+                try await OperationsPages(of: daemon).expect("metrics", shows: count)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 1)
         }

@@ -9,7 +9,7 @@ import Testing
 
 /// I1, I5 and I8 when the daemon dies among codes and revocations. `make test-kills` runs it at its full length.
 struct LaneKillTests {
-    private static let kills = ProcessInfo.processInfo.environment["SIWATCH_TEST_KILLS"].flatMap(Int.init) ?? 6
+    private static let kills = setting("SIWATCH_TEST_KILLS", 6)
     private static let codes = kills * 64
     private static let revocations = kills * 32
     /// Rows for each kill: enough that some are in flight.

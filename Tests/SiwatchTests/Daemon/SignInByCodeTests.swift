@@ -40,54 +40,48 @@ import Testing
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied' AND user_id IS NOT NULL") == 10)
     }
 
-    @Test(arguments: SiteDatabase.allCases) func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut(on database: SiteDatabase)
-        async throws
-    {
-        try await Site.with(on: database) { site in
-            let known = try await site.apple.signIn(1)
-            try await site.daemon { _ in
-                try await site.settle(known)
-                func code(_ clientID: String = Self.app, redirectURI: String? = nil, nonce: String? = nil) async throws -> CodeRow {
-                    let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
-                    return CodeRow(clientID: clientID, code: try #require(signIn.code), redirectURI: redirectURI, nonce: nonce)
-                }
-                var cases: [(reason: String, row: CodeRow)] = []
-                cases.append(("code_expired", CodeRow(clientID: Self.app, code: "c.rubbish")))
-                var late = try await code()
-                late.grantedAt = .now(aheadBy: .seconds(-301))
-                cases.append(("code_expired", late))
-                var elsewhere = try await code()
-                elsewhere.clientID = Self.web
-                cases.append(("client_mismatch", elsewhere))
-                var astray = try await code(Self.web, redirectURI: Self.returnAddress)
-                astray.redirectURI = "https://example.com/other"
-                cases.append(("redirect_uri_mismatch", astray))
-                var mistaken = try await code()
-                mistaken.userID = known[0].userID
-                cases.append(("user_mismatch", mistaken))
-                var replayed = try await code(nonce: "one")
-                replayed.nonce = "another"
-                cases.append(("bad_id_token", replayed))
-                var nobody = CodeRow(clientID: "com.example.nobody", code: "c.nobody")
-                nobody.grantedAt = .now(aheadBy: .seconds(-301))
-                cases.append(("unknown_client_expired", nobody))
-                try await site.backend.insert(codes: cases.map(\.row))
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'", is: cases.count)
-
-                let twice = try await code()
-                try await site.backend.insert(codes: [twice])
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
-                try await site.backend.insert(codes: [twice])
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'code_used'", is: 1)
-
-                let found = try await site.backend.rows("SELECT reason FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
-                #expect(found.sorted() == (cases.map(\.reason) + ["code_used"]).sorted())
+    @Test(.site(onEach: SiteDatabase.allCases)) func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut() async throws {
+        let known = try await site.apple.signIn(1)
+        try await site.daemon { _ in
+            try await site.settle(known)
+            func code(_ clientID: String = Self.app, redirectURI: String? = nil, nonce: String? = nil) async throws -> CodeRow {
+                let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
+                return CodeRow(clientID: clientID, code: try #require(signIn.code), redirectURI: redirectURI, nonce: nonce)
             }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 2)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 2)
-            // The user of the mistaken row is as signed in at Apple as before.
-            #expect(try await site.apple.send(ReadUser(id: known[0].userID)).credentials.map(\.state) == [.authorized])
+            func changed(_ row: CodeRow, _ change: (inout CodeRow) -> Void) -> CodeRow {
+                var row = row
+                change(&row)
+                return row
+            }
+            let late = Moment.now(aheadBy: .seconds(-301))
+            let cases: [(reason: String, row: CodeRow)] = [
+                ("code_expired", CodeRow(clientID: Self.app, code: "c.rubbish")),
+                ("code_expired", changed(try await code()) { $0.grantedAt = late }),
+                ("client_mismatch", changed(try await code()) { $0.clientID = Self.web }),
+                (
+                    "redirect_uri_mismatch",
+                    changed(try await code(Self.web, redirectURI: Self.returnAddress)) { $0.redirectURI = "https://example.com/other" }
+                ),
+                ("user_mismatch", changed(try await code()) { $0.userID = known[0].userID }),
+                ("bad_id_token", changed(try await code(nonce: "one")) { $0.nonce = "another" }),
+                ("unknown_client_expired", changed(CodeRow(clientID: "com.example.nobody", code: "c.nobody")) { $0.grantedAt = late }),
+            ]
+            try await site.backend.insert(codes: cases.map(\.row))
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'", is: cases.count)
+
+            let twice = try await code()
+            try await site.backend.insert(codes: [twice])
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
+            try await site.backend.insert(codes: [twice])
+            try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'code_used'", is: 1)
+
+            let found = try await site.backend.rows("SELECT reason FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
+            #expect(found.sorted() == (cases.map(\.reason) + ["code_used"]).sorted())
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 2)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 2)
+        // The user of the mistaken row is as signed in at Apple as before.
+        #expect(try await site.apple.send(ReadUser(id: known[0].userID)).credentials.map(\.state) == [.authorized])
     }
 
     @Test(.site) func anAnswerThatIsTooLargeIsLostAndCounted() async throws {
@@ -123,17 +117,14 @@ import Testing
         let outcomes = try await site.backend.rows("SELECT outcome FROM revocation_log").map { $0[0] as String }.sorted()
         #expect(outcomes == ["no_token", "no_token", "proved", "proved", "proved", "rejected"])
         for user in users[0...1] {
-            #expect(
-                try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
-                    .map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]]
-            )
+            let states = try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
+            #expect(states.map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]])
             #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.allSatisfy { $0.state == .revoked })
         }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
         for receipt in try await site.backend.rows("SELECT * FROM revocation_log WHERE outcome = 'proved'") {
-            #expect(receipt["before_answer"] == "accepted")
-            #expect(receipt["revoke_answer"] == "revoked")
-            #expect(receipt["after_answer"] == "invalid_grant")
+            let answers: [String] = [receipt["before_answer"], receipt["revoke_answer"], receipt["after_answer"]]
+            #expect(answers == ["accepted", "revoked", "invalid_grant"])
             let times: [Int64] = [receipt["requested_at"], receipt["before_at"], receipt["revoke_at"], receipt["after_at"]]
             #expect(times == times.sorted())
             let dates: [Int64?] = [receipt["before_date"], receipt["revoke_date"], receipt["after_date"]]

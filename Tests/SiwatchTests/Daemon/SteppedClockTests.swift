@@ -8,7 +8,6 @@ import GRDB
 import Testing
 
 struct SteppedClockTests {
-    /// The clock is an hour behind during a sign-in.
     @Test(.site) func aSignInUnderAClockThatIsBehindIsKept() async throws {
         let clock = try await SteppedClock(in: site.folder)
         try await site.daemon(environment: clock.environment) { _ in
@@ -27,24 +26,20 @@ struct SteppedClockTests {
     }
 
     /// The clock is an hour behind from the start on, and more notifications come than siwatch keeps of what it cannot use.
-    @Test func underAClockThatIsBehindEachNotificationCounts() async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        _ = try await Site.with(folder, try Door.table(in: folder)) { site in
-            let clock = try await SteppedClock(in: folder)
-            try clock.step(to: .seconds(-3_600))
-            let people = try await site.apple.signIn(70)
-            let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
-            try await site.daemon(environment: clock.environment) { daemon in
-                var apple = try await Door(of: daemon, in: folder)
-                apple.token = nil
-                for notification in news {
-                    #expect(try await apple.post("/apple/notifications", bytes: Data(notification.body.utf8)).status == 200)
-                }
-                try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 70)
+    @Test(.door(runs: false)) func underAClockThatIsBehindEachNotificationCounts() async throws {
+        let clock = try await SteppedClock(in: site.folder)
+        try clock.step(to: .seconds(-3_600))
+        let people = try await site.apple.signIn(70)
+        let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
+        try await site.daemon(environment: clock.environment) { daemon in
+            var apple = try await Door(of: daemon, in: site.folder)
+            apple.token = nil
+            for notification in news {
+                #expect(try await apple.post("/apple/notifications", bytes: Data(notification.body.utf8)).status == 200)
             }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+            try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 70)
         }
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
     }
 
     /// At the second start siwatch knows Apple's keys, and learns Apple's time from the answer that refuses its first client secret.
@@ -55,15 +50,13 @@ struct SteppedClockTests {
                 try await site.tell(codesOf: try await site.apple.signInByCode(2))
                 try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: start * 2)
                 let pages = try await OperationsPages(of: daemon)
-                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("s ahead of Apple's\"") }
-                #expect(!said.contains("siwatchapppaused") && !said.contains("refuses"), "\(said)")
+                try await pages.expect("status.json", shows: "s ahead of Apple's\"", not: "siwatchapppaused", "refuses")
             }
             #expect(!daemon.output.contains { $0.contains("app_paused") }, "\(daemon.output)")
         }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome <> 'applied'") == 0)
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start", "--online")
-        #expect(status == 0 && output.contains { $0.hasPrefix("ok       Apple accepts ") }, "\(output)")
-        #expect(output.contains { $0.hasPrefix("warning  the clock that siwatch goes by is ") }, "\(output)")
+        let clock = "\nwarning  the clock that siwatch goes by is "
+        try await site.folder.expect("doctor --before-start --online", 0, "\nok       Apple accepts ", clock)
     }
 
     /// The clock is eight days ahead for a moment, while the program runs and while it starts.

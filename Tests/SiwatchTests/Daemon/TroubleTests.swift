@@ -9,43 +9,39 @@ import Testing
 
 struct TroubleTests {
     /// I10 and I11: not ready while the store can commit nothing, and ready again by itself.
-    @Test(.site(listen: "127.0.0.1:0")) func aLockedDatabaseIsNotReadyAndHeals() async throws {
-        try await site.daemon { daemon in
-            let pages = try await OperationsPages(of: daemon)
-            #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+    @Test(.daemon(listen: "127.0.0.1:0")) func aLockedDatabaseIsNotReadyAndHeals() async throws {
+        try await pages.expect("readyz", is: "ok\n")
 
-            var configuration = GRDB.Configuration()
-            configuration.allowsUnsafeTransactions = true
-            configuration.busyMode = .timeout(10)
-            let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
-            // Due in a moment, so that the daemon meets it behind the lock. If the daemon took it before the lock, insert another.
-            var isBehindTheLock = false
-            while !isBehindTheLock {
-                try Task.checkCancellation()
-                isBehindTheLock = try await hog.writeWithoutTransaction { db in
-                    try db.execute(
-                        sql: """
-                            INSERT INTO notification_queue (payload, due_at)
-                            VALUES ('{}', CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 1000);
-                            BEGIN IMMEDIATE;
-                            """
-                    )
-                    let waiting = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM notification_queue WHERE claimed_by IS NULL")
-                    if waiting != 1 { try db.execute(sql: "ROLLBACK") }
-                    return waiting == 1
-                }
+        var configuration = GRDB.Configuration()
+        configuration.allowsUnsafeTransactions = true
+        configuration.busyMode = .timeout(10)
+        let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+        // Due in a moment, so that the daemon meets it behind the lock. If the daemon took it before the lock, insert another.
+        var isBehindTheLock = false
+        while !isBehindTheLock {
+            try Task.checkCancellation()
+            isBehindTheLock = try await hog.writeWithoutTransaction { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO notification_queue (payload, due_at)
+                        VALUES ('{}', CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 1000);
+                        BEGIN IMMEDIATE;
+                        """
+                )
+                let waiting = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM notification_queue WHERE claimed_by IS NULL")
+                if waiting != 1 { try db.execute(sql: "ROLLBACK") }
+                return waiting == 1
             }
-            let reasons = ["backends cannot insert: process ", "the database is locked by another program; no progress: notifications"]
-            let body = try await pages.get("readyz", within: .seconds(60)) { body in reasons.allSatisfy(body.contains) }
-            #expect(reasons.allSatisfy(body.contains), "\(body)")
-            // A new process would find the database just as locked.
-            #expect(try await pages.get("healthz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
-            try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
-            try hog.close()
-            try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
-            try await site.backend.until("SELECT EXISTS (SELECT 1 FROM notification_quarantine)", is: 1)
-            #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
         }
+        let reason = "the database is locked by another program; no progress: notifications"
+        try await pages.expect("readyz", shows: "backends cannot insert: process ", reason)
+        // A new process would find the database just as locked.
+        try await pages.expect("healthz", is: "ok\n")
+        try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+        try hog.close()
+        try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+        try await site.backend.until("SELECT EXISTS (SELECT 1 FROM notification_quarantine)", is: 1)
+        try await pages.expect("readyz", is: "ok\n")
     }
 
     /// A start asks Apple for the time before it takes a sign-in. If no answer comes, it goes by the wall clock.
@@ -62,16 +58,22 @@ struct TroubleTests {
         }
     }
 
-    @Test(.site(listen: "127.0.0.1:0")) func aDatabaseThatIsMovedAwayIsNotReady() async throws {
-        try await site.daemon { daemon in
-            let pages = try await OperationsPages(of: daemon)
-            try await Self.wait(for: "ok\n", at: pages)
-            try Self.move(site.folder.databasePath, to: site.folder.databasePath + ".moved")
-            try await Self.wait(for: "siwatch.sqlite is gone, and siwatch has its file still open\n", at: pages)
-            #expect(await daemon.line(containing: "database_displaced") != nil)
-            try Self.move(site.folder.databasePath + ".moved", to: site.folder.databasePath)
-            try await Self.wait(for: "ok\n", at: pages)
-        }
+    /// Without its lock, two siwatch could work on the file, and neither would know.
+    @Test(.daemon(listen: "127.0.0.1:0")) func aDatabaseThatIsMovedAwayOrLosesItsLockIsNotReady() async throws {
+        try await pages.expect("readyz", is: "ok\n")
+        let (path, away) = (site.folder.databasePath, site.folder.databasePath + ".moved")
+        try FileManager.default.moveItem(atPath: path, toPath: away)
+        try await pages.expect("readyz", shows: "siwatch.sqlite is gone, and siwatch has its file still open\n")
+        #expect(await daemon.line(containing: "database_displaced") != nil)
+        // Its figures come from the tables, and it speaks without them.
+        let said = try await pages.expect("status.json", shows: "siwatch is not ready: ", "is gone, and siwatch")
+        let document = try StatusDocument(said)
+        #expect(document.health == "down", "\(said)")
+        #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })
+        try FileManager.default.moveItem(atPath: away, toPath: path)
+        try await pages.expect("readyz", is: "ok\n")
+        try FileManager.default.removeItem(atPath: path + ".lock")
+        try await pages.expect("readyz", shows: "siwatch.sqlite.lock was removed or replaced")
     }
 
     /// A clean-up script takes the log for a left-over. Connections that are open go on sharing it, new ones begin another.
@@ -79,10 +81,9 @@ struct TroubleTests {
         let path = site.folder.databasePath
         try await site.daemon { daemon in
             try await site.settle(try await site.apple.signIn(2))
-            let pages = try await OperationsPages(of: daemon)
             for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: path + suffix) }
-            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-            #expect(body.contains("siwatch.sqlite-wal was removed or replaced while siwatch has it open"), "\(body)")
+            let words = "siwatch.sqlite-wal was removed or replaced while siwatch has it open"
+            try await OperationsPages(of: daemon).expect("readyz", shows: words)
             #expect(await daemon.line(containing: "database_displaced") != nil)
             let notification = site.folder.url.appending(path: "notification")
             try Data("no notification".utf8).write(to: notification)
@@ -99,17 +100,6 @@ struct TroubleTests {
         }
     }
 
-    /// Two siwatch could work on the file, and neither would know.
-    @Test(.site(listen: "127.0.0.1:0")) func aLockFileThatIsRemovedIsNotReady() async throws {
-        try await site.daemon { daemon in
-            let pages = try await OperationsPages(of: daemon)
-            try await Self.wait(for: "ok\n", at: pages)
-            try FileManager.default.removeItem(atPath: site.folder.databasePath + ".lock")
-            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-            #expect(body.contains("siwatch.sqlite.lock was removed or replaced"), "\(body)")
-        }
-    }
-
     /// A member of the group may truncate it, and a siwatch at work ends by SIGBUS without a word.
     @Test(.site) func sharedMemoryThatWasCutOffIsSaid() async throws {
         let killed = try await site.folder.startDaemon()
@@ -123,9 +113,8 @@ struct TroubleTests {
         #expect(try await !folder.siwatch("doctor", "--before-start").output.joined().contains("SIGBUS"), "a kill is no such thing")
         for size in [0, 100] as [off_t] {
             try Data(count: Int(size)).write(to: URL(filePath: memory))
-            let (status, output) = try await folder.siwatch("doctor", "--before-start")
             let words = "\(memory) was cut off, to \(size) bytes, by a user who may write it: a siwatch at work ends by SIGBUS"
-            #expect(status == 0 && output.contains { $0.contains("warning  database.path: \(words)") }, "\(output)")
+            try await folder.expect("doctor --before-start", 0, "warning  database.path: \(words)")
             try Data(count: Int(size)).write(to: URL(filePath: memory))
             let daemon = try await folder.startDaemon()
             #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
@@ -137,61 +126,50 @@ struct TroubleTests {
     }
 
     /// A lane changes its owner within seconds, so only an old fleet without one is in trouble.
-    @Test(.site(on: .server(nil))) func aLaneWithoutAnOwnerIsTold() async throws {
-        try await site.daemon { _ in
-            let owned = "SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'"
-            try await site.backend.until(owned, is: 2)
-            try await site.backend.execute("UPDATE replica SET started_at = 1")
-            #expect(try await !site.folder.siwatch("status").output.joined().contains("no siwatch owns"))
-            try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
-            let text = try await site.folder.siwatch("status").output.joined(separator: "\n")
-            #expect(text.contains("no siwatch owns the lane example") && text.contains("no siwatch owns the lane maintenance"), "\(text)")
-        }
+    @Test(.daemon(on: .server(nil))) func aLaneWithoutAnOwnerIsTold() async throws {
+        try await site.backend.until("SELECT COUNT(*) FROM lane WHERE until > 0 AND owner <> 'nobody'", is: 2)
+        try await site.backend.execute("UPDATE replica SET started_at = 1")
+        let before = try await site.folder.siwatch("status").output.joined()
+        #expect(!before.contains("no siwatch owns"), "\(before)")
+        try await site.backend.execute("UPDATE lane SET owner = 'nobody', until = 9000000000000000")
+        try await site.folder.expect("status", says: "no siwatch owns the lane example", "no siwatch owns the lane maintenance")
     }
 
     /// Backends cannot make the log of the database, which is gone after siwatch's end.
     @Test(.site) func aFolderWhereBackendsCannotMakeFilesIsTold() async throws {
         try #require(chmod(site.folder.url.path, 0o750) == 0)
         for command in ["doctor --before-start", "status"] {
-            let (_, output) = try await site.folder.siwatch(line: command)
-            let text = output.joined(separator: "\n")
-            #expect(text.contains("can insert only while siwatch runs") && text.contains("chmod 2770"), "\(command): \(text)")
+            try await site.folder.expect(command, says: "can insert only while siwatch runs", "chmod 2770")
         }
         try #require(chmod(site.folder.url.path, 0o2770) == 0)
-        let (_, output) = try await site.folder.siwatch("status")
-        #expect(!output.joined(separator: "\n").contains("only while siwatch runs"))
+        try await site.folder.expect("status", 2, not: "only while siwatch runs")
     }
 
     /// The queues are empty and the loops turn, and nobody can insert.
-    @Test(
-        .site(listen: "127.0.0.1:0"),
-        arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "2770")] as [(String, mode_t, String)]
-    )
-    func aDatabaseThatIsClosedToItsGroupIsNotReady(suffix: String, mode: mode_t, change: String) async throws {
-        try await site.daemon { daemon in
-            let path = suffix == "/.." ? site.folder.url.path : site.folder.databasePath + suffix
-            let pages = try await OperationsPages(of: daemon)
-            try await Self.wait(for: "ok\n", at: pages)
+    @Test(.daemon(listen: "127.0.0.1:0")) func aDatabaseThatIsClosedToItsGroupIsNotReady() async throws {
+        let folder = site.folder
+        let doors: [(String, mode_t, String)] = [
+            (folder.databasePath, 0o640, "g+rw"), (folder.databasePath + "-shm", 0o600, "g+rw"), (folder.url.path, 0o700, "2770"),
+        ]
+        for (round, (path, mode, change)) in doors.enumerated() {
+            try await pages.expect("readyz", is: "ok\n")
             try #require(chmod(path, mode) == 0)
-            let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-            #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
+            let words = "backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"
+            let body = try await pages.expect("readyz", shows: words)
+            #expect(body.hasPrefix(words), "\(body)")
             #expect(try await pages.get("readyz/tables") == body)
             #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
             #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
-            #expect(await daemon.line(containing: "inserts_blocked") != nil)
-            for command in ["doctor --before-start", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(
-                    status == (command == "status" ? 2 : 0) && output.joined(separator: "\n").contains(body.dropLast()),
-                    "\(command): \(output)"
-                )
+            try await eventually { daemon.output.count { $0.contains("inserts_blocked") } > round }
+            for (command, code) in [("doctor --before-start", Int32(0)), ("status", 2)] {
+                try await folder.expect(command, code, String(body.dropLast()))
             }
             // The command in the message, as its owner runs it.
             let command = try #require(body.firstMatch(of: /; sudo -u \S+ (chmod \S+ \S+) lets them/)).1
             #expect(command.hasPrefix("chmod \(change) "))
             #expect(await (try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command)])).exit() == 0)
-            try await Self.wait(for: "ok\n", at: pages)
-            #expect(await daemon.line(containing: "inserts_possible") != nil)
+            try await pages.expect("readyz", is: "ok\n")
+            try await eventually { daemon.output.count { $0.contains("inserts_possible") } > round }
         }
     }
 
@@ -216,24 +194,15 @@ struct TroubleTests {
         #expect(await daemon.exit() == 0)
     }
 
-    private static func move(_ file: String, to place: String) throws { try FileManager.default.moveItem(atPath: file, toPath: place) }
-
-    private static func wait(for end: String, at pages: OperationsPages) async throws {
-        let page = try await pages.get("readyz", within: .seconds(60)) { $0.hasSuffix(end) }
-        #expect(page.hasSuffix(end), "\(page)")
-    }
-
-    @Test func aLogThatCannotBeWrittenStopsNothing() async throws {
-        // At this level each sign-in logs a line.
-        try await Site.with(["log": "level = \"debug\""]) { site in
-            try await site.backend.insert(try await site.apple.signIn(10))
-            let siwatch = try ChildProcess.program("siwatch").path
-            let process = try ChildProcess(
-                URL(filePath: "/bin/sh"),
-                ["-c", "exec \"$0\" run --once --config \"$1\" 2>/dev/full", siwatch, site.folder.configurationPath]
-            )
-            #expect(await process.exit() == 0)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
-        }
+    /// At this level each sign-in logs a line.
+    @Test(.site(["log": "level = \"debug\""])) func aLogThatCannotBeWrittenStopsNothing() async throws {
+        try await site.backend.insert(try await site.apple.signIn(10))
+        let siwatch = try ChildProcess.program("siwatch").path
+        let process = try ChildProcess(
+            URL(filePath: "/bin/sh"),
+            ["-c", "exec \"$0\" run --once --config \"$1\" 2>/dev/full", siwatch, site.folder.configurationPath]
+        )
+        #expect(await process.exit() == 0)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
     }
 }

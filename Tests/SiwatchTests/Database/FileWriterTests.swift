@@ -92,31 +92,34 @@ import Testing
     }
 
     /// One number of a row that is sound otherwise, because a sum meets it then.
-    @Test(arguments: [
-        "UPDATE credential_count SET count = 9223372036854775807",
-        "UPDATE app SET revocation_hour_at = unixepoch() * 1000, revocations_opened = 9223372036854775807",
-        "UPDATE counter SET value = 9223372036854775807",
-        "UPDATE credential SET failures = 9223372036854775807, attempts = -9223372036854775808, due_at = 0",
-    ])
-    func noNumberOfASoundRowTraps(_ statement: String) async throws {
-        try await Site.with { site in
-            let people = try await site.apple.signIn(3)
-            try await site.daemon { _ in
-                try await site.settle(people)
-                try await site.backend.insert(notifications: ["no notification"])
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
-            }
-            try await site.backend.insert(notifications: ["another"])
-            try await site.backend.insert(try await site.apple.signIn(1))
-            try await site.backend.insert(revocationsOf: [people[0].userID], at: SimulatedApple.clientIDs[0])
-            let file = try DatabaseQueue(path: site.folder.databasePath)
+    @Test(.site) func noNumberOfASoundRowTraps() async throws {
+        let people = try await site.apple.signIn(3)
+        try await site.daemon { _ in
+            try await site.settle(people)
+            try await site.backend.insert(notifications: ["no notification"])
+            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+        }
+        try await site.backend.insert(notifications: ["another"])
+        try await site.backend.insert(try await site.apple.signIn(1))
+        try await site.backend.insert(revocationsOf: [people[0].userID], at: SimulatedApple.clientIDs[0])
+        for statement in [
+            "UPDATE credential_count SET count = 9223372036854775807",
+            "UPDATE app SET revocation_hour_at = unixepoch() * 1000, revocations_opened = 9223372036854775807",
+            "UPDATE counter SET value = 9223372036854775807",
+            "UPDATE credential SET failures = 9223372036854775807, attempts = -9223372036854775808, due_at = 0",
+        ] {
+            let folder = try site.folder.copy()
+            defer { folder.remove() }
+            let file = try DatabaseQueue(path: folder.databasePath)
             try await file.writeWithoutTransaction { db in
                 try db.execute(sql: "PRAGMA ignore_check_constraints = ON; \(statement)")
             }
             try file.close()
-            let (status, output) = try await site.folder.run("run", "--once")
-            #expect(status == 0, "\(output.suffix(20))")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_queue") == 0)
+            let (status, output) = try await folder.run("run", "--once")
+            #expect(status == 0, "\(statement): \(output.suffix(20))")
+            let backend = try Backend(databasePath: folder.databasePath)
+            #expect(try await backend.int("SELECT COUNT(*) FROM notification_queue") == 0, "\(statement)")
+            try backend.close()
         }
     }
 

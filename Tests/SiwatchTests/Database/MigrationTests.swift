@@ -29,32 +29,35 @@ import Testing
 
     /// siwatch's own user may run the script by hand.
     @Test(.site(on: .server)) func aDryRunPrintsTheScriptThatMakesASchema() async throws {
+        let (absent, upToDate) = (": not there yet; siwatch migrate creates it\n", " is up to date, with schema version 1.\n")
+        try await site.folder.expect("doctor --before-start", 0, "database postgresql://siwatch@/", ": usable\n")
+        // siwatch writes no database file beside the server.
+        #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
         try site.folder.edit("schema = \"", "schema = \"new_")
-        let (status, script) = try await site.folder.siwatch("migrate", "--dry-run")
-        #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
-        let output = try await site.folder.siwatch("doctor", "--before-start").output
-        #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
+        let script = try await site.folder.expect("migrate --dry-run", 0)
+        #expect(script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
+        try await site.folder.expect("doctor --before-start", 0, absent)
+        try await site.folder.expect("status", 78)
 
         try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
-        #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
-        let again = try await site.folder.siwatch("migrate", "--dry-run").output
-        #expect(again.last?.hasSuffix(" is up to date, with schema version 1.") == true, "\(again)")
-        #expect(try await site.folder.siwatch("migrate").status == 0)
+        try await site.folder.expect("doctor --before-start", 0, ": usable\n")
+        try await site.folder.expect("migrate --dry-run", 0, upToDate)
+        try await site.folder.expect("migrate", 0)
     }
 
-    @Test(.site(onEach: SiteDatabase.allCases)) func aDryRunMissesAKeyAsAMigrationDoes() async throws {
-        try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
-        for arguments in [["migrate", "--dry-run"], ["migrate"]] {
-            let process = try await site.folder.siwatch(arguments)
-            #expect(process.status == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
+    @Test(.site(onEach: SiteDatabase.allCases)) func aLostSealingKeyIsMissedAndNeverReplacedByANewOne() async throws {
+        let key = site.folder.url.appending(path: "siwatch.key")
+        try FileManager.default.removeItem(at: key)
+        for command in ["migrate --dry-run", "migrate", "doctor --before-start", "run"] {
+            try await site.folder.expect(command, 78, "siwatch.key is missing")
         }
+        #expect(!FileManager.default.fileExists(atPath: key.path))
     }
 
     /// Killed after its tables and before its key. Nothing is sealed yet.
     @Test(.site(onEach: SiteDatabase.allCases)) func aFirstMigrationThatWasKilledIsRepeated() async throws {
         try await site.backend.execute("DELETE FROM secret")
-        let repeated = try await site.folder.siwatch("migrate")
-        #expect(repeated.status == 0, "\(repeated.output)")
+        try await site.folder.expect("migrate", 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM secret") == 1)
 
         // Or the first start was killed.
@@ -64,8 +67,7 @@ import Testing
 
         // A token is sealed.
         try await site.backend.execute("DELETE FROM secret")
-        let (status, output) = try await site.folder.siwatch("migrate")
-        #expect(status == 78 && output.joined().contains("token-fingerprint of the table secret is gone"), "\(output)")
+        try await site.folder.expect("migrate", 78, "token-fingerprint of the table secret is gone")
     }
 
     /// The next release's first replica migrates the schema. Those of this release go on.
@@ -83,7 +85,7 @@ import Testing
         }
         // This release may start again, and so may its commands.
         try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-        #expect(try await site.folder.siwatch("explain", "nobody").status == 1)
+        try await site.folder.expect("explain nobody", 1)
     }
 }
 
@@ -114,8 +116,7 @@ import Testing
                 return !isWhole
             }
         }
-        let (status, output) = try await site.folder.siwatch("backup", "--keep", "3", folder.path)
-        #expect(status == 0 && !output.joined().contains("removed"), "\(output)")
+        try await site.folder.expect("backup --keep 3 \(folder.path)", 0, not: "removed")
         let left = try Self.files(in: folder)
         #expect(left.count == 3 && Array(left.prefix(2)) == names && left[2].hasSuffix("Z.sqlite"), "\(left)")
         let backend = try Backend(databasePath: folder.appending(path: left[2]).path)

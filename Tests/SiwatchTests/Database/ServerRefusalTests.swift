@@ -7,18 +7,13 @@ import Testing
 
 /// A server that refuses siwatch. A sentence gives the reason, and systemd retries.
 @Suite(.timeLimit(.minutes(10))) struct ServerRefusalTests {
-    /// Commands that open the database in different ways.
-    private static let commands = ["doctor --before-start", "run", "migrate", "status"]
-
-    private func expect(_ sentence: String, from folder: WatchedFolder, _ commands: [String] = Self.commands) async throws {
-        for command in commands {
-            let (status, output) = try await folder.siwatch(line: command)
-            #expect(status == (command == "status" ? 2 : 69) && output.joined().contains(sentence), "\(command): \(status) \(output)")
-        }
+    /// - Parameter commands: those that open the database in different ways.
+    private func expect(_ sentence: String, by commands: [String] = ["doctor --before-start", "run", "migrate", "status"]) async throws {
+        for command in commands { try await site.folder.expect(command, command == "status" ? 2 : 69, sentence) }
     }
 
     /// Lets the role `clerk` in by its password alone, and the site be the clerk's.
-    private func admitClerk(_ password: String, to server: PostgresServer, _ site: Site) async throws {
+    private func admitClerk(_ password: String) async throws {
         try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD '\(password)'")
         server.takeDown()
         try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
@@ -26,14 +21,14 @@ import Testing
         try site.folder.edit("siwatch@/", "clerk@/")
     }
 
-    private func tell(_ password: String, to site: Site) throws {
+    private func tell(_ password: String) throws {
         let file = site.folder.url.appending(path: "password")
         try Data("\(password)\n".utf8).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
     }
 
     /// Lets people sign in before a trouble and after it. Nothing is lost.
-    private func live(through trouble: (ChildProcess) async throws -> Void, at site: Site) async throws {
+    private func live(through trouble: (ChildProcess) async throws -> Void) async throws {
         let signIns = try await site.apple.signIn(20)
         try await site.daemon { daemon in
             try await site.settle(Array(signIns[..<10]))
@@ -43,101 +38,75 @@ import Testing
         }
     }
 
-    @Test func aWrongPasswordIsNamed() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            try await admitClerk("what it knows", to: server, site)
-            try await expect("fe_sendauth: no password supplied; database.password_file names the file that holds it", from: site.folder)
-            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
-            try tell("what it knew", to: site)
-            try await expect("password authentication failed for user \"clerk\"", from: site.folder)
-            try tell("what it knows", to: site)
-            try await site.folder.succeed("doctor", "--before-start")
+    /// An administrator changes a password first on the server and then in the file. Open connections go on.
+    @Test(.server()) func aWrongPasswordIsNamedAndOneThatIsChangedIsReadAgain() async throws {
+        try await admitClerk("what it knows")
+        try await expect("fe_sendauth: no password supplied; database.password_file names the file that holds it")
+        try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
+        try tell("what it knew")
+        try await expect("password authentication failed for user \"clerk\"")
+        try tell("what it knows")
+        try await site.folder.succeed("doctor", "--before-start")
+        try await live { daemon in
+            try await site.backend.execute("ALTER ROLE clerk PASSWORD 'what it learns'")
+            try await site.backend.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'")
+            #expect(await daemon.line(containing: "password authentication failed") != nil)
+            try tell("what it learns")
         }
     }
 
-    /// An administrator changes a password first on the server and then in the file. Open connections go on.
-    @Test func aPasswordThatIsChangedIsReadAgain() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            try await admitClerk("what it knew", to: server, site)
-            try tell("what it knew", to: site)
-            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
-            try await live(
-                through: { daemon in
-                    try await site.backend.execute("ALTER ROLE clerk PASSWORD 'what it knows'")
-                    try await site.backend.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'")
-                    #expect(await daemon.line(containing: "password authentication failed") != nil)
-                    try tell("what it knows", to: site)
-                },
-                at: site
+    /// A loopback address that no other test uses.
+    private static let address = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254)).\(Int.random(in: 2...254))"
+
+    @Test(.server("listen_addresses=\(address)")) func aCertificateIsVerified() async throws {
+        let root = site.folder.url.appending(path: "root.crt")
+        for name in ["other", "server"] {
+            try await site.backend.execute(
+                """
+                COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 '
+                    '-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout \(name).key -out \(name).crt && chmod 600 \(name).key'
+                """
             )
         }
-    }
+        try await site.backend.execute("ALTER SYSTEM SET ssl = on")
+        server.takeDown()
+        try server.admit("local all all trust\nhostssl all all 127.0.0.0/8 trust\n")
+        try server.bringUp()
 
-    @Test func aCertificateIsVerified() async throws {
-        // A loopback address that no other test uses.
-        let address = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254)).\(Int.random(in: 2...254))"
-        let server = try PostgresServer(settings: ["listen_addresses=\(address)"])
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            let root = site.folder.url.appending(path: "root.crt")
-            for name in ["other", "server"] {
-                try await site.backend.execute(
-                    """
-                    COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 '
-                        '-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout \(name).key -out \(name).crt && chmod 600 \(name).key'
-                    """
-                )
-            }
-            try await site.backend.execute("ALTER SYSTEM SET ssl = on")
-            server.takeDown()
-            try server.admit("local all all trust\nhostssl all all 127.0.0.0/8 trust\n")
-            try server.bringUp()
-
-            func take(_ name: String) throws {
-                try? FileManager.default.removeItem(at: root)
-                try FileManager.default.copyItem(at: server.folder.appending(path: "data/\(name).crt"), to: root)
-            }
-            func url(_ host: String) -> String {
-                "postgresql://siwatch@\(host)/postgres?hostaddr=\(address)&sslmode=verify-full&sslrootcert=\(root.path)"
-            }
-            try site.folder.edit(server.url(), url("localhost"))
-            try await expect("root.crt\" does not exist", from: site.folder)
-            try take("other")
-            try await expect("certificate verify failed", from: site.folder)
-            try take("server")
-            let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-            #expect(status == 0 && !output.joined().contains("database.url: sslmode"), "\(output)")
-            try site.folder.edit(url("localhost"), url("elsewhere"))
-            try await expect("does not match host name \"elsewhere\"", from: site.folder)
+        func take(_ name: String) throws {
+            try? FileManager.default.removeItem(at: root)
+            try FileManager.default.copyItem(at: server.folder.appending(path: "data/\(name).crt"), to: root)
         }
+        func url(_ host: String) -> String {
+            "postgresql://siwatch@\(host)/postgres?hostaddr=\(Self.address)&sslmode=verify-full&sslrootcert=\(root.path)"
+        }
+        try site.folder.edit(server.url(), url("localhost"))
+        try await expect("root.crt\" does not exist")
+        try take("other")
+        try await expect("certificate verify failed")
+        try take("server")
+        try await site.folder.expect("doctor --before-start", 0, not: "database.url: sslmode")
+        try site.folder.edit(url("localhost"), url("elsewhere"))
+        try await expect("does not match host name \"elsewhere\"")
     }
 
     /// An administrator has made it a standby, or it is the wrong one of two after a failover.
-    @Test func aServerThatCannotBeWrittenIsWaitedFor() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            try await live(
-                through: { daemon in
-                    try server.demote()
-                    #expect(await daemon.line(containing: "session is read-only") != nil)
-                    try await expect("session is read-only", from: site.folder, ["doctor --before-start", "run", "migrate"])
-                    // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
-                    let (status, page) = try await site.folder.siwatch("status")
-                    #expect([0, 2].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
-                    try await site.backend.execute("SELECT pg_promote()")
-                },
-                at: site
-            )
+    @Test(.server()) func aServerThatCannotBeWrittenIsWaitedFor() async throws {
+        try await live { daemon in
+            try server.demote()
+            #expect(await daemon.line(containing: "session is read-only") != nil)
+            try await expect("session is read-only", by: ["doctor --before-start", "run", "migrate"])
+            // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
+            let (status, page) = try await site.folder.siwatch("status")
+            #expect([0, 2].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
+            try await site.backend.execute("SELECT pg_promote()")
         }
     }
 
+    private static let room = 12
+
     /// A closed connection frees its place a little later than it seems.
-    private func take(_ count: Int, from site: Site) async throws -> [Backend] {
+    private func take(_ count: Int) async throws -> [Backend] {
         var taken: [Backend] = []
         try await eventually {
             while taken.count < count, let backend = try? site.anotherBackend() { taken.append(backend) }
@@ -148,52 +117,36 @@ import Testing
 
     /// siwatch gets three of its five connections. Those of the lanes and of the listener for commits come last, in any order, and without
     /// the former nothing is settled.
-    @Test func aStartWithTooFewConnectionsSaysWhy() async throws {
-        let room = 12
-        let server = try PostgresServer(settings: ["max_connections=\(room)", "superuser_reserved_connections=0"])
-        defer { server.stop() }
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
-            let others = try await take(room - 1 - 3, from: site)
-            let daemon = try site.folder.start("run")
-            let pages = try await OperationsPages(of: daemon)
-            let page = try await pages.get("readyz", within: .seconds(60)) { $0.contains("too many clients already") }
-            #expect(page.hasPrefix("starting: ") && page.contains("too many clients already"), "\(page)")
-            // A command finds no connection, either.
-            let (status, output) = try await site.folder.siwatch("status", "--line")
-            #expect(status == 2 && output.joined().contains("too many clients already"), "\(output)")
-            for backend in others { try backend.close() }
-            #expect(await daemon.line(containing: "siwatch is ready") != nil)
-            daemon.signal(SIGTERM)
-            #expect(await daemon.exit() == 0)
-        }
-    }
+    @Test(.server("max_connections=\(room)", "superuser_reserved_connections=0", listen: "127.0.0.1:0"))
+    func aStartWithTooFewConnectionsSaysWhyAndAServerWithoutRoomIsWaitedFor() async throws {
+        var others = try await take(Self.room - 1 - 3)
+        let daemon = try site.folder.start("run")
+        let page = try await OperationsPages(of: daemon).expect("readyz", shows: "too many clients already")
+        #expect(page.hasPrefix("starting: "), "\(page)")
+        // A command finds no connection, either.
+        try await site.folder.expect("status --line", 2, "too many clients already")
+        for backend in others { try backend.close() }
+        #expect(await daemon.line(containing: "siwatch is ready") != nil)
+        daemon.signal(SIGTERM)
+        #expect(await daemon.exit() == 0)
 
-    @Test func aServerWithoutRoomIsWaitedFor() async throws {
-        let room = 12
-        let server = try PostgresServer(settings: ["max_connections=\(room)", "superuser_reserved_connections=0"])
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            /// Other clients take all connections but the backend's.
-            func fill() async throws -> [Backend] { try await take(room - 1, from: site) }
-            let activity = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name"
-            var others = try await fill()
-            try await expect("too many clients already", from: site.folder)
-            for backend in others { try backend.close() }
-            try await site.backend.until("SELECT COUNT(*) \(activity) = ''", is: 1)
+        /// Other clients take all connections but the backend's.
+        func fill() async throws -> [Backend] { try await take(Self.room - 1) }
+        let activity = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name"
+        others = try await fill()
+        try await expect("too many clients already")
+        for backend in others { try backend.close() }
+        try await site.backend.until("SELECT COUNT(*) \(activity) = ''", is: 1)
 
-            try await live(
-                through: { daemon in
-                    // siwatch loses its connections, and other clients take them first.
-                    try await daemon.freeze()
-                    try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
-                    try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
-                    others = try await fill()
-                    daemon.signal(SIGCONT)
-                    #expect(await daemon.line(containing: "too many clients already") != nil)
-                    for backend in others { try backend.close() }
-                },
-                at: site
-            )
+        try await live { daemon in
+            // siwatch loses its connections, and other clients take them first.
+            try await daemon.freeze()
+            try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
+            try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
+            others = try await fill()
+            daemon.signal(SIGCONT)
+            #expect(await daemon.line(containing: "too many clients already") != nil)
+            for backend in others { try backend.close() }
         }
     }
 }

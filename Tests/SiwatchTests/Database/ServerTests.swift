@@ -9,66 +9,40 @@ import Testing
 
 /// The differences when the database is on a PostgreSQL server.
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
-    @Test(.site(on: .server)) func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(status == 0, "\(output)")
-        #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
-        // siwatch writes no database file beside the server.
-        #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
-        try site.folder.edit("schema = \"", "schema = \"new_")
-        let before = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
-        #expect(try await site.folder.siwatch("status").status == 78)
-        #expect(try await site.folder.siwatch("migrate").status == 0)
-        #expect(try await site.folder.siwatch("doctor", "--before-start").output.contains { $0.hasSuffix(": usable") })
-    }
+    private static let commands = ["doctor --before-start", "run", "migrate", "status"]
 
     @Test(.site(on: .server)) func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
-        try await site.backend.execute("UPDATE schema_version SET version = 99, compatible_from = 99")
-        for command in ["doctor --before-start", "run", "migrate", "status"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
-        }
-        try await site.backend.execute("DROP TABLE schema_version")
-        for command in ["doctor --before-start", "run", "migrate", "status"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
+        for (sql, words) in [
+            ("UPDATE schema_version SET version = 99, compatible_from = 99", "made by a newer siwatch"),
+            ("DROP TABLE schema_version", "holds tables of another program"),
+        ] {
+            try await site.backend.execute(sql)
+            for command in Self.commands { try await site.folder.expect(command, 78, words) }
         }
     }
 
     /// Its texts would not be the bytes that Apple has sent.
-    @Test func aDatabaseOfAnotherEncodingIsRefused() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
-            try await site.backend.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
-            try site.folder.edit(server.url(), server.url(database: "old"))
-            for command in ["doctor --before-start", "run", "migrate", "status"] {
-                let (status, output) = try await site.folder.siwatch(line: command)
-                #expect(status == 78 && output.joined().contains("has the encoding LATIN1, and UTF8 is needed"), "\(command): \(output)")
-            }
-        }
+    @Test(.server()) func aDatabaseOfAnotherEncodingIsRefused() async throws {
+        try await site.backend.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
+        try site.folder.edit(server.url(), server.url(database: "old"))
+        for command in Self.commands { try await site.folder.expect(command, 78, "has the encoding LATIN1, and UTF8 is needed") }
     }
 
     @Test(.site(on: .server)) func aServerThatIsAwayIsUnavailable() async throws {
         try site.folder.edit("?host=/", "?host=/nowhere/")
-        for command in ["doctor --before-start", "run", "migrate", "status"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            let expected: Int32 = command == "status" ? 2 : 69
-            #expect(status == expected && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
+        for command in Self.commands {
+            try await site.folder.expect(command, command == "status" ? 2 : 69, "the database cannot be reached: ")
         }
     }
 
     @Test(.site(on: .server)) func whoMayNotWriteIsToldSo() async throws {
         try await site.backend.execute("CREATE ROLE stranger LOGIN")
         try site.folder.edit("siwatch@/", "stranger@/")
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
-        #expect(try await site.folder.run("run").status == 78)
+        try await site.folder.expect("doctor --before-start", 78, "may not use the schema")
+        try await site.folder.expect("run", 78)
         // A user who cannot create the schema, either.
         try site.folder.edit("schema = \"", "schema = \"other_")
-        let (other, words) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
+        try await site.folder.expect("doctor --before-start", 78, "GRANT CREATE ON DATABASE postgres TO stranger")
     }
 
     /// An installation with SQLite need not have it, and does not load it.
@@ -89,24 +63,10 @@ import Testing
         try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
         try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-        let (status, output) = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
+        try await site.folder.expect("doctor --before-start", 78, "database.password_file", "0644")
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
-        let again = try await site.folder.siwatch("doctor", "--before-start")
-        #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
-        let advice = try await site.folder.siwatch("backup", "copy.dump").output
-        #expect(advice.contains { $0.hasPrefix("  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")
-    }
-
-    @Test(.site(on: .server)) func aBackupIsTheServersAndIsSeenToWork() async throws {
-        let (status, output) = try await site.folder.siwatch("backup", "/var/backups/it's.dump")
-        #expect(status == 0, "\(output)")
-        let dump = try #require(output.first { $0.contains("; pg_dump ") })
-        #expect(
-            dump.contains("--file='/var/backups/it'\\''s.dump'") && dump.contains("postgresql://siwatch@/postgres?host="),
-            "\(dump)"
-        )
-        #expect(output.contains { $0.hasPrefix("  pg_restore ") } && output.joined().contains("keep it apart"))
+        try await site.folder.expect("doctor --before-start", 0, not: "only siwatch knows")
+        try await site.folder.expect("backup copy.dump", says: "\n  (umask 077; PGPASSWORD=\"$(cat \(file))\" pg_dump ")
     }
 
     /// Runs the printed commands in an operator's shell.
@@ -114,12 +74,15 @@ import Testing
         let schema = try #require(site.schema?.name)
         func shell(_ command: String) async throws {
             let process = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", command])
-            let status = await process.exit()
-            #expect(status == 0, "\(command): \(process.output)")
+            #expect(await process.exit() == 0, "\(command): \(process.output)")
         }
         let copy = site.folder.url.appending(path: "it's a copy").path
-        let commands = try await site.folder.siwatch("backup", copy).output.filter { $0.hasPrefix("  ") }
-        try #require(commands.count == 2)
+        let (status, output) = try await site.folder.siwatch("backup", copy)
+        let commands = output.filter { $0.hasPrefix("  ") }
+        try #require(status == 0 && commands.count == 2, "\(output)")
+        #expect(commands[0].contains("; pg_dump ") && commands[0].contains("/it'\\''s a copy'"), "\(output)")
+        #expect(commands[0].contains("postgresql://siwatch@/postgres?host="), "\(output)")
+        #expect(commands[1].hasPrefix("  pg_restore ") && output.joined().contains("keep it apart"), "\(output)")
         let (before, after) = (try await site.apple.signIn(5), try await site.apple.signIn(2))
         try await site.daemon { _ in
             try await site.settle(before)
@@ -129,7 +92,7 @@ import Testing
         }
         #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
         try await site.backend.execute("DROP SCHEMA \(schema) CASCADE")
-        #expect(try await site.folder.siwatch("status").status == 78)
+        try await site.folder.expect("status", 78)
         try await shell(commands[1])
         try await site.daemon { _ in
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 5)
@@ -141,50 +104,33 @@ import Testing
         #expect(try await site.backend.int(rights) == 1)
     }
 
-    /// The test takes the server down, so it has a server of its own.
-    @Test func aServerThatGoesAndComesBackIsWaitedFor() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
-            let signIns = try await site.apple.signIn(40)
-            try await site.daemon { daemon in
-                try await site.settle(Array(signIns[..<20]))
-                server.takeDown()
-                #expect(await daemon.line(containing: "Claiming work failed") != nil)
-                let pages = try await OperationsPages(of: daemon)
-                let away = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
-                #expect(away.contains("the database cannot be reached: "), "\(away)")
-                try server.bringUp()
-                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
-                try await site.settle(Array(signIns[20...]))
-                #expect(try await site.audit().wrong == [])
-            }
-        }
+    @Test(.server(listen: "127.0.0.1:0", runs: true)) func aServerThatGoesAndComesBackIsWaitedFor() async throws {
+        let signIns = try await site.apple.signIn(40)
+        try await site.settle(Array(signIns[..<20]))
+        server.takeDown()
+        #expect(await daemon.line(containing: "Claiming work failed") != nil)
+        let pages = try await OperationsPages(of: daemon)
+        try await pages.expect("readyz", shows: "the database cannot be reached: ")
+        try server.bringUp()
+        try await pages.expect("readyz", is: "ok\n")
+        try await site.settle(Array(signIns[20...]))
+        #expect(try await site.audit().wrong == [])
     }
 
     /// siwatch stands still until there is no room for its settlements.
-    @Test func aServerWhoseDiskIsFullIsWaitedFor() async throws {
-        let server = try PostgresServer(canFill: true)
-        defer { server.stop() }
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
-            let signIns = try await site.apple.signIn(200)
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try await daemon.freeze()
-                try await site.tell(signIns)
-                server.isFull = true
-                daemon.signal(SIGCONT)
-                let full = "\nsiwatch_store_full 1\n"
-                #expect(try await pages.get("metrics", within: .seconds(30)) { $0.contains(full) }.contains(full))
-                let remedy = "never delete files under pg_wal"
-                let page = try await pages.get("", within: .seconds(60)) { $0.contains(remedy) }
-                #expect(page.contains(remedy) && page.contains("#siwatchstorefull"), "\(page)")
-                #expect(page.contains("the disk of the database server is full: 53100 "), "\(page)")
-                server.isFull = false
-                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 200)
-                #expect(try await site.audit().wrong == [])
-            }
-        }
+    @Test(.server(canFill: true, listen: "127.0.0.1:0", runs: true)) func aServerWhoseDiskIsFullIsWaitedFor() async throws {
+        let signIns = try await site.apple.signIn(200)
+        let pages = try await OperationsPages(of: daemon)
+        try await daemon.freeze()
+        try await site.tell(signIns)
+        server.isFull = true
+        daemon.signal(SIGCONT)
+        try await pages.expect("metrics", shows: "\nsiwatch_store_full 1\n")
+        let reason = "the disk of the database server is full: 53100 "
+        try await pages.expect("", shows: "never delete files under pg_wal", "#siwatchstorefull", reason)
+        server.isFull = false
+        try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 200)
+        #expect(try await site.audit().wrong == [])
     }
 
     /// The sign-in and its grant are one commit.
@@ -204,25 +150,29 @@ import Testing
 
 /// The log of a server whose administrator lets it quote every statement with every value.
 @Suite(.timeLimit(.minutes(10))) struct ServerLogTests {
-    @Test func itHoldsTheTokensThatBackendsInsertAndNoneThatSiwatchKeeps() async throws {
-        let settings = ["log_min_messages=log", "log_statement=all", "log_parameter_max_length=-1", "log_line_prefix=%a|"]
-        let server = try PostgresServer(settings: settings)
-        defer { server.stop() }
-        try await Site.with(on: .server(server), ["refresh": "interval = \"1s\""]) { site in
-            let people = try await site.apple.signIn(4)
-            let codes = try await site.apple.signInByCode(2)
-            try await site.daemon { _ in
-                try await site.settle(people)
-                try await site.tell(codesOf: codes)
-                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 6)
-                try await site.tell(leaving: people[..<2].map(\.userID), at: SimulatedApple.clientIDs[0])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 2)
-            }
-            let (own, backends) = Self.parts(of: server.log)
-            #expect(backends.holdsSimulatedToken && own.contains(people[0].userID), "the server does not log values")
-            #expect(!Data(own.utf8).holdsSimulatedToken)
-            #expect(!(try FleetSecrets(of: site)).hasKey(own))
+    @Test(
+        .server(
+            "log_min_messages=log",
+            "log_statement=all",
+            "log_parameter_max_length=-1",
+            "log_line_prefix=%a|",
+            tables: ["refresh": "interval = \"1s\""]
+        )
+    )
+    func itHoldsTheTokensThatBackendsInsertAndNoneThatSiwatchKeeps() async throws {
+        let people = try await site.apple.signIn(4)
+        let codes = try await site.apple.signInByCode(2)
+        try await site.daemon { _ in
+            try await site.settle(people)
+            try await site.tell(codesOf: codes)
+            try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 6)
+            try await site.tell(leaving: people[..<2].map(\.userID), at: SimulatedApple.clientIDs[0])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 2)
         }
+        let (own, backends) = Self.parts(of: server.log)
+        #expect(backends.holdsSimulatedToken && own.contains(people[0].userID), "the server does not log values")
+        #expect(!Data(own.utf8).holdsSimulatedToken)
+        #expect(!(try FleetSecrets(of: site)).hasKey(own))
     }
 
     /// What the sessions of siwatch have caused, and what all others have.

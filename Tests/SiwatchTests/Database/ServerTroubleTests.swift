@@ -7,11 +7,22 @@ import Testing
 
 /// Other sessions change or lock tables while a daemon works. The daemon waits, and nothing is lost.
 @Suite(.timeLimit(.minutes(10))) struct ServerTroubleTests {
+    /// People sign in before a trouble. It tells of the others, whom siwatch settles as well.
+    private func live(through trouble: (_ others: [SignIn]) async throws -> Void) async throws {
+        let signIns = try await site.apple.signIn(40)
+        try await site.settle(Array(signIns[..<20]))
+        try await trouble(Array(signIns[20...]))
+        try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+        #expect(try await site.audit().wrong == [])
+    }
+
     /// Another session, which locks a table until its transaction ends.
-    private func lock(_ table: String, of site: Site) async throws -> Backend {
+    private func lock(_ table: String, while body: () async throws -> Void) async throws {
         let hog = try site.anotherBackend()
         try await hog.execute("BEGIN; LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
-        return hog
+        try await body()
+        try await hog.execute("COMMIT")
+        try hog.close()
     }
 
     /// The waiting sessions of this site alone, because all tests share the server.
@@ -20,54 +31,35 @@ import Testing
          AND pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND relation IN ('credential'::regclass, 'grant_queue'::regclass))
         """
 
-    @Test(.site(on: .server), arguments: ["credential", "grant_queue"])
+    @Test(.daemon(on: .server), arguments: ["credential", "grant_queue"])
     func aTableThatSomebodyLocksIsWaitedFor(_ table: String) async throws {
-        let signIns = try await site.apple.signIn(40)
-        try await site.daemon { daemon in
-            try await site.settle(Array(signIns[..<20]))
-            let hog = try await lock(table, of: site)
-            // A settlement waits, or a claim.
-            if table == "credential" { try await site.tell(Array(signIns[20...])) }
-            // A waiting session gives way after ten seconds, and comes back.
-            #expect(await daemon.line(containing: "lock timeout") != nil)
-            try await hog.execute("COMMIT")
-            if table == "grant_queue" { try await site.tell(Array(signIns[20...])) }
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-            #expect(try await site.audit().wrong == [])
-            try hog.close()
-        }
-    }
-
-    @Test(.site(on: .server)) func aStatementThatSomebodyCancelsIsRepeated() async throws {
-        let signIns = try await site.apple.signIn(40)
-        try await site.daemon { daemon in
-            try await site.settle(Array(signIns[..<20]))
-            let hog = try await lock("credential", of: site)
-            try await site.tell(Array(signIns[20...]))
-            // A session that has just given way by itself does not get the cancellation. Cancel the next one then.
-            while daemon.exitStatus == nil, !daemon.output.contains(where: { $0.contains("due to user request") }) {
-                try await site.backend.first(of: "SELECT COUNT(*) \(Self.waiters)", within: .seconds(5)) { $0 > 0 }
-                try await site.backend.execute("SELECT pg_cancel_backend(pid) \(Self.waiters)")
-                try Task.checkCancellation()
+        try await live { others in
+            try await lock(table) {
+                // A settlement waits, or a claim.
+                if table == "credential" { try await site.tell(others) }
+                // A waiting session gives way after ten seconds, and comes back.
+                #expect(await daemon.line(containing: "lock timeout") != nil)
             }
-            #expect(await daemon.line(containing: "due to user request") != nil)
-            try await hog.execute("COMMIT")
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-            #expect(try await site.audit().wrong == [])
-            try hog.close()
+            if table == "grant_queue" { try await site.tell(others) }
         }
     }
 
-    @Test(.site(on: .server)) func aTableThatIsAwayForAWhileIsWaitedFor() async throws {
-        let signIns = try await site.apple.signIn(40)
-        try await site.daemon { daemon in
-            try await site.settle(Array(signIns[..<20]))
+    @Test(.daemon(on: .server)) func aStatementThatSomebodyCancelsIsRepeatedAndATableThatIsAwayIsWaitedFor() async throws {
+        try await live { others in
+            try await lock("credential") {
+                try await site.tell(Array(others[..<10]))
+                // A session that has just given way by itself does not get the cancellation. Cancel the next one then.
+                while daemon.exitStatus == nil, !daemon.output.contains(where: { $0.contains("due to user request") }) {
+                    try await site.backend.first(of: "SELECT COUNT(*) \(Self.waiters)", within: .seconds(5)) { $0 > 0 }
+                    try await site.backend.execute("SELECT pg_cancel_backend(pid) \(Self.waiters)")
+                    try Task.checkCancellation()
+                }
+                #expect(await daemon.line(containing: "due to user request") != nil)
+            }
             try await site.backend.execute("ALTER TABLE grant_log RENAME TO elsewhere")
-            try await site.tell(Array(signIns[20...]))
+            try await site.tell(Array(others[10...]))
             #expect(await daemon.line(containing: "42P01") != nil)
             try await site.backend.execute("ALTER TABLE elsewhere RENAME TO grant_log")
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
-            #expect(try await site.audit().wrong == [])
         }
     }
 
@@ -75,8 +67,7 @@ import Testing
     @Test(.site(on: .server)) func aTableThatIsGoneIsNamed() async throws {
         try await site.backend.execute("DROP TABLE grant_log CASCADE")
         for command in ["doctor --before-start", "run", "migrate", "status"] {
-            let (status, output) = try await site.folder.siwatch(line: command)
-            #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")
+            try await site.folder.expect(command, 78, " lacks grant_log, ")
         }
     }
 }

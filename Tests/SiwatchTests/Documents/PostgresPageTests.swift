@@ -70,8 +70,7 @@ import Testing
             ["-ec", around + block],
             environment: ["FOLDER": folder.url.path, "SIWATCH": ChildProcess.program("siwatch").path]
         )
-        let status = await shell.exit()
-        #expect(status == 0, "\(block): \(shell.output)")
+        #expect(await shell.exit() == 0, "\(block): \(shell.output)")
         return shell.output
     }
 
@@ -127,8 +126,7 @@ import Testing
                 let output = try await Self.run(shell[3], in: site.folder)
                 #expect(output.contains { $0.contains("3 of 3 states were derived again") }, "\(output)")
                 try await site.daemon { _ in
-                    let states = "SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'"
-                    try await administrator.until(states, is: 3)
+                    try await administrator.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 3)
                 }
             }
         }

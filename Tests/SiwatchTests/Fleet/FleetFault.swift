@@ -66,36 +66,13 @@ enum FleetFault: Sendable {
     }
 
     /// Whether the fault may go on while the next one strikes.
-    var lasts: Bool {
-        switch self {
-        case .kill, .freeze, .cut, .darkness, .delay, .step: true
-        case .endOfSession, .restart, .absence, .fullDisk: false
-        }
-    }
-
+    var lasts: Bool { [.kill, .freeze, .cut, .darkness, .delay, .step].contains(kind) }
     /// Whether the test looks for it in the reports of all replicas, so that no replica may be struck already.
-    var isAlone: Bool {
-        switch self {
-        case .absence, .fullDisk, .step: true
-        case .kill, .freeze, .endOfSession, .restart, .cut, .darkness, .delay: false
-        }
-    }
-
+    var isAlone: Bool { [.absence, .fullDisk, .step].contains(kind) }
     /// Whether the struck replica cannot reach the server, and so may not be ready.
-    var isOnTheRoad: Bool {
-        switch self {
-        case .cut, .darkness: true
-        case .kill, .freeze, .endOfSession, .restart, .absence, .delay, .fullDisk, .step: false
-        }
-    }
-
+    var isOnTheRoad: Bool { [.cut, .darkness].contains(kind) }
     /// Whether a replica may end because of it, for systemd to start it again. Such a fault takes the server from it.
-    var mayEndReplicas: Bool {
-        switch self {
-        case .endOfSession, .restart, .absence, .cut, .darkness, .delay, .fullDisk: true
-        case .kill, .freeze, .step: false
-        }
-    }
+    var mayEndReplicas: Bool { ![.kill, .freeze, .step].contains(kind) }
 
     enum Length: Sendable {
         /// Until another replica has shown that it works.

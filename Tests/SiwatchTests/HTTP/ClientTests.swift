@@ -16,41 +16,40 @@ import Testing
             .contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
     }
 
-    private func withDoor(_ body: (Site, ChildProcess, Door) async throws -> Void) async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        _ = try await Site.with(folder, try Door.table(in: folder)) { site in
-            try await site.daemon { daemon in try await body(site, daemon, Door(of: daemon, in: folder)) }
-        }
+    private static let examples: [(String, String, String)] =
+        [("python3", "python/check.py", ""), ("python3", "python/check.py", "asyncio")]
+        + (hasNode ? [("node", "javascript/check.mjs", "")] : [])
+
+    @Test(.door(), arguments: examples)
+    func aBackendDoesItAll(_ program: String, _ script: String, client: String) async throws {
+        let code = try #require(try await site.apple.signInByCode(1, nonce: "n")[0].code)
+        let process = try ChildProcess(
+            URL(filePath: "/usr/bin/env"),
+            [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"],
+            environment: [
+                "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
+                "SIWATCH_CLIENT": client, "PYTHONDONTWRITEBYTECODE": "1",
+            ]
+        )
+        #expect(await process.exit() == 0 && process.output.count > 10, "\(process.output.joined(separator: "\n"))")
     }
 
-    private func walk(_ program: String, _ script: String, client: String = "") async throws {
-        try await withDoor { site, _, door in
-            let code = try #require(try await site.apple.signInByCode(1, nonce: "n")[0].code)
-            let process = try ChildProcess(
-                URL(filePath: "/usr/bin/env"),
-                [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"],
-                environment: [
-                    "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
-                    "SIWATCH_CLIENT": client, "PYTHONDONTWRITEBYTECODE": "1",
-                ]
-            )
-            let status = await process.exit()
-            #expect(status == 0 && process.output.count > 10, "\(process.output.joined(separator: "\n"))")
-        }
-    }
+    private static let pytest = "python3 -m pytest -q -p no:cacheprovider"
 
-    @Test func aBackendInPythonDoesItAll() async throws { try await walk("python3", "python/check.py") }
-
-    @Test func aBackendInAsyncioDoesItAll() async throws { try await walk("python3", "python/check.py", client: "asyncio") }
-
-    @Test(.enabled(if: hasNode)) func aBackendInJavaScriptDoesItAll() async throws { try await walk("node", "javascript/check.mjs") }
+    /// Of the verification of webhooks, of the client for asyncio, of an absent siwatch, of helpers that test a backend, and of pages that
+    /// swallow no error.
+    private static let tests: [(String, String)] =
+        [
+            ("python3", "python/test_webhook.py"), ("python3", "python/test_aio.py"), (pytest, "python/test_siwatch_pytest.py"),
+            (pytest, "python/test_pages.py"),
+        ] + (hasNode ? ["away", "webhook", "pages", "siwatch-testing"] : []).map { ("node --test", "javascript/\($0).test.mjs") }
 
     /// Tests in another language. They start siwatch and the simulator themselves, if they need them.
-    private func pass(_ program: String, _ options: String..., file: String) async throws {
+    @Test(arguments: tests)
+    func theTestsOfAClientPass(_ command: String, file: String) async throws {
         let tests = try ChildProcess(
             URL(filePath: "/usr/bin/env"),
-            [program] + options + [Checkout.root.appending(path: "Clients/\(file)").path],
+            command.split(separator: " ").map(String.init) + [Checkout.root.appending(path: "Clients/\(file)").path],
             environment: [
                 "SIWATCH": try ChildProcess.program("siwatch").path,
                 "APPLE_SIMULATOR": try ChildProcess.program("apple-simulator").path,
@@ -60,118 +59,81 @@ import Testing
         #expect(await tests.exit() == 0, "\(tests.output.joined(separator: "\n"))")
     }
 
-    @Test func webhooksAreVerifiedInPython() async throws { try await pass("python3", file: "python/test_webhook.py") }
+    @Test(.door()) func aBackendInSwiftDoesItAll() async throws {
+        let siwatch = try SiwatchClient(url: door.url, token: door.token ?? "")
+        let start = try await siwatch.position()
+        let code = try #require(try await site.apple.signInByCode(1)[0].code)
+        let signIn = try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one")
+        let user = try #require(signIn.user)
+        let signedInAt = try #require(signIn.signedInAt)
+        #expect(try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one").id == signIn.id)
+        await #expect(throws: SignInRejected.self) {
+            try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code)
+        }
+        #expect(try await siwatch.state(of: user.userID)?.state == .authorized)
+        #expect(try await siwatch.state(of: "nobody") == nil)
+        // A path that is not siwatch's knows of nobody, either.
+        let elsewhere = try SiwatchClient(url: "\(door.url)/elsewhere", token: door.token ?? "")
+        await #expect(throws: SiwatchError.self) { try await elsewhere.state(of: user.userID) }
+        #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == false)
 
-    @Test func theClientForAsyncioAsksAsTheBlockingOne() async throws { try await pass("python3", file: "python/test_aio.py") }
-
-    @Test(.enabled(if: hasNode)) func theClientInJavaScriptWaitsForAnAbsentSiwatchOnce() async throws {
-        try await pass("node", "--test", file: "javascript/away.test.mjs")
-    }
-
-    @Test(.enabled(if: hasNode)) func webhooksAreVerifiedInJavaScript() async throws {
-        try await pass("node", "--test", file: "javascript/webhook.test.mjs")
-    }
-
-    @Test func theFixturesOfPytestTestABackend() async throws {
-        try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_siwatch_pytest.py")
-    }
-
-    @Test func noPageSwallowsAnErrorInPython() async throws {
-        try await pass("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", file: "python/test_pages.py")
-    }
-
-    @Test(.enabled(if: hasNode)) func noPageSwallowsAnErrorInJavaScript() async throws {
-        try await pass("node", "--test", file: "javascript/pages.test.mjs")
-    }
-
-    @Test(.enabled(if: hasNode)) func theModuleForNodeTestsABackend() async throws {
-        try await pass("node", "--test", file: "javascript/siwatch-testing.test.mjs")
-    }
-
-    @Test func aBackendInSwiftDoesItAll() async throws {
-        try await withDoor { site, daemon, door in
-            let siwatch = try SiwatchClient(url: door.url, token: door.token ?? "")
-            let start = try await siwatch.position()
-            let code = try #require(try await site.apple.signInByCode(1)[0].code)
-            let signIn = try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one")
-            let user = try #require(signIn.user)
-            let signedInAt = try #require(signIn.signedInAt)
-            #expect(try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one").id == signIn.id)
-            await #expect(throws: SignInRejected.self) {
-                try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code)
-            }
-            #expect(try await siwatch.state(of: user.userID)?.state == .authorized)
-            #expect(try await siwatch.state(of: "nobody") == nil)
-            // A path that is not siwatch's knows of nobody, either.
-            let elsewhere = try SiwatchClient(url: "\(door.url)/elsewhere", token: door.token ?? "")
-            await #expect(throws: SiwatchError.self) { try await elsewhere.state(of: user.userID) }
-            #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == false)
-
-            let deletion = try await siwatch.delete(clientID: SimulatedApple.clientIDs[0], userID: user.userID)
-            for try await change in siwatch.changes(after: start) where change.toState == "revoked" {
-                #expect(change.userID == user.userID && change.reason == "revoked_by_app")
-                break
-            }
-            #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == true)
-            #expect(try await siwatch.deletion(deletion.id).tokens.first?.outcome == "proved")
-            await #expect(throws: ChangesGone.self) {
-                for try await _ in siwatch.changes(after: "99999-mh6ev6r4") {}
-            }
+        let deletion = try await siwatch.delete(clientID: SimulatedApple.clientIDs[0], userID: user.userID)
+        for try await change in siwatch.changes(after: start) where change.toState == "revoked" {
+            #expect(change.userID == user.userID && change.reason == "revoked_by_app")
+            break
+        }
+        #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == true)
+        #expect(try await siwatch.deletion(deletion.id).tokens.first?.outcome == "proved")
+        await #expect(throws: ChangesGone.self) {
+            for try await _ in siwatch.changes(after: "99999-mh6ev6r4") {}
         }
     }
 
-    /// Twenty tasks ask ten times each, and together they wait as one.
-    @Test func theClientInSwiftWaitsForAnAbsentSiwatchOnce() async throws {
-        try await withDoor { _, daemon, door in
-            func client(at url: String, away: Duration) throws -> SiwatchClient {
-                try SiwatchClient(url: url, token: door.token ?? "", patience: .milliseconds(500), away: away)
-            }
-            func ask(_ siwatch: SiwatchClient) async throws -> Duration {
-                let start = ContinuousClock.now
-                await withTaskGroup(of: Void.self) { tasks in
-                    for _ in 1...20 {
-                        tasks.addTask {
-                            for _ in 1...10 {
-                                let error = await #expect(throws: SiwatchError.self) {
-                                    try await siwatch.endsSession(of: "ann", signedInAt: 5)
-                                }
-                                #expect(error?.isTemporary == true && error?.status == nil)
+    @Test(.door()) func theClientInSwiftWaitsForAnAbsentSiwatchOnce() async throws {
+        func client(at url: String, away: Duration) throws -> SiwatchClient {
+            try SiwatchClient(url: url, token: door.token ?? "", patience: .milliseconds(500), away: away)
+        }
+        func ask(_ siwatch: SiwatchClient) async throws -> Duration {
+            let start = ContinuousClock.now
+            await withTaskGroup(of: Void.self) { tasks in
+                for _ in 1...20 {
+                    tasks.addTask {
+                        for _ in 1...10 {
+                            let error = await #expect(throws: SiwatchError.self) {
+                                try await siwatch.endsSession(of: "ann", signedInAt: 5)
                             }
+                            #expect(error?.isTemporary == true && error?.status == nil)
                         }
                     }
                 }
-                return .now - start
             }
-            let siwatch = try client(at: door.url, away: .milliseconds(100))
-            #expect(try await siwatch.position() == "0-0")
-            try await daemon.freeze()
-            defer { daemon.signal(SIGCONT) }
-            #expect(try await ask(client(at: door.url, away: .seconds(600))) < .seconds(5), "frozen")
-            await #expect(throws: SiwatchError.self) { try await siwatch.position() }
-            daemon.signal(SIGCONT)
-            try await eventually { (try? await siwatch.position()) == "0-0" }
-            // Nobody listens there.
-            #expect(try await ask(client(at: "http://127.0.0.1:1", away: .seconds(600))) < .seconds(5), "stopped")
+            return .now - start
         }
+        let siwatch = try client(at: door.url, away: .milliseconds(100))
+        #expect(try await siwatch.position() == "0-0")
+        try await daemon.freeze()
+        defer { daemon.signal(SIGCONT) }
+        #expect(try await ask(client(at: door.url, away: .seconds(600))) < .seconds(5), "frozen")
+        await #expect(throws: SiwatchError.self) { try await siwatch.position() }
+        daemon.signal(SIGCONT)
+        try await eventually { (try? await siwatch.position()) == "0-0" }
+        // Nobody listens there.
+        #expect(try await ask(client(at: "http://127.0.0.1:1", away: .seconds(600))) < .seconds(5), "stopped")
     }
 
     /// An error of the library quotes headers.
-    @Test func noErrorQuotesTheToken() async throws {
-        try await withDoor { _, _, door in
-            let token = try #require(door.token)
-            let siwatch = try SiwatchClient(url: door.url, token: "\(token)\n")
-            #expect(try await siwatch.position() == "0-0")
-            for (url, wrong) in [(door.url, "\(token)\n\(token)"), (door.url, ""), ("127.0.0.1:9465", token), ("http:/a.example", token)] {
-                let error = #expect(throws: InvalidArgument.self) { try SiwatchClient(url: url, token: wrong) }
-                #expect(error?.description.contains(token) == false)
-            }
-            let bad = [
-                "ftp://a.example", "http://", "http://u:p@a.example", "http://a.example:99999", "http://a.example?x", "unix:", "unix:a",
-            ]
-            for url in bad + ["http://a.example\n", ""] {
-                #expect(throws: InvalidArgument.self, "\(url)") { try SiwatchClient(url: url, token: token) }
-            }
-            await #expect(throws: InvalidArgument.self) { try await siwatch.delete(clientID: "app", userID: "ann", key: "k\r\nx: y") }
+    @Test(.door()) func noErrorQuotesTheToken() async throws {
+        let token = try #require(door.token)
+        let siwatch = try SiwatchClient(url: door.url, token: "\(token)\n")
+        #expect(try await siwatch.position() == "0-0")
+        for (url, wrong) in [(door.url, "\(token)\n\(token)"), (door.url, ""), ("127.0.0.1:9465", token), ("http:/a.example", token)] {
+            let error = #expect(throws: InvalidArgument.self) { try SiwatchClient(url: url, token: wrong) }
+            #expect(error?.description.contains(token) == false)
         }
+        let bad = ["ftp://a.example", "http://", "http://u:p@a.example", "http://a.example:99999", "http://a.example?x", "unix:", "unix:a"]
+        for url in bad + ["http://a.example\n", ""] {
+            #expect(throws: InvalidArgument.self, "\(url)") { try SiwatchClient(url: url, token: token) }
+        }
+        await #expect(throws: InvalidArgument.self) { try await siwatch.delete(clientID: "app", userID: "ann", key: "k\r\nx: y") }
     }
 }

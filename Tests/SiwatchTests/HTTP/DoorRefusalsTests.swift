@@ -21,11 +21,7 @@ struct DoorRefusalsTests {
 
     init() {
         let log = EventLog(events: events)
-        telemetry = Telemetry(
-            logger: Logger(label: "test") { _ in log },
-            factory: registry,
-            pseudonym: { $0 }
-        )
+        telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: registry, pseudonym: { $0 })
         refusals = DoorRefusals(clock: clock.wallClock, telemetry: telemetry)
     }
 

@@ -12,246 +12,215 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct HTTPDoorTests {
     private static let client = SimulatedApple.clientIDs[0]
 
-    private func withDoor(
-        on database: SiteDatabase,
-        rights: [String] = ["notify", "sign_in", "delete", "read"],
-        _ more: String = "",
-        _ tables: [String: String] = [:],
-        _ body: (Site, ChildProcess, Door) async throws -> Void
-    ) async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        let table = try Door.table(in: folder, rights: rights, more)
-        _ = try await Site.with(folder, on: database, tables.merging(table) { $1 }) { site in
-            try await site.daemon { daemon in
-                try await body(site, daemon, Door(of: daemon, in: folder))
-            }
-        }
-    }
-
     // MARK: Sign-ins
 
-    @Test(arguments: SiteDatabase.allCases) func oneCallSignsIn(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let signIn = try await site.apple.signInByCode(1, nonce: "n")[0]
-            let code = try #require(signIn.code)
-            let request: [String: any Sendable] = ["client_id": Self.client, "code": code, "nonce": "n", "wait": 10]
-            let key = ["idempotency-key": "one"] as HTTPHeaders
-            let answer = try await door.post("/v1/sign-ins", request, key)
-            #expect(answer.status == 200, "\(answer.text)")
-            #expect(answer["outcome"] == "applied" && answer["user.user_id"] == signIn.userID && answer["user.state"] == "authorized")
-            #expect(answer["user.email"] == signIn.email)
-            // The time of the sign-in is what the rule for sessions compares.
-            let time = try await site.backend.int("SELECT changed_at FROM user_state WHERE user_id = '\(signIn.userID)'")
-            #expect(answer["signed_in_at"] == "\(time)")
+    @Test(.door(onEach: SiteDatabase.allCases)) func oneCallSignsInWithACodeATokenOrNeither() async throws {
+        let signIn = try await site.apple.signInByCode(1, nonce: "n")[0]
+        let code = try #require(signIn.code)
+        let request: [String: any Sendable] = ["client_id": Self.client, "code": code, "nonce": "n", "wait": 10]
+        let key = ["idempotency-key": "one"] as HTTPHeaders
+        let answer = try await door.post("/v1/sign-ins", request, key)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer["outcome"] == "applied" && answer["user.user_id"] == signIn.userID && answer["user.state"] == "authorized")
+        #expect(answer["user.email"] == signIn.email)
+        // The time of the sign-in is what the rule for sessions compares.
+        let time = try await site.backend.int("SELECT changed_at FROM user_state WHERE user_id = '\(signIn.userID)'")
+        #expect(answer["signed_in_at"] == "\(time)")
 
-            // Told again, it is the same sign-in, although Apple takes a code once.
-            let again = try await door.post("/v1/sign-ins", request, key)
-            #expect(again.status == 200 && again["id"] == answer["id"], "\(again.text)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
-            // Without the key, Apple refuses the code.
-            let other = try await door.post("/v1/sign-ins", request)
-            #expect(other.status == 422 && other["reason"] == "code_used" && other["type"] == "urn:siwatch:problem:sign-in-rejected")
-            // The key says nothing of another code.
-            let misused = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": "c.other"], key)
-            #expect(misused.status == 422 && misused["type"] == "urn:siwatch:problem:key-used", "\(misused.text)")
+        // Told again, it is the same sign-in, although Apple takes a code once.
+        let again = try await door.post("/v1/sign-ins", request, key)
+        #expect(again.status == 200 && again["id"] == answer["id"], "\(again.text)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+        // Without the key, Apple refuses the code.
+        let other = try await door.post("/v1/sign-ins", request)
+        #expect(other.status == 422 && other["reason"] == "code_used" && other["type"] == "urn:siwatch:problem:sign-in-rejected")
+        // The key says nothing of another code.
+        let misused = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": "c.other"], key)
+        #expect(misused.status == 422 && misused["type"] == "urn:siwatch:problem:key-used", "\(misused.text)")
+        let shown = try await door.get("/v1/sign-ins/\(try #require(answer["id"]))")
+        #expect(shown.text == answer.text)
+
+        let people = try await site.apple.signIn(2)
+        let withToken = try await door.post(
+            "/v1/sign-ins",
+            [
+                "client_id": Self.client, "user_id": people[0].userID, "refresh_token": try #require(people[0].refreshToken),
+                "email": "é@example.com", "is_private_email": false, "signed_in_at": people[0].grantedAt.milliseconds, "wait": 10,
+            ]
+        )
+        #expect(withToken.status == 200 && withToken["user.email"] == "é@example.com" && withToken["user.is_private_email"] == "0")
+        #expect(withToken["signed_in_at"] == "\(people[0].grantedAt.milliseconds)")
+        let without = try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": people[1].userID])
+        #expect([200, 202].contains(without.status), "\(without.text)")
+        let path = try #require(without.headers.first(name: "location"))
+        #expect(try await door.get("\(path)?wait=10")["user.state"] == "authorized")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
+        // Apple once wrote the flag as a text, and many languages write what is not there as null.
+        let body = """
+            {"client_id": "\(Self.client)", "user_id": "\(people[1].userID)", "email": "b@example.com", "is_private_email": "true",
+             "code": null, "nonce": null, "redirect_uri": null, "refresh_token": null, "signed_in_at": null, "wait": 10}
+            """
+        let written = try await door.post("/v1/sign-ins", bytes: Data(body.utf8), ["content-type": "application/json"])
+        #expect(written.status == 200 && written["user.email"] == "b@example.com", "\(written.text)")
+        #expect(written["user.is_private_email"] == "1", "\(written.text)")
+    }
+
+    @Test(.door(onEach: SiteDatabase.allCases)) func aRejectedSignInSaysWhichMemberIsWrong() async throws {
+        let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
+        func code(of clientID: String, redirectURI: String? = nil, nonce: String? = nil) async throws -> String {
+            let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
+            return try #require(signIn.code)
+        }
+        let codes = [
+            "c.rubbish", try await code(of: app), try await code(of: web, redirectURI: "https://example.com/back"),
+            try await code(of: app), try await code(of: app, nonce: "one"),
+        ]
+        let cases: [(reason: String, words: String, members: [String: any Sendable])] = [
+            ("code_expired", "code is older than five minutes", ["client_id": app]),
+            ("client_mismatch", "client_id is not the one", ["client_id": web]),
+            ("redirect_uri_mismatch", "redirect_uri is not the one", ["client_id": web, "redirect_uri": "https://example.com/other"]),
+            ("user_mismatch", "user_id is not the user", ["client_id": app, "user_id": "000000.another"]),
+            ("bad_id_token", "nonce is not the one", ["client_id": app, "nonce": "another"]),
+        ]
+        for (code, (reason, words, members)) in zip(codes, cases) {
+            let answer = try await door.post("/v1/sign-ins", members.merging(["code": code, "wait": 10]) { $1 })
+            #expect(answer.status == 422 && answer["reason"] == reason, "\(answer.text)")
+            #expect(answer["detail"]?.hasPrefix(words) == true && !answer.text.contains(code), "\(answer.text)")
+            // A backend that did not wait reads the same later.
             let shown = try await door.get("/v1/sign-ins/\(try #require(answer["id"]))")
-            #expect(shown.text == answer.text)
+            #expect(shown.status == 200 && shown["outcome"] == "rejected" && shown["detail"] == answer["detail"], "\(shown.text)")
         }
+        // If nearly all are rejected for one reason, an operator hears of it too.
+        for signIn in try await site.apple.signInByCode(8, clientID: web, redirectURI: "https://example.com/back") {
+            let code = try #require(signIn.code)
+            let other = "https://example.com/other"
+            let answer = try await door.post("/v1/sign-ins", ["client_id": web, "code": code, "redirect_uri": other, "wait": 10])
+            #expect(answer.status == 422, "\(answer.text)")
+        }
+        let (status, page) = try await site.folder.siwatch("status")
+        let reason = "redirect_uri_mismatch: redirect_uri is not the one"
+        let sentence = "\(web): 9 of the last 10 sign-ins within an hour came to nothing, as \(reason)"
+        #expect(status == 1 && page.contains { $0.hasPrefix(sentence) }, "\(page)")
     }
 
-    @Test(arguments: SiteDatabase.allCases) func aRejectedSignInSaysWhichMemberIsWrong(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
-            func code(of clientID: String, redirectURI: String? = nil, nonce: String? = nil) async throws -> String {
-                let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
-                return try #require(signIn.code)
-            }
-            let codes = [
-                "c.rubbish", try await code(of: app), try await code(of: web, redirectURI: "https://example.com/back"),
-                try await code(of: app), try await code(of: app, nonce: "one"),
-            ]
-            let cases: [(reason: String, words: String, members: [String: any Sendable])] = [
-                ("code_expired", "code is older than five minutes", ["client_id": app]),
-                ("client_mismatch", "client_id is not the one", ["client_id": web]),
-                ("redirect_uri_mismatch", "redirect_uri is not the one", ["client_id": web, "redirect_uri": "https://example.com/other"]),
-                ("user_mismatch", "user_id is not the user", ["client_id": app, "user_id": "000000.another"]),
-                ("bad_id_token", "nonce is not the one", ["client_id": app, "nonce": "another"]),
-            ]
-            for (code, (reason, words, members)) in zip(codes, cases) {
-                let answer = try await door.post("/v1/sign-ins", members.merging(["code": code, "wait": 10]) { $1 })
-                #expect(answer.status == 422 && answer["reason"] == reason, "\(answer.text)")
-                #expect(answer["detail"]?.hasPrefix(words) == true && !answer.text.contains(code), "\(answer.text)")
-                // A backend that did not wait reads the same later.
-                let shown = try await door.get("/v1/sign-ins/\(try #require(answer["id"]))")
-                #expect(shown.status == 200 && shown["outcome"] == "rejected" && shown["detail"] == answer["detail"], "\(shown.text)")
-            }
-            // If nearly all are rejected for one reason, an operator hears of it too.
-            for signIn in try await site.apple.signInByCode(8, clientID: web, redirectURI: "https://example.com/back") {
-                let code = try #require(signIn.code)
-                let other = "https://example.com/other"
-                let answer = try await door.post("/v1/sign-ins", ["client_id": web, "code": code, "redirect_uri": other, "wait": 10])
-                #expect(answer.status == 422, "\(answer.text)")
-            }
-            let (status, page) = try await site.folder.siwatch("status")
-            let reason = "redirect_uri_mismatch: redirect_uri is not the one"
-            let sentence = "\(web): 9 of the last 10 sign-ins within an hour came to nothing, as \(reason)"
-            #expect(status == 1 && page.contains { $0.hasPrefix(sentence) }, "\(page)")
+    @Test(.door()) func whatIsWrongIsNamedAndNeverQuoted() async throws {
+        // Beyond queues.clock_skew. Such a session would outlive each revocation.
+        let ahead = Int64(Date.now.timeIntervalSince1970 * 1000) + 600_000
+        let cases: [(body: [String: any Sendable], words: String)] = [
+            ([:], "client_id is missing; user_id is missing, and only a code does without"),
+            (["client_id": Self.client, "user": "secret", "code": "c"], "unknown: user; known are client_id, code"),
+            (["client_id": Self.client, "code": "a secret"], "code has to be 1 to 8192 printable characters"),
+            (["client_id": Self.client, "code": "c", "refresh_token": "secret"], "refresh_token stands beside code"),
+            (["client_id": Self.client, "user_id": "u", "nonce": "secret"], "nonce stands without code"),
+            (["client_id": Self.client, "user_id": "u", "wait": 11], "wait has to be a whole number from 0 to 10"),
+            (
+                ["client_id": Self.client, "user_id": "u", "signed_in_at": 1_700_000_000],
+                "signed_in_at has to be a whole number of milliseconds since 1970, from 15463"
+            ),
+            (["client_id": 5, "user_id": "u"], "client_id has to be 1 to 255"),
+            (["client_id": Self.client, "user_id": "u", "signed_in_at": ahead], "signed_in_at is minutes ahead of siwatch's clock"),
+            (["client_id": Self.client, "user_id": "u", "email": "e", "is_private_email": "secret"], "is_private_email has to be"),
+        ]
+        for (body, words) in cases {
+            let answer = try await door.post("/v1/sign-ins", body)
+            #expect(answer.status == 400 && answer.text.contains(words) && !answer.text.contains("secret"), "\(answer.text)")
         }
-    }
-
-    @Test(arguments: SiteDatabase.allCases) func aSignInWithATokenOrWithNeitherIsTold(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let people = try await site.apple.signIn(2)
-            let withToken = try await door.post(
-                "/v1/sign-ins",
-                [
-                    "client_id": Self.client, "user_id": people[0].userID, "refresh_token": try #require(people[0].refreshToken),
-                    "email": "é@example.com", "is_private_email": false, "signed_in_at": people[0].grantedAt.milliseconds, "wait": 10,
-                ]
-            )
-            #expect(withToken.status == 200 && withToken["user.email"] == "é@example.com" && withToken["user.is_private_email"] == "0")
-            #expect(withToken["signed_in_at"] == "\(people[0].grantedAt.milliseconds)")
-            let without = try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": people[1].userID])
-            #expect([200, 202].contains(without.status), "\(without.text)")
-            let path = try #require(without.headers.first(name: "location"))
-            #expect(try await door.get("\(path)?wait=10")["user.state"] == "authorized")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 1)
-            // Apple once wrote the flag as a text, and many languages write what is not there as null.
-            let body = """
-                {"client_id": "\(Self.client)", "user_id": "\(people[1].userID)", "email": "b@example.com", "is_private_email": "true",
-                 "code": null, "nonce": null, "redirect_uri": null, "refresh_token": null, "signed_in_at": null, "wait": 10}
-                """
-            let written = try await door.post("/v1/sign-ins", bytes: Data(body.utf8), ["content-type": "application/json"])
-            #expect(written.status == 200 && written["user.email"] == "b@example.com", "\(written.text)")
-            #expect(written["user.is_private_email"] == "1", "\(written.text)")
+        let unknown = try await door.post("/v1/sign-ins", ["client_id": "com.example.typo", "user_id": "u"])
+        #expect(unknown.status == 400 && unknown["type"] == "urn:siwatch:problem:unknown-client", "\(unknown.text)")
+        #expect(unknown["detail"] == "client_id stands in the client_ids of no [[app]]")
+        for (bytes, status) in [("", 400), ("[1]", 400), ("{", 400), (String(repeating: " ", count: 70_000), 413)] {
+            let answer = try await door.post("/v1/sign-ins", bytes: Data(bytes.utf8), ["content-type": "application/json"])
+            #expect(answer.status == status, "\(answer.text)")
         }
-    }
-
-    @Test func whatIsWrongIsNamedAndNeverQuoted() async throws {
-        try await withDoor(on: .file) { site, _, door in
-            // Beyond queues.clock_skew. Such a session would outlive each revocation.
-            let ahead = Int64(Date.now.timeIntervalSince1970 * 1000) + 600_000
-            let cases: [(body: [String: any Sendable], words: String)] = [
-                ([:], "client_id is missing; user_id is missing, and only a code does without"),
-                (["client_id": Self.client, "user": "secret", "code": "c"], "unknown: user; known are client_id, code"),
-                (["client_id": Self.client, "code": "a secret"], "code has to be 1 to 8192 printable characters"),
-                (["client_id": Self.client, "code": "c", "refresh_token": "secret"], "refresh_token stands beside code"),
-                (["client_id": Self.client, "user_id": "u", "nonce": "secret"], "nonce stands without code"),
-                (["client_id": Self.client, "user_id": "u", "wait": 11], "wait has to be a whole number from 0 to 10"),
-                (
-                    ["client_id": Self.client, "user_id": "u", "signed_in_at": 1_700_000_000],
-                    "signed_in_at has to be a whole number of milliseconds since 1970, from 15463"
-                ),
-                (["client_id": 5, "user_id": "u"], "client_id has to be 1 to 255"),
-                (["client_id": Self.client, "user_id": "u", "signed_in_at": ahead], "signed_in_at is minutes ahead of siwatch's clock"),
-                (["client_id": Self.client, "user_id": "u", "email": "e", "is_private_email": "secret"], "is_private_email has to be"),
-            ]
-            for (body, words) in cases {
-                let answer = try await door.post("/v1/sign-ins", body)
-                #expect(answer.status == 400 && answer.text.contains(words) && !answer.text.contains("secret"), "\(answer.text)")
-            }
-            let unknown = try await door.post("/v1/sign-ins", ["client_id": "com.example.typo", "user_id": "u"])
-            #expect(unknown.status == 400 && unknown["type"] == "urn:siwatch:problem:unknown-client", "\(unknown.text)")
-            #expect(unknown["detail"] == "client_id stands in the client_ids of no [[app]]")
-            for (bytes, status) in [("", 400), ("[1]", 400), ("{", 400), (String(repeating: " ", count: 70_000), 413)] {
-                let answer = try await door.post("/v1/sign-ins", bytes: Data(bytes.utf8), ["content-type": "application/json"])
-                #expect(answer.status == status, "\(answer.text)")
-            }
-            #expect(try await door.post("/v1/sign-ins", bytes: Data("{}".utf8)).status == 415)
-            for path in [
-                "/v1/users/a?app=typo", "/v1/users/", "/v1/users/a%20b", "/v1/users/a/ends-session",
-                "/v1/users/a/ends-session?signed_in_at=1", "/v1/users/a/ends-session?signed_in_at=\(ahead)",
-                "/v1/users/a/ends-session?signed_in_at=1795714408384&signed_in_at=1795714408384",
-                "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
-            ] {
-                #expect(try await door.get(path).status == 400, "\(path)")
-            }
-            #expect(try await door.get("/v1/users/a/ends-session?signed_in_at=\(ahead - 540_000)")["ends_session"] == "0")
-            for path in ["/", "/v1", "/v1/sign-ins/9", "/v1/sign-ins/01-a", "/v1/sign-ins/99-a", "/v1/deletions/99-a"] {
-                #expect(try await door.get(path).status == 404, "\(path)")
-            }
-            let method = try await door.get("/v1/sign-ins")
-            #expect(method.status == 405 && method.headers.first(name: "allow") == "POST")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+        #expect(try await door.post("/v1/sign-ins", bytes: Data("{}".utf8)).status == 415)
+        for path in [
+            "/v1/users/a?app=typo", "/v1/users/", "/v1/users/a%20b", "/v1/users/a/ends-session",
+            "/v1/users/a/ends-session?signed_in_at=1", "/v1/users/a/ends-session?signed_in_at=\(ahead)",
+            "/v1/users/a/ends-session?signed_in_at=1795714408384&signed_in_at=1795714408384",
+            "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
+        ] {
+            #expect(try await door.get(path).status == 400, "\(path)")
         }
+        #expect(try await door.get("/v1/users/a/ends-session?signed_in_at=\(ahead - 540_000)")["ends_session"] == "0")
+        for path in ["/", "/v1", "/v1/sign-ins/9", "/v1/sign-ins/01-a", "/v1/sign-ins/99-a", "/v1/deletions/99-a"] {
+            #expect(try await door.get(path).status == 404, "\(path)")
+        }
+        let method = try await door.get("/v1/sign-ins")
+        #expect(method.status == 405 && method.headers.first(name: "allow") == "POST")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 
     // MARK: Apple's notifications
 
-    @Test(arguments: SiteDatabase.allCases) func whatAppleSignedIsTakenAndWhatItDidNotIsRefused(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            var apple = door
-            apple.token = nil
-            let people = try await site.apple.signIn(2)
-            try await site.settle(people)
-            let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
-            let payload = try #require(
-                (try JSONSerialization.jsonObject(with: Data(news[1].body.utf8)) as? [String: Any])?["payload"] as? String
-            )
-            // Apple's own form, and the bare JWS; twice, because Apple tries again.
-            for body in [news[0].body, payload, payload] {
-                #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == 200)
-            }
-            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE reason = 'consent_revoked'", is: 2)
-
-            let forged = payload.dropLast(8) + "AAAAAAAA"
-            for _ in 1...20 {
-                let answer = try await apple.post("/apple/notifications", bytes: Data("{\"payload\":\"\(forged)\"}".utf8))
-                #expect(answer.status == 401 && answer["type"] == "urn:siwatch:problem:forged")
-            }
-            // A few of them are kept, so that an operator sees what comes.
-            try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'bad_signature'") == 5)
-            for (body, status) in [
-                ("", 400), ("{}", 400), ("{\"signedPayload\":\"a.b.c\"}", 400), (String(repeating: "x", count: 65_537), 413),
-            ] {
-                #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == status)
-            }
-            let wrongURL = try await apple.post("/apple/notifications", bytes: Data("{\"signedPayload\":\"a.b.c\"}".utf8))
-            #expect(wrongURL["type"] == "urn:siwatch:problem:app-store-notification")
-            #expect(try await door.post("/v1/notifications", bytes: Data(news[0].body.utf8)).status == 200)
-            #expect(try await apple.post("/v1/notifications", bytes: Data(news[0].body.utf8)).status == 401)
+    @Test(.door(onEach: SiteDatabase.allCases)) func whatAppleSignedIsTakenAndWhatItDidNotIsRefused() async throws {
+        var apple = door
+        apple.token = nil
+        let people = try await site.apple.signIn(2)
+        try await site.settle(people)
+        let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
+        let payload = try #require(
+            (try JSONSerialization.jsonObject(with: Data(news[1].body.utf8)) as? [String: Any])?["payload"] as? String
+        )
+        // Apple's own form, and the bare JWS; twice, because Apple tries again.
+        for body in [news[0].body, payload, payload] {
+            #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == 200)
         }
+        try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE reason = 'consent_revoked'", is: 2)
+
+        let forged = payload.dropLast(8) + "AAAAAAAA"
+        for _ in 1...20 {
+            let answer = try await apple.post("/apple/notifications", bytes: Data("{\"payload\":\"\(forged)\"}".utf8))
+            #expect(answer.status == 401 && answer["type"] == "urn:siwatch:problem:forged")
+        }
+        // A few of them are kept, so that an operator sees what comes.
+        try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'bad_signature'") == 5)
+        for (body, status) in [
+            ("", 400), ("{}", 400), ("{\"signedPayload\":\"a.b.c\"}", 400), (String(repeating: "x", count: 65_537), 413),
+        ] {
+            #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == status)
+        }
+        let wrongURL = try await apple.post("/apple/notifications", bytes: Data("{\"signedPayload\":\"a.b.c\"}".utf8))
+        #expect(wrongURL["type"] == "urn:siwatch:problem:app-store-notification")
+        #expect(try await door.post("/v1/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+        #expect(try await apple.post("/v1/notifications", bytes: Data(news[0].body.utf8)).status == 401)
     }
 
     /// Anybody may post there: forgeries, and what Apple has signed for an app of theirs.
-    @Test func aFloodNeitherKeepsAppleOutNorFillsTheDisk() async throws {
-        try await withDoor(on: .file, "max_requests_per_second = 1") { site, _, door in
-            var apple = door
-            apple.token = nil
-            let person = try await site.apple.signIn(1)[0]
-            try await site.settle([person])
-            let news = try await site.apple.notify(RevokeConsent(), users: [person.userID])
-            let forged = Data("{\"payload\":\"a.b.c\"}".utf8)
-            var statuses: [Int] = []
-            for _ in 1...500 where statuses.last != 429 {
-                statuses.append(try await apple.post("/apple/notifications", bytes: forged).status)
-            }
-            #expect(statuses.last == 429)
-            #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
-
-            var emission = Emission()
-            emission.audience = .exactly("com.example.another-team")
-            let foreign = try await site.apple.notify(RevokeConsent(), users: try await site.apple.signIn(1).map(\.userID), emission)
-            statuses = []
-            // A new minute may begin meanwhile.
-            for _ in 1...500 where statuses.last != 429 {
-                statuses.append(try await apple.post("/apple/notifications", bytes: Data(foreign[0].body.utf8)).status)
-            }
-            #expect(statuses.count > 60 && statuses.last == 429 && statuses.dropLast().allSatisfy { $0 == 200 }, "\(statuses)")
-            let padded = Data((foreign[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
-            #expect(try await apple.post("/apple/notifications", bytes: padded).status == 413)
-            // Nor does a key that nobody knows buy room: such rows wait for twelve minutes.
-            let unknown = try await site.apple.notify(
-                FalseEvent(.consentRevoked),
-                users: [person.userID],
-                Emission { $0.signature = .unknownKey }
-            )
-            let long = Data((unknown[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
-            #expect(try await apple.post("/apple/notifications", bytes: long).status == 413)
-            #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+    @Test(.door("max_requests_per_second = 1")) func aFloodNeitherKeepsAppleOutNorFillsTheDisk() async throws {
+        var apple = door
+        apple.token = nil
+        let person = try await site.apple.signIn(1)[0]
+        try await site.settle([person])
+        let news = try await site.apple.notify(RevokeConsent(), users: [person.userID])
+        let forged = Data("{\"payload\":\"a.b.c\"}".utf8)
+        var statuses: [Int] = []
+        for _ in 1...500 where statuses.last != 429 {
+            statuses.append(try await apple.post("/apple/notifications", bytes: forged).status)
         }
+        #expect(statuses.last == 429)
+        #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+
+        var emission = Emission()
+        emission.audience = .exactly("com.example.another-team")
+        let foreign = try await site.apple.notify(RevokeConsent(), users: try await site.apple.signIn(1).map(\.userID), emission)
+        statuses = []
+        // A new minute may begin meanwhile.
+        for _ in 1...500 where statuses.last != 429 {
+            statuses.append(try await apple.post("/apple/notifications", bytes: Data(foreign[0].body.utf8)).status)
+        }
+        #expect(statuses.count > 60 && statuses.last == 429 && statuses.dropLast().allSatisfy { $0 == 200 }, "\(statuses)")
+        let padded = Data((foreign[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
+        #expect(try await apple.post("/apple/notifications", bytes: padded).status == 413)
+        // Nor does a key that nobody knows buy room: such rows wait for twelve minutes.
+        let unknown = try await site.apple.notify(
+            FalseEvent(.consentRevoked),
+            users: [person.userID],
+            Emission { $0.signature = .unknownKey }
+        )
+        let long = Data((unknown[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
+        #expect(try await apple.post("/apple/notifications", bytes: long).status == 413)
+        #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
     }
 
     /// A mistyped address shows in `doctor`, and a secret in the place of a token, too.
@@ -260,66 +229,56 @@ import Testing
         defer { folder.remove() }
         let tables = try Door.table(in: folder).merging(Hook.table(in: folder, port: 9)) { $1 }
         try await Site.with(folder, tables) { _ in
-            let (status, output) = try await folder.siwatch("doctor", "--before-start")
-            #expect(status == 0 && output.contains("ok       HTTP door 127.0.0.1:0: backend (delete, notify, read, sign_in)"), "\(output)")
-            #expect(output.contains("ok       delivery hook: http://127.0.0.1:9/hook"), "\(output)")
+            let door = "\nok       HTTP door 127.0.0.1:0: backend (delete, notify, read, sign_in)\n"
+            try await folder.expect("doctor --before-start", 0, door, "\nok       delivery hook: http://127.0.0.1:9/hook\n")
             let token = folder.url.appending(path: Door.tokenFile)
             try FileManager.default.removeItem(at: token)
-            #expect(try await folder.siwatch("doctor", "--before-start").output.joined().contains("siwatch secret new token makes one"))
+            try await folder.expect("doctor --before-start", says: "siwatch secret new token makes one")
             try FileManager.default.copyItem(at: folder.url.appending(path: "hook.whsec"), to: token)
-            let swapped = try await folder.siwatch("doctor", "--before-start").output.joined()
-            #expect(swapped.contains("is the secret of a [[delivery]], and no token"), "\(swapped)")
+            try await folder.expect("doctor --before-start", says: "is the secret of a [[delivery]], and no token")
         }
     }
 
-    @Test func aSocketWithoutItsFolderIsNamed() async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        let none = folder.url.appending(path: "none").path
-        try await Site.with(folder, try Door.table(in: folder, listen: "\(none)/http.sock")) { _ in
-            for (command, expected) in [("doctor --before-start", Int32(0)), ("run", 69)] {
-                let (status, output) = try await folder.siwatch(line: command)
-                #expect(status == expected && output.joined().contains("the folder \(none) is not there"), "\(output)")
-                #expect(!output.joined().contains("Server shutdown error"), "\(output)")
-            }
+    @Test(.door(at: "./none/http.sock", runs: false)) func aSocketWithoutItsFolderIsNamed() async throws {
+        let words = ("the folder \(site.folder.url.path)/", "/none is not there")
+        for (command, code) in [("doctor --before-start", Int32(0)), ("run", 69)] {
+            try await site.folder.expect(command, code, words.0, words.1, not: "Server shutdown error")
         }
     }
 
-    @Test func theIntakeIsTestedAsAppleWouldAskIt() async throws {
-        try await withDoor(on: .file) { site, _, door in
-            @Sendable func test(_ url: String) async throws -> (status: Int32, text: String) {
-                let (status, output) = try await site.folder.siwatch("doctor", "--intake", url)
-                return (status, output.joined(separator: "\n"))
-            }
-            // Loopback without TLS is all that is wrong with it.
-            var (status, text) = try await test("\(door.url)/apple/notifications")
-            #expect(status == 1 && text.contains("which Apple cannot reach") && text.contains("https: URLs only"), "\(text)")
-            #expect(text.contains("ok       a forgery is refused with 401"), "\(text)")
-            #expect(text.contains("ok       the siwatch with this sealing key answers there"), "\(text)")
-            // The forgery leaves a sample, and the question nothing.
-            try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 1)
+    @Test(.door()) func theIntakeIsTestedAsAppleWouldAskIt() async throws {
+        @Sendable func test(_ url: String) async throws -> (status: Int32, text: String) {
+            let (status, output) = try await site.folder.siwatch("doctor", "--intake", url)
+            return (status, output.joined(separator: "\n"))
+        }
+        // Loopback without TLS is all that is wrong with it.
+        var (status, text) = try await test("\(door.url)/apple/notifications")
+        #expect(status == 1 && text.contains("which Apple cannot reach") && text.contains("https: URLs only"), "\(text)")
+        #expect(text.contains("ok       a forgery is refused with 401"), "\(text)")
+        #expect(text.contains("ok       the siwatch with this sealing key answers there"), "\(text)")
+        // The forgery leaves a sample, and the question nothing.
+        try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 1)
 
-            (status, text) = try await test("\(door.url)/notifications")
-            #expect(status == 2 && text.contains("wrong    nothing takes a POST at this path: 404"), "\(text)")
-            (status, text) = try await test("https://\(door.url.dropFirst(7))/apple/notifications")
-            #expect(status == 2 && text.contains("wrong    no TLS 1.2 connection with a valid certificate"), "\(text)")
-            for url in ["ftp://example.com", "https://127.0.0.1:65536/"] {
-                (status, text) = try await test(url)
-                #expect(status == 64, "\(text)")
-            }
+        (status, text) = try await test("\(door.url)/notifications")
+        #expect(status == 2 && text.contains("wrong    nothing takes a POST at this path: 404"), "\(text)")
+        (status, text) = try await test("https://\(door.url.dropFirst(7))/apple/notifications")
+        #expect(status == 2 && text.contains("wrong    no TLS 1.2 connection with a valid certificate"), "\(text)")
+        for url in ["ftp://example.com", "https://127.0.0.1:65536/"] {
+            (status, text) = try await test(url)
+            #expect(status == 64, "\(text)")
+        }
 
-            let somebodyElse = HookReceiver()
-            try await somebodyElse.serve { port in
-                let url = "http://127.0.0.1:\(port)/apple/notifications"
-                for (answer, words) in [
-                    (200, "a forgery is taken with 200"), (302, "it redirects with 302"), (502, "does not reach siwatch"),
-                    (401, "the answer 401 is none of the siwatch with this sealing key"),
-                ] {
-                    somebodyElse.answer { _ in answer }
-                    let (status, text) = try await test(url)
-                    #expect(status == 2 && text.contains(words), "\(text)")
-                }
+        let somebodyElse = HookReceiver()
+        try await somebodyElse.serve { port in
+            let url = "http://127.0.0.1:\(port)/apple/notifications"
+            for (answer, words) in [
+                (200, "a forgery is taken with 200"), (302, "it redirects with 302"), (502, "does not reach siwatch"),
+                (401, "the answer 401 is none of the siwatch with this sealing key"),
+            ] {
+                somebodyElse.answer { _ in answer }
+                let (status, text) = try await test(url)
+                #expect(status == 2 && text.contains(words), "\(text)")
             }
         }
     }
@@ -329,8 +288,7 @@ import Testing
         let receiver = HookReceiver()
         receiver.answer { _ in 404 }
         try await receiver.serve { port in
-            let table = "listen = \"127.0.0.1:0\"\nnotifications_url = \"http://127.0.0.1:\(port)/apple\""
-            try await Site.with(["http": table]) { site in
+            try await Site.with(["http": "listen = \"127.0.0.1:0\"\nnotifications_url = \"http://127.0.0.1:\(port)/apple\""]) { site in
                 try await site.daemon { _ in
                     let asked = try await receiver.hooks(count: 1)
                     #expect(asked[0].path == "/apple" && asked[0].body.hasPrefix("{\"siwatch_test\":"), "\(asked)")
@@ -341,181 +299,164 @@ import Testing
 
     // MARK: States and changes
 
-    @Test(arguments: SiteDatabase.allCases) func aFollowerHearsOfAnEndAndTheRuleEndsTheSession(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let signIn = try await site.apple.signIn(1)[0]
-            #expect(try await door.get("/v1/users/\(signIn.userID)").status == 404)
-            try await site.settle([signIn])
-            let start = try #require(try await door.get("/v1/changes")["next"])
-            let rule = "/v1/users/\(signIn.userID)/ends-session?signed_in_at=\(signIn.grantedAt.milliseconds)"
-            #expect(try await door.get(rule)["ends_session"] == "0")
+    @Test(.door(onEach: SiteDatabase.allCases)) func aFollowerHearsOfAnEndAndTheRuleEndsTheSession() async throws {
+        let signIn = try await site.apple.signIn(1)[0]
+        #expect(try await door.get("/v1/users/\(signIn.userID)").status == 404)
+        try await site.settle([signIn])
+        let start = try #require(try await door.get("/v1/changes")["next"])
+        let rule = "/v1/users/\(signIn.userID)/ends-session?signed_in_at=\(signIn.grantedAt.milliseconds)"
+        #expect(try await door.get(rule)["ends_session"] == "0")
 
-            async let polled = door.get("/v1/changes?after=\(start)&wait=25")
-            async let streamed = door.get("/v1/changes", ["last-event-id": start, "accept": "text/event-stream"])
-            let news = try await site.apple.notify(RevokeConsent(), users: [signIn.userID])
-            #expect(try await door.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
-            let page = try await polled
-            #expect(page["changes.0.to_state"] == "revoked" && page["changes.0.user_id"] == signIn.userID, "\(page.text)")
-            #expect(try await door.get(rule)["ends_session"] == "1")
-            #expect(try await door.get("/v1/users/\(signIn.userID)?app=example")["reason"] == "consent_revoked")
+        async let polled = door.get("/v1/changes?after=\(start)&wait=25")
+        async let streamed = door.get("/v1/changes", ["last-event-id": start, "accept": "text/event-stream"])
+        let news = try await site.apple.notify(RevokeConsent(), users: [signIn.userID])
+        #expect(try await door.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+        let page = try await polled
+        #expect(page["changes.0.to_state"] == "revoked" && page["changes.0.user_id"] == signIn.userID, "\(page.text)")
+        #expect(try await door.get(rule)["ends_session"] == "1")
+        #expect(try await door.get("/v1/users/\(signIn.userID)?app=example")["reason"] == "consent_revoked")
 
-            #expect(try await door.get("/v1/changes?after=\(try #require(page["next"]))")["changes.0"] == nil)
-            let gone = try await door.get("/v1/changes?after=99999-mh6ev6r4")
-            #expect(gone.status == 410 && gone["next"] == page["next"], "\(gone.text)")
-            let events = try await streamed.text
-            #expect(events.contains("event: change\nid: \(try #require(page["changes.0.id"]))\ndata: {"), "\(events)")
-        }
+        #expect(try await door.get("/v1/changes?after=\(try #require(page["next"]))")["changes.0"] == nil)
+        let gone = try await door.get("/v1/changes?after=99999-mh6ev6r4")
+        #expect(gone.status == 410 && gone["next"] == page["next"], "\(gone.text)")
+        let events = try await streamed.text
+        #expect(events.contains("event: change\nid: \(try #require(page["changes.0.id"]))\ndata: {"), "\(events)")
     }
 
     /// `limit` is of a page: what is beyond it comes in the next one. A stream begins at once, and ends by itself after 25 seconds.
-    @Test(arguments: SiteDatabase.allCases) func aStreamOfSmallPagesPassesNoChangeOver(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            try await site.settle(try await site.apple.signIn(7))
-            let newest = try #require(try await door.get("/v1/changes")["next"])
-            let first = try #require(try await door.get("/v1/changes?after=0-0&limit=1")["next"])
-            let stream = try await door.get("/v1/changes?after=\(first)&limit=3&wait=25", ["accept": "text/event-stream"]).text
-            let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? String($0.dropFirst(4)) : nil }
-            let count = try await site.backend.int("SELECT COUNT(*) FROM credential_change")
-            #expect(ids.compactMap { $0.split(separator: "-").first } == (2...count).map { "\($0)" } && ids.last == newest, "\(stream)")
-            let rest = try await door.get("/v1/changes?after=\(newest)&wait=25", ["accept": "text/event-stream"])
-            #expect(rest.text == "retry: 1000\n\n")
-        }
+    @Test(.door(onEach: SiteDatabase.allCases)) func aStreamOfSmallPagesPassesNoChangeOver() async throws {
+        try await site.settle(try await site.apple.signIn(7))
+        let newest = try #require(try await door.get("/v1/changes")["next"])
+        let first = try #require(try await door.get("/v1/changes?after=0-0&limit=1")["next"])
+        let stream = try await door.get("/v1/changes?after=\(first)&limit=3&wait=25", ["accept": "text/event-stream"]).text
+        let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? String($0.dropFirst(4)) : nil }
+        let count = try await site.backend.int("SELECT COUNT(*) FROM credential_change")
+        #expect(ids.compactMap { $0.split(separator: "-").first } == (2...count).map { "\($0)" } && ids.last == newest, "\(stream)")
+        let rest = try await door.get("/v1/changes?after=\(newest)&wait=25", ["accept": "text/event-stream"])
+        #expect(rest.text == "retry: 1000\n\n")
     }
 
-    @Test(arguments: SiteDatabase.allCases) func aDeletionHasItsReceipt(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let code = try #require(try await site.apple.signInByCode(1)[0].code)
-            let signedIn = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": code, "wait": 10])
-            let user = try #require(signedIn["user.user_id"])
-            let key = ["idempotency-key": "gone"] as HTTPHeaders
-            let answers = [
-                try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user], key),
-                try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user], key),
-            ]
-            #expect(answers.allSatisfy { $0.status == 202 } && answers[0]["id"] == answers[1]["id"])
-            let path = try #require(answers[0].headers.first(name: "location"))
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
-            let receipt = try await door.get(path)
-            #expect(receipt["outcome"] == "done" && receipt["tokens.0.outcome"] == "proved", "\(receipt.text)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation_log") == 1)
+    @Test(.door(onEach: SiteDatabase.allCases)) func aDeletionHasItsReceipt() async throws {
+        let code = try #require(try await site.apple.signInByCode(1)[0].code)
+        let signedIn = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": code, "wait": 10])
+        let user = try #require(signedIn["user.user_id"])
+        let key = ["idempotency-key": "gone"] as HTTPHeaders
+        let answers = [
+            try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user], key),
+            try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user], key),
+        ]
+        #expect(answers.allSatisfy { $0.status == 202 } && answers[0]["id"] == answers[1]["id"])
+        let path = try #require(answers[0].headers.first(name: "location"))
+        try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+        let receipt = try await door.get(path)
+        #expect(receipt["outcome"] == "done" && receipt["tokens.0.outcome"] == "proved", "\(receipt.text)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation_log") == 1)
 
-            // Told late, it ends no sign-in that came after it.
-            let again = try #require(try await site.apple.signInByCode(1)[0].code)
-            let back = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": again, "wait": 10])
-            let late: [String: any Sendable] = [
-                "client_id": Self.client, "user_id": try #require(back["user.user_id"]), "requested_at": 1_700_000_000_000,
-            ]
-            let told = try await door.post("/v1/deletions", late)
-            #expect(told.status == 202 && told["requested_at"] == "1700000000000", "\(told.text)")
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 1)
-        }
+        // Told late, it ends no sign-in that came after it.
+        let again = try #require(try await site.apple.signInByCode(1)[0].code)
+        let back = try await door.post("/v1/sign-ins", ["client_id": Self.client, "code": again, "wait": 10])
+        let late: [String: any Sendable] = [
+            "client_id": Self.client, "user_id": try #require(back["user.user_id"]), "requested_at": 1_700_000_000_000,
+        ]
+        let told = try await door.post("/v1/deletions", late)
+        #expect(told.status == 202 && told["requested_at"] == "1700000000000", "\(told.text)")
+        try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 1)
     }
 
     // MARK: What is gone
 
     /// A backend may ask on about rows that a restore has lost, while others get their numbers.
-    @Test func noAnswerIsAnotherRowsAfterARestore() async throws {
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        try await Site.with(folder, try Door.table(in: folder)) { site in
-            func signIn(_ door: Door, _ key: String) async throws -> Door.Answer {
-                let code = try #require(try await site.apple.signInByCode(1)[0].code)
-                let body: [String: any Sendable] = ["client_id": Self.client, "code": code, "wait": 10]
-                return try await door.post("/v1/sign-ins", body, ["idempotency-key": key])
-            }
-            try await site.daemon { daemon in _ = try await signIn(Door(of: daemon, in: folder), "before") }
-            // The log is in the file once siwatch has stopped.
-            let (file, backup) = (URL(filePath: folder.databasePath), folder.url.appending(path: "backup"))
-            try FileManager.default.copyItem(at: file, to: backup)
-
-            var (lost, position): (paths: [String], String) = ([], "")
-            try await site.daemon { daemon in
-                let door = try await Door(of: daemon, in: folder)
-                let signedIn = [try await signIn(door, "lost"), try await signIn(door, "too")]
-                let user = try #require(signedIn[0]["user.user_id"])
-                let deletion = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
-                lost = ["/v1/sign-ins/\(try #require(signedIn[1]["id"]))", "/v1/deletions/\(try #require(deletion["id"]))"]
-                position = try #require(try await door.get("/v1/changes")["next"])
-                for path in lost { #expect(try await door.get(path).status == 200) }
-            }
-            for suffix in ["-wal", "-shm", ""] { try? FileManager.default.removeItem(atPath: folder.databasePath + suffix) }
-            try FileManager.default.copyItem(at: backup, to: file)
-
-            let later = try await site.folder.withDaemon { daemon in
-                let door = try await Door(of: daemon, in: folder)
-                let other = try await signIn(door, "other")
-                let user = try #require(other["user.user_id"])
-                _ = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
-                for key in ["another", "third", "fourth"] { _ = try await signIn(door, key) }
-                for path in lost { #expect(try await door.get(path).status == 404, "\(path)") }
-                #expect(try await door.get("/v1/changes?after=\(position)").status == 410)
-                return try #require(try await door.get("/v1/changes")["next"])
-            }
-            // Their numbers are taken.
-            let number = { (text: String) in text.split(separator: "-").first.flatMap { Int($0) } ?? 0 }
-            #expect(number(later) > number(position))
+    @Test(.door(runs: false)) func noAnswerIsAnotherRowsAfterARestore() async throws {
+        func signIn(_ door: Door, _ key: String) async throws -> Door.Answer {
+            let code = try #require(try await site.apple.signInByCode(1)[0].code)
+            let body: [String: any Sendable] = ["client_id": Self.client, "code": code, "wait": 10]
+            return try await door.post("/v1/sign-ins", body, ["idempotency-key": key])
         }
+        try await site.daemon { daemon in _ = try await signIn(Door(of: daemon, in: site.folder), "before") }
+        // The log is in the file once siwatch has stopped.
+        let (file, backup) = (URL(filePath: site.folder.databasePath), site.folder.url.appending(path: "backup"))
+        try FileManager.default.copyItem(at: file, to: backup)
+
+        var (lost, position): (paths: [String], String) = ([], "")
+        try await site.daemon { daemon in
+            let door = try await Door(of: daemon, in: site.folder)
+            let signedIn = [try await signIn(door, "lost"), try await signIn(door, "too")]
+            let user = try #require(signedIn[0]["user.user_id"])
+            let deletion = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
+            lost = ["/v1/sign-ins/\(try #require(signedIn[1]["id"]))", "/v1/deletions/\(try #require(deletion["id"]))"]
+            position = try #require(try await door.get("/v1/changes")["next"])
+            for path in lost { #expect(try await door.get(path).status == 200) }
+        }
+        for suffix in ["-wal", "-shm", ""] { try? FileManager.default.removeItem(atPath: site.folder.databasePath + suffix) }
+        try FileManager.default.copyItem(at: backup, to: file)
+
+        let later = try await site.folder.withDaemon { daemon in
+            let door = try await Door(of: daemon, in: site.folder)
+            let other = try await signIn(door, "other")
+            let user = try #require(other["user.user_id"])
+            _ = try await door.post("/v1/deletions", ["client_id": Self.client, "user_id": user])
+            for key in ["another", "third", "fourth"] { _ = try await signIn(door, key) }
+            for path in lost { #expect(try await door.get(path).status == 404, "\(path)") }
+            #expect(try await door.get("/v1/changes?after=\(position)").status == 410)
+            return try #require(try await door.get("/v1/changes")["next"])
+        }
+        // Their numbers are taken.
+        let number = { (text: String) in text.split(separator: "-").first.flatMap { Int($0) } ?? 0 }
+        #expect(number(later) > number(position))
     }
 
     /// The newest change stays without its user, and tells nobody anything.
-    @Test(arguments: SiteDatabase.allCases) func aForgottenUserIsInNoAnswer(on database: SiteDatabase) async throws {
-        try await withDoor(on: database) { site, _, door in
-            let key = ["idempotency-key": "one"] as HTTPHeaders
-            let person = try await site.apple.signIn(1)[0]
-            let request: [String: any Sendable] = [
-                "client_id": Self.client, "user_id": person.userID, "signed_in_at": person.grantedAt.milliseconds, "wait": 10,
-            ]
-            #expect(try await door.post("/v1/sign-ins", request, key).status == 200)
-            try await site.folder.succeed("forget", "--even-if-authorized", person.userID)
-            let newest = try #require(try await door.get("/v1/changes")["next"])
-            let page = try await door.get("/v1/changes?after=0-0")
-            #expect(page["changes.0"] == nil && page["next"] == newest, "\(page.text)")
-            // A stream keeps the client's place beyond it all the same, without an event.
-            let stream = try await door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
-            #expect(stream.text == "retry: 1000\n\nid: \(newest)\n\n")
-            // A key that told of the user tells nothing anew, and is answered at once.
-            let again = try await door.post("/v1/sign-ins", request, key)
-            #expect(again.status == 422 && again["type"] == "urn:siwatch:problem:key-used", "\(again.text)")
-            #expect(again["detail"]?.contains("erased") == true)
-        }
+    @Test(.door(onEach: SiteDatabase.allCases)) func aForgottenUserIsInNoAnswer() async throws {
+        let key = ["idempotency-key": "one"] as HTTPHeaders
+        let person = try await site.apple.signIn(1)[0]
+        let request: [String: any Sendable] = [
+            "client_id": Self.client, "user_id": person.userID, "signed_in_at": person.grantedAt.milliseconds, "wait": 10,
+        ]
+        #expect(try await door.post("/v1/sign-ins", request, key).status == 200)
+        try await site.folder.succeed("forget", "--even-if-authorized", person.userID)
+        let newest = try #require(try await door.get("/v1/changes")["next"])
+        let page = try await door.get("/v1/changes?after=0-0")
+        #expect(page["changes.0"] == nil && page["next"] == newest, "\(page.text)")
+        // A stream keeps the client's place beyond it all the same, without an event.
+        let stream = try await door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
+        #expect(stream.text == "retry: 1000\n\nid: \(newest)\n\n")
+        // A key that told of the user tells nothing anew, and is answered at once.
+        let again = try await door.post("/v1/sign-ins", request, key)
+        #expect(again.status == 422 && again["type"] == "urn:siwatch:problem:key-used", "\(again.text)")
+        #expect(again["detail"]?.contains("erased") == true)
     }
 
     // MARK: Who may
 
-    @Test func onlyWhoHoldsATokenMayAndOnlyWhatItMay() async throws {
-        try await withDoor(on: .file, rights: ["read"], "max_requests_per_second = 20") { site, daemon, door in
-            var stranger = door
-            for token in [nil, "", String(repeating: "x", count: 44), (door.token ?? "") + "x"] {
-                stranger.token = token
-                let answer = try await stranger.get("/v1/changes")
-                #expect(answer.status == 401 && answer.headers.first(name: "www-authenticate") == "Bearer")
-            }
-            let forbidden = try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": "u"])
-            #expect(forbidden.status == 403 && forbidden.text.contains("lacks the right sign_in"))
-            #expect(try await door.get("/openapi.json")["openapi"] == "3.1.0")
-
-            // A second token comes while the first one still counts, and then the first one goes.
-            let old = try #require(door.token)
-            let made = try await CommandCall.siwatch(["secret", "new", "token", site.folder.url.appending(path: "new.token").path])
-            #expect(made.status == 0)
-            try site.folder.edit("token_files = [\"backend.token\"]", "token_files = [\"backend.token\", \"new.token\"]")
-            var new = door
-            new.token = try String(contentsOf: site.folder.url.appending(path: "new.token"), encoding: .utf8).trimmingCharacters(
-                in: .newlines
-            )
-            daemon.signal(SIGHUP)
-            #expect(await daemon.line(containing: "\"event\":\"reloaded\"") != nil)
-            #expect(try await door.get("/v1/changes").status == 200)
-            #expect(try await new.get("/v1/changes").status == 200)
-
-            let eager = new
-            let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
-                for _ in 1...100 { group.addTask { try await eager.get("/v1/changes").status } }
-                return try await group.reduce(into: []) { $0.append($1) }
-            }
-            #expect(Set(statuses) == [200, 429])
-            #expect(!daemon.output.joined().contains(old))
+    @Test(.door(rights: ["read"], "max_requests_per_second = 20")) func onlyWhoHoldsATokenMayAndOnlyWhatItMay() async throws {
+        var stranger = door
+        for token in [nil, "", String(repeating: "x", count: 44), (door.token ?? "") + "x"] {
+            stranger.token = token
+            let answer = try await stranger.get("/v1/changes")
+            #expect(answer.status == 401 && answer.headers.first(name: "www-authenticate") == "Bearer")
         }
+        let forbidden = try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": "u"])
+        #expect(forbidden.status == 403 && forbidden.text.contains("lacks the right sign_in"))
+        #expect(try await door.get("/openapi.json")["openapi"] == "3.1.0")
+
+        // A second token comes while the first one still counts, and then the first one goes.
+        let old = try #require(door.token)
+        #expect(try await CommandCall.siwatch(["secret", "new", "token", site.folder.url.appending(path: "new.token").path]).status == 0)
+        try site.folder.edit("token_files = [\"backend.token\"]", "token_files = [\"backend.token\", \"new.token\"]")
+        var new = door
+        new.token = try String(contentsOf: site.folder.url.appending(path: "new.token"), encoding: .utf8).trimmingCharacters(in: .newlines)
+        daemon.signal(SIGHUP)
+        #expect(await daemon.line(containing: "\"event\":\"reloaded\"") != nil)
+        #expect(try await door.get("/v1/changes").status == 200)
+        #expect(try await new.get("/v1/changes").status == 200)
+
+        let eager = new
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 1...100 { group.addTask { try await eager.get("/v1/changes").status } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(statuses) == [200, 429])
+        #expect(!daemon.output.joined().contains(old))
     }
 }

@@ -10,470 +10,333 @@ import Testing
 
 /// Webhooks of the real daemon at a real receiver, on both stores.
 @Suite(.timeLimit(.minutes(10))) struct WebhookTests {
-    private func withReceiver(
-        on database: SiteDatabase,
-        listen: String = "",
-        _ more: String = "",
-        _ body: @Sendable @escaping (Site, HookReceiver) async throws -> Void
-    ) async throws {
-        let receiver = HookReceiver()
-        try await receiver.serve { port in
-            let folder = try WatchedFolder()
-            defer { folder.remove() }
-            let table = try Hook.table(in: folder, port: port, more)
-            try await Site.with(folder, on: database, listen: listen, table) { try await body($0, receiver) }
-        }
-    }
-
     private func signature(of hook: HookReceiver.Hook, by secret: String) throws -> String {
         let key = SymmetricKey(data: try #require(Data(base64Encoded: String(secret.dropFirst(6)))))
         let code = HMAC<SHA256>.authenticationCode(for: Data("\(hook.id).\(hook.timestamp).\(hook.body)".utf8), using: key)
         return "v1,\(Data(code).base64EncodedString())"
     }
 
-    private func waitForTries(at receiver: HookReceiver, where isMet: ([HookReceiver.Hook]) -> Bool) async throws {
-        try await eventually { isMet(receiver.hooks) }
+    /// Waits until siwatch has sent each change, and nothing waits for another try.
+    private func untilAllIsSent() async throws {
+        try await site.backend.until("SELECT MAX(id) - COALESCE((SELECT MAX(cursor) FROM delivery), 0) FROM credential_change", is: 0)
+        try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
     }
 
-    @Test(arguments: SiteDatabase.allCases) func eachChangeIsToldWithItsSignature(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.revoked\", \"credential.authorized\"]") { site, receiver in
-            try await site.daemon { daemon in
-                let people = try await site.apple.signIn(3)
-                try await site.settle(people)
-                try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
-                let hooks = try await receiver.hooks(count: 4)
-                #expect(hooks.count == 4 && hooks.allSatisfy { $0.path == "/hook?from=siwatch" }, "\(hooks)")
-                let revoked = try #require(hooks.first { $0.body.contains("credential.revoked") })
-                let changedAt = try await site.backend.int("SELECT changed_at FROM user_state WHERE state = 'revoked'")
-                #expect(revoked.body.contains("\"ends_sessions_before\":\(changedAt),"), "\(revoked.body)")
-                #expect(!hooks.contains { $0.body.contains("@") || $0.body.utf8.count > 1024 })
-                for hook in hooks {
-                    let expected = try signature(of: hook, by: Hook.secret)
-                    #expect(hook.signatures == expected)
-                    #expect(abs((Double(hook.timestamp) ?? 0) - Date.now.timeIntervalSince1970) < 60)
-                }
-                try await site.folder.succeed("delivery", "test", "hook")
-                #expect(receiver.hooks.last?.body.contains("siwatch.test") == true)
-                let status = try await site.folder.siwatch("status").output
-                #expect(status.contains { $0.contains(/^  delivery hook +0 changes behind, 0 wait for another try, 0 are dead$/) }, "\(status)")
-                #expect(!daemon.output.joined().contains("delivery_failed"))
-            }
+    @Test(.receiver("types = [\"credential.revoked\", \"credential.authorized\"]")) func eachChangeIsToldWithItsSignature() async throws {
+        let people = try await site.apple.signIn(3)
+        try await site.settle(people)
+        try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
+        let hooks = try await receiver.hooks(count: 4)
+        #expect(hooks.count == 4 && hooks.allSatisfy { $0.path == "/hook?from=siwatch" }, "\(hooks)")
+        let revoked = try #require(hooks.first { $0.body.contains("credential.revoked") })
+        let changedAt = try await site.backend.int("SELECT changed_at FROM user_state WHERE state = 'revoked'")
+        #expect(revoked.body.contains("\"ends_sessions_before\":\(changedAt),"), "\(revoked.body)")
+        #expect(!hooks.contains { $0.body.contains("@") || $0.body.utf8.count > 1024 })
+        for hook in hooks {
+            let expected = try signature(of: hook, by: Hook.secret)
+            #expect(hook.signatures == expected)
+            #expect(abs((Double(hook.timestamp) ?? 0) - Date.now.timeIntervalSince1970) < 60)
         }
+        try await site.folder.succeed("delivery", "test", "hook")
+        #expect(receiver.hooks.last?.body.contains("siwatch.test") == true)
+        let status = try await site.folder.siwatch("status").output
+        #expect(status.contains { $0.contains(/^  delivery hook +0 changes behind, 0 wait for another try, 0 are dead$/) }, "\(status)")
+        #expect(!daemon.output.joined().contains("delivery_failed"))
     }
 
-    /// A change that the receiver refuses waits for its next try, and holds up no other.
-    @Test(arguments: SiteDatabase.allCases) func oneBadChangeBlocksNobody(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            try await site.daemon { _ in
-                let people = try await site.apple.signIn(4)
-                let bad = people[0].userID
-                let isRefused = NIOLockedValueBox(false)
-                receiver.answer { hook in
-                    isRefused.withLockedValue { isRefused in
-                        if !hook.body.contains(bad) || isRefused { return 204 }
-                        isRefused = true
-                        return 302
-                    }
-                }
-                try await site.settle(people)
-                _ = try await receiver.hooks(count: 4)
-                let more = try await site.apple.signIn(2)
-                try await site.settle(more)
-                #expect(try await receiver.hooks(count: 6).count >= 6)
-                // The second try comes five seconds after the first, under the same id.
-                var tries: [HookReceiver.Hook] = []
-                try await eventually {
-                    tries = receiver.hooks.filter { $0.body.contains(bad) }
-                    return tries.count >= 2
-                }
-                #expect(Set(tries.map(\.id)).count == 1)
-                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
-                #expect(!receiver.hooks.contains { $0.path == "/elsewhere" }, "a redirect is not followed")
+    @Test(.receiver()) func oneBadChangeBlocksNobody() async throws {
+        let people = try await site.apple.signIn(4)
+        let bad = people[0].userID
+        let isRefused = NIOLockedValueBox(false)
+        receiver.answer { hook in
+            isRefused.withLockedValue { isRefused in
+                if !hook.body.contains(bad) || isRefused { return 204 }
+                isRefused = true
+                return 302
             }
         }
+        try await site.settle(people)
+        _ = try await receiver.hooks(count: 4)
+        try await site.settle(try await site.apple.signIn(2))
+        #expect(try await receiver.hooks(count: 6).count >= 6)
+        // The second try comes five seconds after the first, under the same id.
+        var tries: [HookReceiver.Hook] = []
+        try await eventually {
+            tries = receiver.hooks.filter { $0.body.contains(bad) }
+            return tries.count >= 2
+        }
+        #expect(Set(tries.map(\.id)).count == 1)
+        try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+        #expect(!receiver.hooks.contains { $0.path == "/elsewhere" }, "a redirect is not followed")
     }
 
     /// An outage of the receiver loses nothing and writes nothing. 410 stops the delivery until somebody lets it go on.
-    @Test(arguments: SiteDatabase.allCases) func aReceiverThatIsAwayIsWaitedFor(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 503 }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                #expect(Set(try await receiver.hooks(count: 3).map(\.id)).count == 3)
-                receiver.answer { _ in 410 }
-                try await site.settle(try await site.apple.signIn(1))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_stopped\"") != nil)
-                #expect(try await site.folder.siwatch("delivery", "test", "hook").status == 1)
-                receiver.answer { _ in 200 }
-                #expect(
-                    try await site.folder.siwatch("status").output.joined().contains(
-                        "delivery hook: 2 changes behind, 0 wait for another try, 0 are dead, stopped since"
-                    )
-                )
-                try await site.folder.succeed("delivery", "replay", "hook")
-                let cursor = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: cursor)
-            }
-        }
+    @Test(.receiver()) func aReceiverThatIsAwayIsWaitedFor() async throws {
+        receiver.answer { _ in 503 }
+        try await site.settle(try await site.apple.signIn(3))
+        #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
+        receiver.answer { _ in 200 }
+        #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+        #expect(Set(try await receiver.hooks(count: 3).map(\.id)).count == 3)
+        receiver.answer { _ in 410 }
+        try await site.settle(try await site.apple.signIn(1))
+        #expect(await daemon.line(containing: "\"event\":\"delivery_stopped\"") != nil)
+        try await site.folder.expect("delivery test hook", 1)
+        receiver.answer { _ in 200 }
+        try await site.folder.expect("status", says: "delivery hook: 2 changes behind, 0 wait for another try, 0 are dead, stopped since")
+        try await site.folder.succeed("delivery", "replay", "hook")
+        try await untilAllIsSent()
     }
 
     /// Under another name a delivery begins anew. siwatch says so, and an operator hands over what it had still to send.
-    @Test(arguments: SiteDatabase.allCases) func aRenamedDeliveryGoesOnWhereItWas(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 503 }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
-            }
-            let taken = NIOLockedValueBox<[String]>([])
-            receiver.answer { hook in
-                taken.withLockedValue { $0.append(hook.id) }
-                return 200
-            }
-            try site.folder.edit("name = \"hook\"", "name = \"renamed\"")
-            try await site.daemon { daemon in
-                let line = await daemon.line(containing: "\"event\":\"delivery_unconfigured\"")
-                #expect(
-                    line?.contains("6 changes behind") == true && line?.contains("siwatch rename delivery hook NEW") == true,
-                    "\(line ?? "")"
-                )
-                let list = try await site.folder.siwatch("status").output
-                let sentence = "nobody sends the webhooks of hook, which is not in the configuration: 6 changes"
-                let page = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains(sentence) }
-                #expect(page.contains(sentence), "\(page)")
-                #expect(
-                    list.contains {
-                        $0.contains(/^  delivery hook +6 changes behind, 0 wait for another try, 0 are dead, not in the configuration$/)
-                    },
-                    "\(list)"
-                )
-                try await site.settle(try await site.apple.signIn(1))
-                _ = try await receiver.hooks(count: 4)
-                #expect(try await site.folder.siwatch("rename", "delivery", "hook", "renamed").status == 69)
-                // On a file, the siwatch at work may have any delivery.
-                if database == .file { #expect(try await site.folder.siwatch("delivery", "drop", "hook").status == 69) }
-            }
-            #expect(taken.withLockedValue(\.count) == 1)
-            try await site.folder.succeed("rename", "delivery", "hook", "renamed")
-            #expect(try await site.folder.siwatch("rename", "delivery", "hook", "renamed").status == 1)
-            try await site.daemon { daemon in
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT MAX(cursor) FROM delivery", is: newest)
-                // The fourth came twice at least, under one id.
-                #expect(taken.withLockedValue { Set($0).count } == 4 && taken.withLockedValue(\.count) >= 5)
-                #expect(!daemon.output.joined().contains("delivery_unconfigured"))
-            }
+    @Test(.receiver(listen: "127.0.0.1:0", runs: false)) func aRenamedDeliveryGoesOnWhereItWas() async throws {
+        receiver.answer { _ in 503 }
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(3))
+            #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+        }
+        let taken = NIOLockedValueBox<[String]>([])
+        receiver.answer { hook in
+            taken.withLockedValue { $0.append(hook.id) }
+            return 200
+        }
+        try site.folder.edit("name = \"hook\"", "name = \"renamed\"")
+        try await site.daemon { daemon in
+            let line = await daemon.line(containing: "\"event\":\"delivery_unconfigured\"")
+            let advice = "siwatch rename delivery hook NEW"
+            #expect(line?.contains("6 changes behind") == true && line?.contains(advice) == true, "\(line ?? "")")
+            let row = /^  delivery hook +6 changes behind, 0 wait for another try, 0 are dead, not in the configuration$/
+            let list = try await site.folder.siwatch("status").output
+            #expect(list.contains { $0.contains(row) }, "\(list)")
+            let sentence = "nobody sends the webhooks of hook, which is not in the configuration: 6 changes"
+            try await OperationsPages(of: daemon).expect("", shows: sentence)
+            try await site.settle(try await site.apple.signIn(1))
+            _ = try await receiver.hooks(count: 4)
+            try await site.folder.expect("rename delivery hook renamed", 69)
+            // On a file, the siwatch at work may have any delivery.
+            if site.schema == nil { try await site.folder.expect("delivery drop hook", 69) }
+        }
+        #expect(taken.withLockedValue(\.count) == 1)
+        try await site.folder.succeed("rename", "delivery", "hook", "renamed")
+        try await site.folder.expect("rename delivery hook renamed", 1)
+        try await site.daemon { daemon in
+            let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
+            try await site.backend.until("SELECT MAX(cursor) FROM delivery", is: newest)
+            // The fourth came twice at least, under one id.
+            #expect(taken.withLockedValue { Set($0).count } == 4 && taken.withLockedValue(\.count) >= 5)
+            #expect(!daemon.output.joined().contains("delivery_unconfigured"))
         }
     }
 
-    /// The lines of `siwatch status` about those that send the webhooks of a delivery.
-    private func senders(of delivery: String, at site: Site) async throws -> [String] {
-        let lines = try await site.folder.siwatch("status").output.filter { $0.contains(", sends webhooks to \(delivery), ") }
-        #expect(lines.count == 1, "\(lines)")
-        return lines
-    }
-
     /// The one that keeps house has no such delivery.
-    @Test func ofSeveralSiwatchOneThatHasTheDeliverySends() async throws {
-        let receiver = HookReceiver()
-        try await receiver.serve { port in
-            let folder = try WatchedFolder()
-            defer { folder.remove() }
-            let table = try Hook.table(in: folder, port: port, "types = [\"credential.authorized\"]")
-            try await Site.with(folder, on: .server(nil), listen: "127.0.0.1:0", table) { site in
-                let other = try folder.copy()
-                defer { other.remove() }
-                for (name, text) in table { try other.edit("[\(name)]\n\(text)\n", "") }
-                try await other.withDaemon { _ in
-                    try await site.daemon { daemon in
-                        try await site.settle(try await site.apple.signIn(1))
-                        _ = try await receiver.hooks(count: 1)
-                        let behind = #"siwatch_delivery_behind{delivery="hook"} 0"#
-                        #expect(
-                            try await OperationsPages(of: daemon).get("metrics", within: .seconds(60)) { $0.contains(behind) }.contains(
-                                behind
-                            )
-                        )
-                        #expect(try await senders(of: "hook", at: site).allSatisfy { $0.contains(" \(daemon.identifier), ") })
-                        let (status, output) = try await other.siwatch("delivery", "drop", "hook")
-                        #expect(status == 69 && output.joined().contains("has the delivery hook"), "\(output)")
-                        // What somebody deletes by hand is not missed in silence.
-                        try await site.backend.execute("DELETE FROM delivery")
-                        #expect(await daemon.line(containing: "\"event\":\"delivery_skipped\"") != nil)
-                        try await site.settle(try await site.apple.signIn(1))
-                        _ = try await receiver.hooks(count: 2)
-                    }
-                    try await other.succeed("delivery", "drop", "hook")
-                }
+    @Test(.receiver(onEach: [.server], listen: "127.0.0.1:0", runs: false)) func ofSeveralSiwatchOneThatHasTheDeliverySends() async throws {
+        let other = try site.folder.copy()
+        defer { other.remove() }
+        let text = try String(contentsOfFile: other.configurationPath, encoding: .utf8)
+        let table = try #require(text.components(separatedBy: "[[delivery]]").last?.components(separatedBy: "[apple]").first)
+        try other.edit("[[delivery]]\(table)", "")
+        try await other.withDaemon { _ in
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(1))
+                _ = try await receiver.hooks(count: 1)
+                try await OperationsPages(of: daemon).expect("metrics", shows: #"siwatch_delivery_behind{delivery="hook"} 0"#)
+                let senders = try await site.folder.siwatch("status").output.filter { $0.contains(", sends webhooks to hook, ") }
+                #expect(senders.count == 1 && senders.allSatisfy { $0.contains(" \(daemon.identifier), ") }, "\(senders)")
+                try await other.expect("delivery drop hook", 69, "has the delivery hook")
+                // What somebody deletes by hand is not missed in silence.
+                try await site.backend.execute("DELETE FROM delivery")
+                #expect(await daemon.line(containing: "\"event\":\"delivery_skipped\"") != nil)
+                try await site.settle(try await site.apple.signIn(1))
+                _ = try await receiver.hooks(count: 2)
             }
+            try await other.succeed("delivery", "drop", "hook")
         }
     }
 
     /// Each would pass over what it leaves out. During a restart one after the other that is so for a moment, so nobody is refused.
-    @Test func aDeliveryThatDiffersAmongSeveralIsAFinding() async throws {
-        try await withReceiver(on: .server, "types = [\"credential.authorized\"]") { site, _ in
-            let other = try site.folder.copy()
-            defer { other.remove() }
-            func findings() async throws -> [String] {
-                try await site.folder.siwatch("status").output.filter { $0.contains("not every siwatch has the same delivery hook") }
-            }
-            try await site.daemon { _ in
-                try await other.withDaemon { _ in
-                    let none = try await findings()
-                    #expect(none == [])
-                }
-                try other.edit("credential.authorized", "credential.revoked")
-                try await other.withDaemon { _ in
-                    let different = try await findings()
-                    #expect(different.count == 1)
-                }
-                #expect(try await findings() == [])
-            }
+    @Test(.receiver(onEach: [.server])) func aDeliveryThatDiffersAmongSeveralIsAFinding() async throws {
+        let other = try site.folder.copy()
+        defer { other.remove() }
+        func findings() async throws -> [String] {
+            try await site.folder.siwatch("status").output.filter { $0.contains("not every siwatch has the same delivery hook") }
         }
+        let none = try await other.withDaemon { _ in try await findings() }
+        #expect(none == [])
+        try other.edit("credential.authorized", "credential.revoked")
+        let different = try await other.withDaemon { _ in try await findings() }
+        #expect(different.count == 1)
+        #expect(try await findings() == [])
     }
 
     /// Who no longer sends a delivery reports nothing of it, and what it knew last is soon wrong.
-    @Test func whoLosesADeliveryReportsItNoMore() async throws {
-        try await withReceiver(on: .server, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(1))
-                _ = try await receiver.hooks(count: 1)
-                let pages = try await OperationsPages(of: daemon)
-                let gauge = #"siwatch_delivery_behind{delivery="hook"}"#
-                #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(gauge) }.contains(gauge))
-                try await site.backend.execute("UPDATE lane SET owner = 'another', until = until + 600000 WHERE app LIKE 'webhooks%'")
-                #expect(try await pages.get("metrics", within: .seconds(60)) { !$0.contains(gauge) }.contains(gauge) == false)
-            }
-        }
+    @Test(.receiver(onEach: [.server], listen: "127.0.0.1:0")) func whoLosesADeliveryReportsItNoMore() async throws {
+        try await site.settle(try await site.apple.signIn(1))
+        _ = try await receiver.hooks(count: 1)
+        let pages = try await OperationsPages(of: daemon)
+        let gauge = #"siwatch_delivery_behind{delivery="hook"}"#
+        try await pages.expect("metrics", shows: gauge)
+        try await site.backend.execute("UPDATE lane SET owner = 'another', until = until + 600000 WHERE app LIKE 'webhooks%'")
+        try await pages.expect("metrics", shows: "siwatch_", not: gauge)
     }
 
     /// It sends no webhooks, so it keeps nobody else from sending them.
-    @Test func aRunOnceTakesNoDelivery() async throws {
-        try await withReceiver(on: .server) { site, _ in
-            let run = try site.folder.start("run", "--once")
-            // Of the app and of the maintenance.
-            try await site.backend.until("SELECT COUNT(*) FROM lane WHERE owner <> ''", is: 2)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM lane WHERE app LIKE 'webhooks%'") == 0)
-            #expect(await run.exit() == 0)
-        }
+    @Test(.receiver(onEach: [.server], runs: false)) func aRunOnceTakesNoDelivery() async throws {
+        let run = try site.folder.start("run", "--once")
+        // Of the app and of the maintenance.
+        try await site.backend.until("SELECT COUNT(*) FROM lane WHERE owner <> ''", is: 2)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM lane WHERE app LIKE 'webhooks%'") == 0)
+        #expect(await run.exit() == 0)
     }
 
-    /// 502 is the proxy's word for a backend that is away. It is about no change, so none is put aside for hours.
-    @Test(arguments: SiteDatabase.allCases) func aBackendBehindItsProxyIsWaitedFor(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 502 }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(4))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains("\"reason\":\"status 502\"") == true)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0)
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
-                #expect(Set(receiver.hooks.map(\.id)).count == 4)
-            }
+    /// 502 is the proxy's word for a backend that is away, and a mistyped path or another secret refuses all. siwatch says so at once,
+    /// gives nothing up, and goes on by itself.
+    @Test(.receiver(listen: "127.0.0.1:0")) func aReceiverThatRefusesEverythingIsToldOfAndWaitedFor() async throws {
+        let pages = try await OperationsPages(of: daemon)
+        let redirect = "status 302, a redirect that siwatch does not follow"
+        for (round, (status, reason)) in [(502, "status 502"), (302, redirect), (404, "status 404")].enumerated() {
+            receiver.answer { _ in status }
+            try await site.settle(try await site.apple.signIn(5))
+            #expect(await daemon.line(containing: "\"reason\":\"\(reason)") != nil)
+            if status == 502 { #expect(try await site.backend.int("SELECT COUNT(*) FROM delivery_retry") == 0) }
+            try await pages.expect("status.json", shows: "takes no webhooks since", "siwatchdeliverybehind", "\"health\" : \"degraded\"")
+            if status == 302 { try await site.folder.expect("delivery test hook", 1, "\(reason): is it the URL of the receiver") }
+            receiver.answer { _ in 200 }
+            try await eventually { daemon.output.filter { $0.contains("\"event\":\"delivery_recovered\"") }.count > round }
+            // Until three were refused, each may have been at fault alone.
+            if status != 502 { try await site.folder.succeed("delivery", "replay", "hook") }
+            try await untilAllIsSent()
+            #expect(Set(receiver.hooks.filter { !$0.body.contains("siwatch.test") }.map(\.id)).count == 5 * (round + 1))
+            #expect(receiver.hooks.allSatisfy { $0.path == "/hook?from=siwatch" })
+            try await pages.expect("status.json", shows: "\"health\"", not: "takes no webhooks since")
         }
     }
 
     /// What comes after its last good answer keeps its place. Only what was under way beside that answer waits for a try of its own.
-    @Test(arguments: SiteDatabase.allCases) func aReceiverThatLeavesInMidPageFindsTheRestInPlace(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            let asked = NIOLockedValueBox(0)
-            let people = try await site.apple.signIn(60)
-            // All changes stand in one page, because the delivery begins with the second siwatch.
-            receiver.answer { _ in 503 }
-            try await site.daemon { daemon in
-                try await site.settle(people)
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+    @Test(.receiver(runs: false)) func aReceiverThatLeavesInMidPageFindsTheRestInPlace() async throws {
+        let asked = NIOLockedValueBox(0)
+        let people = try await site.apple.signIn(60)
+        // All changes stand in one page, because the delivery begins with the second siwatch.
+        receiver.answer { _ in 503 }
+        try await site.daemon { daemon in
+            try await site.settle(people)
+            #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+        }
+        receiver.answer { _ in
+            asked.withLockedValue { asked in
+                asked += 1
+                return asked <= 10 ? 204 : 503
             }
-            receiver.answer { _ in
-                asked.withLockedValue { asked in
-                    asked += 1
-                    return asked <= 10 ? 204 : 503
-                }
-            }
-            try await site.daemon { daemon in
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
-                let aside = try await site.backend.int("SELECT COUNT(*) FROM delivery_retry")
-                #expect(aside < 16, "\(aside) changes wait for a try of their own")
-                receiver.answer { _ in 204 }
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                // A try that found it away comes again after up to five minutes.
-                try await site.folder.succeed("delivery", "replay", "hook")
-                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
-                #expect(Set(receiver.hooks.map(\.id)).count == 60)
-            }
+        }
+        try await site.daemon { daemon in
+            #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+            let aside = try await site.backend.int("SELECT COUNT(*) FROM delivery_retry")
+            #expect(aside < 16, "\(aside) changes wait for a try of their own")
+            receiver.answer { _ in 204 }
+            try await site.backend.until("SELECT MAX(id) - (SELECT cursor FROM delivery) FROM credential_change", is: 0)
+            // A try that found it away comes again after up to five minutes.
+            try await site.folder.succeed("delivery", "replay", "hook")
+            try await untilAllIsSent()
+            #expect(Set(receiver.hooks.map(\.id)).count == 60)
         }
     }
 
     /// 429 is no word about a change, so none climbs the schedule of hours.
-    @Test(arguments: SiteDatabase.allCases) func aReceiverThatLimitsItsRateGetsAllSoon(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            let asked = NIOLockedValueBox(0)
-            receiver.answer(retryAfter: "1") { _ in
-                asked.withLockedValue { asked in
-                    asked += 1
-                    return asked.isMultiple(of: 5) ? 429 : 204
-                }
-            }
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(40))
-                _ = try await receiver.hooks(count: 40)
-                #expect(try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry") == 0)
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
+    @Test(.receiver()) func aReceiverThatLimitsItsRateGetsAllSoon() async throws {
+        let asked = NIOLockedValueBox(0)
+        receiver.answer(retryAfter: "1") { _ in
+            asked.withLockedValue { asked in
+                asked += 1
+                return asked.isMultiple(of: 5) ? 429 : 204
             }
         }
+        try await site.settle(try await site.apple.signIn(40))
+        _ = try await receiver.hooks(count: 40)
+        #expect(try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry") == 0)
+        try await untilAllIsSent()
     }
 
     /// Otherwise a receiver could have siwatch ask it without a pause.
-    @Test func aReceiverThatAsksForNoWaitIsLeftAloneForFiveSeconds() async throws {
-        try await withReceiver(on: .file, "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer(retryAfter: "0") { _ in 503 }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(1))
-                try await waitForTries(at: receiver) { $0.count >= 2 }
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                let times = receiver.hooks.compactMap { Int($0.timestamp) }
-                #expect(times.count >= 3 && Set(receiver.hooks.map(\.id)).count == 1, "\(receiver.hooks)")
-                // A wall clock that is slewed shows a little less than five seconds.
-                for (earlier, later) in zip(times, times.dropFirst()) { #expect(later - earlier >= 4, "\(times)") }
-            }
-        }
-    }
-
-    @Test func aRedirectIsRefusedAndSaidToBeOne() async throws {
-        try await withReceiver(on: .file, "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 302 }
-            try await site.daemon { daemon in
-                let words = "status 302, a redirect that siwatch does not follow"
-                try await site.settle(try await site.apple.signIn(3))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains(words) == true)
-                let (status, output) = try await site.folder.siwatch("delivery", "test", "hook")
-                #expect(status == 1 && output.joined().contains("\(words): is it the URL of the receiver"), "\(output)")
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                #expect(receiver.hooks.allSatisfy { $0.path == "/hook?from=siwatch" })
-            }
-        }
+    @Test(.receiver(onEach: [.file])) func aReceiverThatAsksForNoWaitIsLeftAloneForFiveSeconds() async throws {
+        receiver.answer(retryAfter: "0") { _ in 503 }
+        try await site.settle(try await site.apple.signIn(1))
+        try await eventually { receiver.hooks.count >= 2 }
+        receiver.answer { _ in 200 }
+        #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+        let times = receiver.hooks.compactMap { Int($0.timestamp) }
+        #expect(times.count >= 3 && Set(receiver.hooks.map(\.id)).count == 1, "\(receiver.hooks)")
+        // A wall clock that is slewed shows a little less than five seconds.
+        for (earlier, later) in zip(times, times.dropFirst()) { #expect(later - earlier >= 4, "\(times)") }
     }
 
     /// A change that waits goes out with the secrets of the reload. It goes to the old URL, because another one waits for a restart.
-    @Test(arguments: SiteDatabase.allCases) func aReloadSignsWhatWaitsWithItsSecrets(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            let file = site.folder.url.appending(path: "new.whsec")
-            let made = try await CommandCall.siwatch(["secret", "new", "webhook", file.path])
-            #expect(made.status == 0)
-            let secrets = [Hook.secret, try String(contentsOf: file, encoding: .utf8).trimmingCharacters(in: .newlines)]
-            receiver.answer { _ in 503 }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(1))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
-                try site.folder.edit("secret_files = [\"hook.whsec\"]", "secret_files = [\"hook.whsec\", \"new.whsec\"]")
-                try site.folder.edit("/hook?", "/moved?")
-                daemon.signal(SIGHUP)
-                let line = await daemon.line(containing: "\"event\":\"reload_needs_restart\"")
-                #expect(line?.contains("\"reason\":\"delivery[0].url\"") == true, "\(line ?? "")")
-                // A round that began before the reload has the old secret alone.
-                try await waitForTries(at: receiver) { $0.last?.signatures.contains(" ") == true }
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                let taken = try #require(receiver.hooks.last)
-                let expected = try secrets.map { try signature(of: taken, by: $0) }.joined(separator: " ")
-                #expect(taken.signatures == expected)
-                #expect(Set(receiver.hooks.map(\.id)).count == 1 && receiver.hooks.allSatisfy { $0.path == "/hook?from=siwatch" })
-            }
-            try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(1))
-                #expect(try await receiver.hooks(count: 2).last?.path == "/moved?from=siwatch")
-            }
+    @Test(.receiver(runs: false)) func aReloadSignsWhatWaitsWithItsSecrets() async throws {
+        let file = site.folder.url.appending(path: "new.whsec")
+        #expect(try await CommandCall.siwatch(["secret", "new", "webhook", file.path]).status == 0)
+        let secrets = [Hook.secret, try String(contentsOf: file, encoding: .utf8).trimmingCharacters(in: .newlines)]
+        receiver.answer { _ in 503 }
+        try await site.daemon { daemon in
+            try await site.settle(try await site.apple.signIn(1))
+            #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
+            try site.folder.edit("secret_files = [\"hook.whsec\"]", "secret_files = [\"hook.whsec\", \"new.whsec\"]")
+            try site.folder.edit("/hook?", "/moved?")
+            daemon.signal(SIGHUP)
+            let line = await daemon.line(containing: "\"event\":\"reload_needs_restart\"")
+            #expect(line?.contains("\"reason\":\"delivery[0].url\"") == true, "\(line ?? "")")
+            // A round that began before the reload has the old secret alone.
+            try await eventually { receiver.hooks.last?.signatures.contains(" ") == true }
+            receiver.answer { _ in 200 }
+            #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
+            let taken = try #require(receiver.hooks.last)
+            let expected = try secrets.map { try signature(of: taken, by: $0) }.joined(separator: " ")
+            #expect(taken.signatures == expected)
+            #expect(Set(receiver.hooks.map(\.id)).count == 1 && receiver.hooks.allSatisfy { $0.path == "/hook?from=siwatch" })
+        }
+        try await site.daemon { _ in
+            try await site.settle(try await site.apple.signIn(1))
+            #expect(try await receiver.hooks(count: 2).last?.path == "/moved?from=siwatch")
         }
     }
 
     /// What is under way has been sent as before the reload. The next try does not wait for the time that the receiver asked for then.
-    @Test(arguments: SiteDatabase.allCases) func aReloadWhileAReceiverAnswersEndsThePauseAfterIt(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, "types = [\"credential.authorized\"]") { site, receiver in
-            let (arrivals, reloads) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
-            let isFirst = NIOLockedValueBox(true)
-            receiver.answer(retryAfter: "600") { _ in
-                isFirst.withLockedValue { isFirst in
-                    defer { isFirst = false }
-                    return isFirst ? 429 : 200
-                }
-            }
-            receiver.delay {
-                arrivals.continuation.yield()
-                for await _ in reloads.stream { break }
-            }
-            try await site.daemon { daemon in
-                try await site.settle(try await site.apple.signIn(1))
-                for await _ in arrivals.stream { break }
-                daemon.signal(SIGHUP)
-                #expect(await daemon.line(containing: "\"event\":\"reloaded\"") != nil)
-                receiver.delay {}
-                reloads.continuation.finish()
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                #expect(receiver.hooks.count == 2)
+    @Test(.receiver()) func aReloadWhileAReceiverAnswersEndsThePauseAfterIt() async throws {
+        let (arrivals, reloads) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
+        let isFirst = NIOLockedValueBox(true)
+        receiver.answer(retryAfter: "600") { _ in
+            isFirst.withLockedValue { isFirst in
+                defer { isFirst = false }
+                return isFirst ? 429 : 200
             }
         }
+        receiver.delay {
+            arrivals.continuation.yield()
+            for await _ in reloads.stream { break }
+        }
+        try await site.settle(try await site.apple.signIn(1))
+        for await _ in arrivals.stream { break }
+        daemon.signal(SIGHUP)
+        #expect(await daemon.line(containing: "\"event\":\"reloaded\"") != nil)
+        receiver.delay {}
+        reloads.continuation.finish()
+        try await site.backend.until("SELECT MAX(id) - (SELECT cursor FROM delivery) FROM credential_change", is: 0)
+        #expect(receiver.hooks.count == 2)
     }
 
     /// A change that a receiver refuses alone is sent again by itself. Operators hear of it once it is a day old.
-    @Test(arguments: SiteDatabase.allCases) func whatAReceiverHasNotTakenIsOnThePage(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 200 }
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try await site.settle(try await site.apple.signIn(2))
-                let taken = try await pages.get("", accept: "text/html", within: .seconds(60)) {
-                    $0.contains("<code>hook</code> has taken all.")
-                }
-                #expect(taken.contains("<code>hook</code> has taken all."), "\(taken)")
+    @Test(.receiver(listen: "127.0.0.1:0")) func whatAReceiverHasNotTakenIsOnThePage() async throws {
+        let pages = try await OperationsPages(of: daemon)
+        try await site.settle(try await site.apple.signIn(2))
+        try await pages.expect("", shows: "<code>hook</code> has taken all.", accept: "text/html")
 
-                let people = try await site.apple.signIn(3)
-                receiver.answer { [refused = people[0].userID] in $0.body.contains(refused) ? 400 : 200 }
-                try await site.settle(people)
-                let waiting = "hook did not take 1 webhook that siwatch sends again"
-                let soon = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains(waiting) }
-                #expect(soon.contains("<code>hook</code> has not taken 1 of the last changes."), "\(soon)")
-                #expect(soon.contains("<h1 id=\"verdict\">All is well.</h1>") && !soon.contains("siwatchdeliveryrefused"), "\(soon)")
+        let people = try await site.apple.signIn(3)
+        receiver.answer { [refused = people[0].userID] in $0.body.contains(refused) ? 400 : 200 }
+        try await site.settle(people)
+        let waiting = "hook did not take 1 webhook that siwatch sends again"
+        let refused = "<code>hook</code> has not taken 1 of the last changes."
+        let well = "<h1 id=\"verdict\">All is well.</h1>"
+        try await pages.expect("", shows: waiting, refused, well, not: "siwatchdeliveryrefused", accept: "text/html")
 
-                try await site.backend.execute("UPDATE credential_change SET recorded_at = recorded_at - 90000000")
-                let late = try await pages.get("", accept: "text/html", within: .seconds(60)) { $0.contains("siwatchdeliveryrefused") }
-                #expect(late.contains("<h1 id=\"verdict\">\(waiting)"), "\(late)")
-            }
-        }
-    }
-
-    /// A mistyped path, or another secret: the receiver refuses all. siwatch says so at once, gives nothing up, and goes on by itself.
-    @Test(arguments: SiteDatabase.allCases) func aReceiverThatRefusesEverythingIsToldOf(on database: SiteDatabase) async throws {
-        try await withReceiver(on: database, listen: "127.0.0.1:0", "types = [\"credential.authorized\"]") { site, receiver in
-            receiver.answer { _ in 404 }
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                try await site.settle(try await site.apple.signIn(5))
-                #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"")?.contains("status 404") == true)
-                let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("takes no webhooks since") }
-                #expect(said.contains("siwatchdeliverybehind") && said.contains("\"health\" : \"degraded\""), "\(said)")
-                receiver.answer { _ in 200 }
-                #expect(await daemon.line(containing: "\"event\":\"delivery_recovered\"") != nil)
-                // Until three were refused, each may have been at fault alone.
-                try await site.folder.succeed("delivery", "replay", "hook")
-                try await site.backend.until("SELECT COUNT(*) FROM delivery_retry", is: 0)
-                let newest = try await site.backend.int("SELECT MAX(id) FROM credential_change")
-                try await site.backend.until("SELECT cursor FROM delivery", is: newest)
-                #expect(Set(receiver.hooks.map(\.id)).count == 5)
-                _ = try await pages.get("status.json", within: .seconds(60)) { !$0.contains("takes no webhooks since") }
-            }
-        }
+        try await site.backend.execute("UPDATE credential_change SET recorded_at = recorded_at - 90000000")
+        try await pages.expect("", shows: "siwatchdeliveryrefused", "<h1 id=\"verdict\">\(waiting)", accept: "text/html")
     }
 }

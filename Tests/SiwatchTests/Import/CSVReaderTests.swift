@@ -27,16 +27,11 @@ struct CSVReaderTests {
 
     @Test(
         arguments: [
-            ("a,b\n1,2\n", [["a", "b"], ["1", "2"]]),
-            ("a,b\r\n1,2\r\n", [["a", "b"], ["1", "2"]]),
-            ("\u{FEFF}a,b\n1,2", [["a", "b"], ["1", "2"]]),
-            ("a;b\n1;2", [["a", "b"], ["1", "2"]]),
-            ("a\tb\n1,5\t2", [["a", "b"], ["1,5", "2"]]),
-            ("a,b\n\"1,\"\"x\"\"\n2\",\"\"\r\n", [["a", "b"], ["1,\"x\"\n2", ""]]),
-            ("\"a\",b\n,\n\n\r\n", [["a", "b"], ["", ""]]),
-            ("a,b\n1\"2,3\"\n", [["a", "b"], ["1\"2", "3\""]]),
-            ("a\n\"b\r\n\"\r\n", [["a"], ["b\r\n"]]),
-            ("", []),
+            ("a,b\n1,2\n", [["a", "b"], ["1", "2"]]), ("a,b\r\n1,2\r\n", [["a", "b"], ["1", "2"]]),
+            ("\u{FEFF}a,b\n1,2", [["a", "b"], ["1", "2"]]), ("a;b\n1;2", [["a", "b"], ["1", "2"]]),
+            ("a\tb\n1,5\t2", [["a", "b"], ["1,5", "2"]]), ("a,b\n\"1,\"\"x\"\"\n2\",\"\"\r\n", [["a", "b"], ["1,\"x\"\n2", ""]]),
+            ("\"a\",b\n,\n\n\r\n", [["a", "b"], ["", ""]]), ("a,b\n1\"2,3\"\n", [["a", "b"], ["1\"2", "3\""]]),
+            ("a\n\"b\r\n\"\r\n", [["a"], ["b\r\n"]]), ("", []),
         ] as [(String, [[String]])]
     )
     func recordsAreThoseOfRFC4180(_ text: String, _ expected: [[String]]) throws {
@@ -133,11 +128,7 @@ struct ImportFileTests {
         // A hundred lines of 100 kB.
         let long = String(repeating: "x", count: 100_000)
         let text = "user_id,refresh_token,granted_at,note\n" + (1...100).map { "user\($0),r.\($0),1700000000,\(long)\n" }.joined()
-        Thread.detachNewThread {
-            let end = FileHandle(forWritingAtPath: path)
-            try? end?.write(contentsOf: Data(text.utf8))
-            try? end?.close()
-        }
+        writeOnce(text, toPipe: path)
         var file = try open(path)
         let survey = try file.survey(.silent)
         #expect(!survey.isWhole && (40...50).contains(survey.count))
@@ -151,11 +142,7 @@ struct ImportFileTests {
         let path = folder.path("pipe")
         #expect(mkfifo(path, 0o600) == 0)
         let text = Self.header + lines(3) + "\"open"
-        Thread.detachNewThread {
-            let end = FileHandle(forWritingAtPath: path)
-            try? end?.write(contentsOf: Data(text.utf8))
-            try? end?.close()
-        }
+        writeOnce(text, toPipe: path)
         var file = try open(path)
         let end = try file.survey(.silent).end
         #expect(end?.contains("line 5: a quote opens and does not close") == true)
@@ -165,6 +152,15 @@ struct ImportFileTests {
         }
         let failure = #expect(throws: CommandFailure.self) { try file.next() }
         #expect(failure?.description == end)
+    }
+}
+
+/// Lets whoever opens the pipe read a text, once.
+func writeOnce(_ text: String, toPipe path: String) {
+    Thread.detachNewThread {
+        let end = FileHandle(forWritingAtPath: path)
+        try? end?.write(contentsOf: Data(text.utf8))
+        try? end?.close()
     }
 }
 

@@ -24,25 +24,17 @@ struct ImportColumnsTests {
 
     @Test(
         arguments: [
-            ("1700000000", 1_700_000_000_999, ImportedTime.Unit.seconds),
-            ("1700000000123", 1_700_000_000_123, .milliseconds),
-            ("2023-11-14T22:13:20Z", 1_700_000_000_999, .text),
-            ("2023-11-14 22:13:20.5", 1_700_000_000_500, .text),
-            ("2023-11-14 23:13:20.123456+01", 1_700_000_000_123, .text),
-            ("2023-11-14T16:43:20.000-05:30", 1_700_000_000_000, .text),
+            ("1700000000", 1_700_000_000_999, ImportedTime.Unit.seconds), ("1700000000123", 1_700_000_000_123, .milliseconds),
+            ("2023-11-14T22:13:20Z", 1_700_000_000_999, .text), ("2023-11-14 22:13:20.5", 1_700_000_000_500, .text),
+            ("2023-11-14 23:13:20.123456+01", 1_700_000_000_123, .text), ("2023-11-14T16:43:20.000-05:30", 1_700_000_000_000, .text),
             ("2024-02-29 00:00:00 +0000", 1_709_164_800_999, .text),
             // As Rails, Ruby, PostgreSQL, Python, mail and spreadsheets write them.
-            ("2023-11-14 22:13:20 UTC", 1_700_000_000_999, .text),
-            ("2023-11-14 22:13:20.123456 UTC", 1_700_000_000_123, .text),
+            ("2023-11-14 22:13:20 UTC", 1_700_000_000_999, .text), ("2023-11-14 22:13:20.123456 UTC", 1_700_000_000_123, .text),
             ("Tue, 14 Nov 2023 22:13:20.123456789 UTC +00:00", 1_700_000_000_123, .text),
-            ("Tue, 14 Nov 2023 23:13:20 +0100", 1_700_000_000_999, .text),
-            ("Fri, 1 May 2026 12:34:56 GMT", 1_777_638_896_999, .text),
-            ("2023-11-14 22:13:20.5+00", 1_700_000_000_500, .text),
-            ("2023/11/14 22:13:20", 1_700_000_000_999, .text),
-            ("1700000000.123456", 1_700_000_000_123, .seconds),
-            ("1700000000.0", 1_700_000_000_999, .seconds),
-            ("1700000000123.0", 1_700_000_000_123, .milliseconds),
-            ("45244.9259259259", 1_700_000_000_999, .days),
+            ("Tue, 14 Nov 2023 23:13:20 +0100", 1_700_000_000_999, .text), ("Fri, 1 May 2026 12:34:56 GMT", 1_777_638_896_999, .text),
+            ("2023-11-14 22:13:20.5+00", 1_700_000_000_500, .text), ("2023/11/14 22:13:20", 1_700_000_000_999, .text),
+            ("1700000000.123456", 1_700_000_000_123, .seconds), ("1700000000.0", 1_700_000_000_999, .seconds),
+            ("1700000000123.0", 1_700_000_000_123, .milliseconds), ("45244.9259259259", 1_700_000_000_999, .days),
         ] as [(String, Int64, ImportedTime.Unit)]
     )
     func aTimeIsReadInItsUnit(_ text: String, _ milliseconds: Int64, _ unit: ImportedTime.Unit) throws {
@@ -124,10 +116,8 @@ struct ImportColumnsTests {
     }
 
     @Test(arguments: [
-        (["ann", "app", "r"], "3 fields, where the first line has 4"),
-        (["", "app", "r", ""], "user_id is empty"),
-        (["ann", "", "r", ""], "client_id is empty"),
-        (["ann", "other", "r", ""], "siwatch does not know this client_id"),
+        (["ann", "app", "r"], "3 fields, where the first line has 4"), (["", "app", "r", ""], "user_id is empty"),
+        (["ann", "", "r", ""], "client_id is empty"), (["ann", "other", "r", ""], "siwatch does not know this client_id"),
         (["ann", "app", "r", ""], "granted_at is empty, and there is no --granted-at"),
         (["ann ", "app", "r", ""], "user_id holds white space or a control character"),
         (["a\u{9b}n", "app", "r", ""], "user_id holds white space or a control character"),
@@ -135,8 +125,7 @@ struct ImportColumnsTests {
         (Array(repeating: "a", count: 1001), "more than 1000 fields"),
         (["ann", "app", "r t", ""], "refresh_token holds a character that no token of Apple's has"),
         (["ann", "app", String(repeating: "r", count: 8193), ""], "refresh_token is longer than 8192 bytes"),
-        (["a\0n", "app", "r", ""], "user_id is not UTF-8 text"),
-        (["ann", "app", "r", "soon"], "granted_at \(ImportedTime.rule)"),
+        (["a\0n", "app", "r", ""], "user_id is not UTF-8 text"), (["ann", "app", "r", "soon"], "granted_at \(ImportedTime.rule)"),
         (["ann", "app", "r", "1700000000123"], "granted_at is in milliseconds, and the column is in seconds"),
         (["ann", "app", "r", "1750000003"], "granted_at lies in the future"),
     ])
@@ -194,7 +183,6 @@ struct ImportColumnsTests {
         #expect(survey.strangers == words && survey.verdict.split(separator: "\n").contains(Substring(words)), "\(survey.verdict)")
     }
 
-    /// A token in the wrong column is not shown.
     @Test func aLongValueIsNotShown() throws {
         let columns = try columns(record("user_id", "refresh_token", "granted_at"), clientID: "app", anyID: false)
         let token = "r0123456789abcdef0123456789abcdef.0.mruv.Zw1-abcDEFabcDEF01234"

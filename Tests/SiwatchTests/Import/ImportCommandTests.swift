@@ -9,6 +9,7 @@ import Testing
 /// `siwatch import` beside a daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct ImportCommandTests {
     private static let header = "user_id,client_id,refresh_token,granted_at\n"
+    private static let blindly = "--yes --no-trial --no-wait"
 
     private func write(_ text: String, in site: Site) throws -> String {
         let path = site.folder.url.appending(path: "users.csv").path
@@ -28,15 +29,12 @@ import Testing
     @Test(.site(onEach: SiteDatabase.allCases)) func anImportIsTriedAndToldAndDoublesNothing() async throws {
         let path = try write("\u{FEFF}" + Self.header + lines(try await site.apple.signIn(100)), in: site)
         try await site.daemon { _ in
-            let (status, output) = try await site.folder.siwatch("import", path, "--yes")
-            #expect(status == 0, "\(output)")
-            #expect(output.contains("Apple was asked about 40 samples: 40 accepted."), "\(output)")
-            #expect(output.contains { $0.contains("100 sign-ins told.") }, "\(output)")
+            let samples = "\nApple was asked about 40 samples: 40 accepted.\n"
+            let output = try await site.folder.expect("import \(path) --yes", 0, samples, "100 sign-ins told.")
             #expect(!output.joined().contains("\r") && !output.joined().contains("\u{1B}"), "progress in a pipe")
             try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'", is: 100)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") >= 40)
-            let again = try await site.folder.siwatch("import", path, "--yes")
-            #expect(again.status == 0 && again.output.contains { $0.contains("0 sign-ins told, and 100 before.") }, "\(again.output)")
+            try await site.folder.expect("import \(path) --yes", 0, "0 sign-ins told, and 100 before.")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 100)
         }
     }
@@ -44,47 +42,36 @@ import Testing
     @Test(.site(onEach: SiteDatabase.allCases)) func aWrongImportEndsAfterItsSamples() async throws {
         let path = try write(Self.header + strangers(200), in: site)
         try await site.daemon { _ in
-            let (status, output) = try await site.folder.siwatch("import", path, "--yes")
-            #expect(status == 65, "\(output)")
-            let verdict = "Apple was asked about 40 samples: 40 rejected as ended or never issued to this client."
-            #expect(output.contains(verdict) && output.contains { $0.contains("The other lines were not told.") }, "\(output)")
-            #expect(output.contains { $0.contains("--no-trial") } && output.contains { $0.contains("40 sign-ins told.") }, "\(output)")
+            let verdict = "\nApple was asked about 40 samples: 40 rejected as ended or never issued to this client.\n"
+            let rest = "The other lines were not told."
+            try await site.folder.expect("import \(path) --yes", 65, verdict, rest, "--no-trial", "40 sign-ins told.")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
-            let again = try await site.folder.siwatch("import", path, "--yes", "--json")
-            #expect(again.status == 65 && again.output.contains("    \"rejected\" : 40,"), "\(again.output)")
-            #expect(again.output.contains("  \"known_before\" : 40,"), "\(again.output)")
+            let (rejected, known) = ("\n    \"rejected\" : 40,\n", "\n  \"known_before\" : 40,\n")
+            try await site.folder.expect("import \(path) --yes --json", 65, rejected, known)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
         }
     }
 
-    /// An old revocation wins over a time that is too early. A token says nothing when it is told again, so the right times come without one.
+    /// An old revocation wins over a time that is too early. A token that is told again says nothing, so the right times come without one.
     @Test(.site(onEach: SiteDatabase.allCases)) func timesThatWereTooEarlyAreCorrectedWithoutTokens() async throws {
         let people = try await site.apple.signIn(50)
         let now = people.map(\.grantedAt.milliseconds).max() ?? 0
         func lines(at time: Int64, tokens: Bool = true) -> String {
             Self.header + people.map { "\($0.userID),\($0.clientID),\(tokens ? $0.refreshToken ?? "" : ""),\(time)\n" }.joined()
         }
-        func told(_ text: String, _ option: String = "--yes") async throws -> (status: Int32, output: String) {
-            let (status, output) = try await site.folder.siwatch("import", try write(text, in: site), "--yes", option)
-            return (status, output.joined(separator: "\n"))
-        }
+        func write(at time: Int64, tokens: Bool = true) throws -> String { try self.write(lines(at: time, tokens: tokens), in: site) }
         let authorized = "SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'"
         try await site.daemon { _ in
-            #expect(try await told(lines(at: now - 86_400_000)).status == 0)
+            try await site.folder.expect("import \(write(at: now - 86_400_000)) --yes", 0)
             try await site.tell(try await site.apple.notify(RevokeConsent(), users: people.map(\.userID)))
             try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'revoked'", is: 50)
             let right = Int64(Date().timeIntervalSince1970 * 1000)
-            let tried = try await told(lines(at: right))
-            #expect(
-                tried.status == 65 && tried.output.contains("asked about 40 samples: 40 known from an earlier sign-in."),
-                "\(tried.output)"
-            )
-            #expect(tried.output.contains("import the true times with an empty refresh_token"), "\(tried.output)")
-            let again = try await told(lines(at: right), "--no-trial")
-            #expect(again.status == 0 && again.output.contains("50 of them changed nothing (retold)"), "\(again.output)")
+            let path = try write(at: right)
+            let known = "asked about 40 samples: 40 known from an earlier sign-in."
+            try await site.folder.expect("import \(path) --yes", 65, known, "import the true times with an empty refresh_token")
+            try await site.folder.expect("import \(path) --yes --no-trial", 0, "50 of them changed nothing (retold)")
             #expect(try await site.backend.int(authorized) == 0)
-            let mended = try await told(lines(at: right, tokens: false))
-            #expect(mended.status == 0 && !mended.output.contains("retold") && !mended.output.contains("asks Apple"), "\(mended.output)")
+            try await site.folder.expect("import \(write(at: right, tokens: false)) --yes", 0, not: "retold", "asks Apple")
             #expect(try await site.backend.int(authorized) == 50)
         }
     }
@@ -93,17 +80,15 @@ import Testing
         let bad = (1...30).map { _ in "only,three,fields\n" }.joined()
         let path = try write(Self.header + strangers(600) + bad + ",com.example.app,secret.token,1700000000\n", in: site)
         let errors = site.folder.url.appending(path: "errors.txt").path
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
-        #expect(status == 1, "\(output)")
-        #expect(output.contains { $0.contains("600 sign-ins told.") } && output.contains("siwatch: 31 lines left out"), "\(output)")
-        #expect(output.contains("siwatch: line 602: 3 fields, where the first line has 4"), "\(output)")
-        #expect(output.contains("siwatch: and 11 more lines"), "\(output)")
+        let command = "import \(path) \(Self.blindly) --errors \(errors)"
+        let output = try await site.folder.expect(command, 1, "600 sign-ins told.", not: "secret.token")
+        for line in ["31 lines left out", "line 602: 3 fields, where the first line has 4", "and 11 more lines"] {
+            #expect(output.contains("siwatch: \(line)"), "\(output)")
+        }
         let all = try String(contentsOfFile: errors, encoding: .utf8)
-        #expect(all.split(separator: "\n").count == 31 && all.hasSuffix("line 632: user_id is empty\n"))
-        #expect(!all.contains("secret.token") && !output.joined().contains("secret.token"))
+        #expect(all.split(separator: "\n").count == 31 && all.hasSuffix("line 632: user_id is empty\n") && !all.contains("secret.token"))
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 600)
-        let again = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--errors", errors)
-        #expect(again.status == 64 && again.output == ["siwatch: \(errors) is there already: name a new file for --errors"])
+        #expect(try await site.folder.expect(command, 64) == ["siwatch: \(errors) is there already: name a new file for --errors"])
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func aKilledImportGoesOn() async throws {
@@ -112,8 +97,7 @@ import Testing
         try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 > 0 }
         first.signal(SIGKILL)
         await first.exit()
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
-        #expect(status == 0, "\(output)")
+        try await site.folder.expect("import \(path) \(Self.blindly)", 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 20_000)
         #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM grant_queue") == 20_000)
     }
@@ -128,79 +112,49 @@ import Testing
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 100)
     }
 
-    @Test(.site) func nothingIsWrittenWithoutAYes() async throws {
-        let path = try write(Self.header + strangers(20), in: site)
+    @Test(.site) func whatCannotBeImportedIsSaidAndNothingIsWritten() async throws {
         let errors = site.folder.url.appending(path: "errors.txt").path
-        let (status, output) = try await site.folder.siwatch("import", path, "--errors", errors)
-        #expect(!FileManager.default.fileExists(atPath: errors))
-        #expect(status == 64 && output.last == "siwatch: nothing was written; repeat the command with --yes", "\(output)")
-        #expect(output.contains("Used columns: user_id, client_id, refresh_token, granted_at."), "\(output)")
-        #expect(output.contains("granted_at is in seconds.") && !output.joined().contains("r.never"), "\(output)")
+        let path = try write(Self.header + strangers(20), in: site)
+        let columns = "\nUsed columns: user_id, client_id, refresh_token, granted_at.\n"
+        var output = try await site.folder.expect("import \(path) --errors \(errors)", 64, columns, not: "r.never")
+        #expect(output.last == "siwatch: nothing was written; repeat the command with --yes", "\(output)")
+        #expect(output.contains("granted_at is in seconds.") && !FileManager.default.fileExists(atPath: errors), "\(output)")
+        output = try await site.folder.expect("import \(path) --yes", 69, not: "refresh token  signed in")
+        #expect(output.last?.hasPrefix("siwatch: siwatch does not run, so nothing was written") == true, "\(output)")
+        let none = try await site.folder.expect("import /nowhere.csv --yes", 1)
+        #expect(none == ["siwatch: /nowhere.csv cannot be read: No such file or directory"], "\(none)")
+        for (text, words) in [
+            (Self.header + strangers(20) + "ann,com.example.other,r.x,1700000000\n", "\nsiwatch: siwatch does not know com.example.other:"),
+            ("id;name;plan\n1;Ann;gold\n", "It names: id, name, plan"),
+        ] {
+            try await site.folder.expect("import \(write(text, in: site)) \(Self.blindly)", 64, words)
+        }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 
-    @Test(.site) func anotherCompanysFileIsRefused() async throws {
-        let path = try write("id;name;plan\n1;Ann;gold\n", in: site)
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
-        #expect(status == 64 && output.joined().contains("It names: id, name, plan"), "\(output)")
-        let (none, words) = try await site.folder.siwatch("import", "/nowhere.csv", "--yes")
-        #expect(none == 1 && words == ["siwatch: /nowhere.csv cannot be read: No such file or directory"], "\(words)")
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
-    }
-
-    /// It cannot be read twice.
     @Test(.site) func aPipeIsReadOnce() async throws {
         let path = site.folder.url.appending(path: "pipe").path
         #expect(mkfifo(path, 0o600) == 0)
         let text = "sub,refresh_token\n" + (1...3000).map { "\(stranger($0)),r.\($0)\n" }.joined()
-        let process = try site.folder.start(
-            "import",
-            path,
-            "--client-id",
-            "com.example.web",
-            "--granted-at",
-            "1700000000",
-            "--yes",
-            "--no-trial",
-            "--no-wait"
-        )
-        Thread.detachNewThread {
-            let end = FileHandle(forWritingAtPath: path)
-            try? end?.write(contentsOf: Data(text.utf8))
-            try? end?.close()
-        }
-        #expect(await process.exit() == 0, "\(process.output)")
-        #expect(process.output.contains { $0.contains("3,000 sign-ins told.") }, "\(process.output)")
-        let dated = "SELECT COUNT(*) FROM grant_queue WHERE granted_at = 1700000000999"
-        #expect(try await site.backend.int(dated) == 3000)
+        writeOnce(text, toPipe: path)
+        let options = "--client-id com.example.web --granted-at 1700000000 \(Self.blindly)"
+        try await site.folder.expect("import \(path) \(options)", 0, "3,000 sign-ins told.")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE granted_at = 1700000000999") == 3000)
     }
 
     @Test(.site) func theLinesBeforeAnUnreadableOneAreTold() async throws {
         let path = try write(Self.header + strangers(600) + "short\n\"" + strangers(2), in: site)
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
-        #expect(status == 1, "\(output)")
-        let end = "\(path), line 603: a quote opens and does not close; nothing from this line on can be read"
-        #expect(output.contains("siwatch: \(end)") && output.contains("siwatch: 1 line left out"), "\(output)")
-        #expect(output.contains { $0.contains("600 sign-ins told.") }, "\(output)")
+        let end = "\nsiwatch: \(path), line 603: a quote opens and does not close; nothing from this line on can be read\n"
+        try await site.folder.expect("import \(path) \(Self.blindly)", 1, end, "\nsiwatch: 1 line left out\n", "600 sign-ins told.")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 600)
     }
 
-    @Test(.site) func nothingIsWrittenWithoutASiwatchThatRuns() async throws {
+    @Test(.daemon) func nothingIsWrittenWhileTheAppIsPaused() async throws {
         let path = try write(Self.header + strangers(20), in: site)
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes")
-        #expect(status == 69 && output.last?.hasPrefix("siwatch: siwatch does not run, so nothing was written") == true, "\(output)")
-        #expect(!output.joined().contains("refresh token  signed in"), "\(output)")
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
-    }
-
-    @Test(.site) func nothingIsWrittenWhileTheAppIsPaused() async throws {
-        let path = try write(Self.header + strangers(20), in: site)
-        try await site.daemon { _ in
-            #expect(try await site.folder.siwatch("pause", "example").status == 0)
-            let (status, output) = try await site.folder.siwatch("import", path, "--yes")
-            #expect(status == 69 && output.last?.hasPrefix("siwatch: the app example is paused") == true, "\(output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 0)
-        }
+        try await site.folder.expect("pause example", 0)
+        let output = try await site.folder.expect("import \(path) --yes", 69)
+        #expect(output.last?.hasPrefix("siwatch: the app example is paused") == true, "\(output)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 0)
     }
 
     /// Apple's ids stand in another column. No notification would ever meet the others, and Apple would get the tokens of other providers.
@@ -211,37 +165,33 @@ import Testing
         }
         let text = "user_id,client_id,refresh_token,granted_at,provider,provider_id\n" + lines.joined()
         let path = try write(text, in: site)
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait", "--json")
         let words = """
             siwatch: 300 of 300 lines (100 %) are not of Apple's users, and are bad ones: in line 2 provider is "google", and Apple's look \
             like 001234.0123456789abcdef0123456789abcdef.0815. Is the column provider_id meant? Name it user_id. --any-id takes these \
             lines too.
             """
-        #expect(status == 64 && output.contains(words), "\(output)")
-        #expect(output.contains("siwatch: line 2: provider is not Apple"), "\(output)")
+        let provider = "\nsiwatch: line 2: provider is not Apple\n"
+        try await site.folder.expect("import \(path) \(Self.blindly) --json", 64, "\n\(words)\n", provider)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
 
         // With the right column, the lines of the other provider are left out.
         let renamed = try write(text.replacing("user_id,", with: "id,").replacing("provider_id", with: "sub"), in: site)
-        let right = try await site.folder.siwatch("import", renamed, "--yes", "--no-trial", "--no-wait")
-        #expect(right.status == 1 && right.output.contains("siwatch: line 4: provider is not Apple"), "\(right.output)")
+        try await site.folder.expect("import \(renamed) \(Self.blindly)", 1, "\nsiwatch: line 4: provider is not Apple\n")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 297)
 
-        let any = try await site.folder.siwatch("import", try write(text, in: site), "--yes", "--no-trial", "--no-wait", "--any-id")
-        #expect(any.status == 0, "\(any.output)")
+        try await site.folder.expect("import \(write(text, in: site)) \(Self.blindly) --any-id", 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 597)
     }
 
     /// Told by SQL, as over HTTP, they are taken, and somebody hears of it.
     @Test(.site(onEach: SiteDatabase.allCases)) func idsThatABackendTellsAndAreNotApplesAreAFinding() async throws {
-        func finding() async throws -> Said.Finding? {
+        func finding() async throws -> StatusDocument.Finding? {
             let text = try await site.folder.siwatch("status", "--json").output.joined()
-            let findings = try JSONDecoder().decode(Said.self, from: Data(text.utf8)).findings
-            return findings.first { $0.sentence.contains("look like Apple's") }
+            return try StatusDocument(text).findings.first { $0.sentence.contains("look like Apple's") }
         }
         try await site.daemon { _ in
             try await site.settle(try await site.apple.signIn(3))
-            #expect(try await finding() == nil)
+            #expect(try await finding()?.sentence == nil)
             for id in 11...17 {
                 let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '\(id)', 1700000000000)"
                 try await site.backend.execute(row)
@@ -256,21 +206,5 @@ import Testing
             let late = try #require(try await finding())
             #expect(late.severity == "note" && late.sentence.hasPrefix("7 of the newest 100 sign-ins (7 %)"), "\(late)")
         }
-    }
-
-    private struct Said: Decodable {
-        var findings: [Finding]
-
-        struct Finding: Decodable, Equatable {
-            var severity: String
-            var sentence: String
-        }
-    }
-
-    @Test(.site) func aClientThatSiwatchDoesNotKnowIsNamed() async throws {
-        let path = try write(Self.header + strangers(20) + "ann,com.example.other,r.x,1700000000\n", in: site)
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
-        #expect(status == 64 && output.last?.hasPrefix("siwatch: siwatch does not know com.example.other:") == true, "\(output)")
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 }

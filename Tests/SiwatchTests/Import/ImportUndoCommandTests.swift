@@ -31,65 +31,58 @@ import Testing
     private func importLines(_ text: String, in site: Site) async throws -> String {
         let path = site.folder.url.appending(path: "users.csv").path
         try Data((Self.header + text).utf8).write(to: URL(filePath: path))
-        let (status, output) = try await site.folder.siwatch("import", path, "--yes", "--no-trial", "--no-wait")
-        #expect(status == 0, "\(output)")
-        let name = try #require(output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1
+        let output = try await site.folder.expect("import \(path) --yes --no-trial --no-wait", 0)
+        let name = try name(in: output)
         #expect(output.contains { $0.contains("siwatch import --undo \(name) takes the import back.") }, "\(output)")
-        return String(name)
+        return name
     }
 
-    @Test(.site(onEach: SiteDatabase.allCases)) func aWrongImportIsTakenBackAsAWhole() async throws {
-        try await site.daemon { _ in
-            try await site.settle(try await site.apple.signIn(20))
-            let name = try await importLines(strangers(1000), in: site)
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1020)
-            let rehearsal = try await site.folder.siwatch("import", "--undo", name, "--dry-run")
-            let would = "Import \(name): 1,000 credentials and 0 waiting sign-ins would go."
-            #expect(rehearsal.status == 0 && rehearsal.output == [would], "\(rehearsal.output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 1020)
-            let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
-            let gone = "Import \(name): 1,000 credentials and 0 waiting sign-ins are gone."
-            #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1020)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
-            let again = try await site.folder.siwatch("import", "--undo", name, "--yes", "--json")
-            #expect(again.status == 0 && again.output.contains("  \"removed\" : 0,"), "\(again.output)")
-            // The keys of the batches are gone too.
-            #expect(try await importLines(strangers(1000), in: site) == name)
-            try await site.backend.until("SELECT COUNT(*) FROM credential", is: 1020)
-        }
+    private func name(in output: [String]) throws -> String {
+        String(try #require(output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
     }
 
-    @Test(.site(onEach: SiteDatabase.allCases)) func whatABackendOrAppleToldStays() async throws {
-        try await site.daemon { _ in
-            let signIns = try await site.apple.signIn(60)
-            let users = signIns.map(\.userID)
-            try await site.settle(Array(signIns[0..<10]))
-            let name = try await importLines(lines(signIns), in: site)
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 70)
-            // The same token, another token, an event of Apple's, and a request to revoke.
-            try await site.settle(Array(signIns[10..<20]))
-            try await site.settle(try await site.apple.signIn(Array(users[20..<30]), clientID: signIns[0].clientID))
-            try await site.tell(try await site.apple.notify(RevokeConsent(), users: Array(users[30..<40])))
-            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 10)
-            try await site.backend.insert(revocationsOf: Array(users[40..<50]), at: signIns[0].clientID)
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 10)
-            let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
-            #expect(status == 0, "\(output)")
-            #expect(
-                output == [
-                    "Import \(name): 10 credentials and 0 waiting sign-ins are gone.",
-                    """
-                    50 more of its sign-ins removed nothing: siwatch knew the user before, something else has told of the user too, \
-                    another line names the same credential, or siwatch had rejected the line
-                    """,
-                ],
-                "\(output)"
-            )
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 30)
-        }
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func aWrongImportIsTakenBackAsAWhole() async throws {
+        try await site.settle(try await site.apple.signIn(20))
+        let name = try await importLines(strangers(1000), in: site)
+        try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1020)
+        let rows = "Import \(name): 1,000 credentials and 0 waiting sign-ins"
+        #expect(try await site.folder.expect("import --undo \(name) --dry-run", 0) == ["\(rows) would go."])
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 1020)
+        #expect(try await site.folder.expect("import --undo \(name) --yes", 0) == ["\(rows) are gone."])
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1020)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
+        try await site.folder.expect("import --undo \(name) --yes --json", 0, "\n  \"removed\" : 0,\n")
+        // The keys of the batches are gone too.
+        #expect(try await importLines(strangers(1000), in: site) == name)
+        try await site.backend.until("SELECT COUNT(*) FROM credential", is: 1020)
+    }
+
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func whatABackendOrAppleToldStays() async throws {
+        let signIns = try await site.apple.signIn(60)
+        let users = signIns.map(\.userID)
+        try await site.settle(Array(signIns[0..<10]))
+        let name = try await importLines(lines(signIns), in: site)
+        try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 70)
+        // The same token, another token, an event of Apple's, and a request to revoke.
+        try await site.settle(Array(signIns[10..<20]))
+        try await site.settle(try await site.apple.signIn(Array(users[20..<30]), clientID: signIns[0].clientID))
+        try await site.tell(try await site.apple.notify(RevokeConsent(), users: Array(users[30..<40])))
+        try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 10)
+        try await site.backend.insert(revocationsOf: Array(users[40..<50]), at: signIns[0].clientID)
+        try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 10)
+        let output = try await site.folder.expect("import --undo \(name) --yes", 0)
+        #expect(
+            output == [
+                "Import \(name): 10 credentials and 0 waiting sign-ins are gone.",
+                """
+                50 more of its sign-ins removed nothing: siwatch knew the user before, something else has told of the user too, \
+                another line names the same credential, or siwatch had rejected the line
+                """,
+            ]
+        )
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 30)
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func aKilledUndoGoesOn() async throws {
@@ -98,28 +91,26 @@ import Testing
         try await site.backend.first(of: "SELECT COUNT(*) FROM grant_queue", within: .seconds(120)) { $0 < Self.many }
         first.signal(SIGKILL)
         await first.exit()
-        let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
-        #expect(status == 0, "\(output)")
+        try await site.folder.expect("import --undo \(name) --yes", 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 
-    /// The daemon takes rows while the undo runs, and no user of the import is left.
     @Test(.site(onEach: SiteDatabase.allCases)) func anUndoBesideABusyDaemonLeavesNobody() async throws {
         let name = try await importLines(strangers(Self.many), in: site)
         try await site.daemon { _ in
             try await site.backend.first(of: "SELECT COUNT(*) FROM credential", within: .seconds(120)) { $0 > 0 }
             let backend = try await site.apple.signIn(50)
             try await site.backend.insert(backend)
-            let (status, output) = try await site.folder.siwatch("import", "--undo", name, "--yes")
-            #expect(status == 0, "\(output)")
+            try await site.folder.expect("import --undo \(name) --yes", 0)
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE imported_by IS NOT NULL") == 0)
         }
     }
 
-    /// The import waits for its pipe, and would tell the rest after the undo.
-    @Test(.site(onEach: SiteDatabase.allCases)) func anImportThatRunsTellsNothingAfterItsUndo() async throws {
+    /// Imports these lines by a pipe that stays open, takes the import back when siwatch has told so many of them, writes more, and expects
+    /// the import to notice.
+    private func undo(lines: ClosedRange<Int>, after told: Int, saying gone: String, then more: ClosedRange<Int>?) async throws {
         let path = site.folder.url.appending(path: "pipe").path
         #expect(mkfifo(path, 0o600) == 0)
         // Opened for both, so that neither end waits for the other.
@@ -127,43 +118,30 @@ import Testing
         let first = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
         // More than 64 KiB and a thousand lines: siwatch reads so much before it tells the first batch.
         let end = String(repeating: "x", count: 80)
-        func lines(_ numbers: ClosedRange<Int>) -> Data {
+        func text(_ numbers: ClosedRange<Int>) -> Data {
             Data(numbers.map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
         }
-        try pipe.write(contentsOf: Data(Self.header.utf8) + lines(1...1000))
-        try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 512)
-        let output = first.output.joined(separator: "\n")
-        let name = String(try #require(output.firstMatch(of: /Import ([0-9a-f]{12})/)).1)
-        let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
-        let gone = "Import \(name): 0 credentials and 512 waiting sign-ins are gone."
-        #expect(undo.status == 0 && undo.output == [gone], "\(undo.output)")
+        try pipe.write(contentsOf: Data(Self.header.utf8) + text(lines))
+        try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: told)
+        let name = try name(in: first.output)
+        #expect(try await site.folder.expect("import --undo \(name) --yes", 0) == ["Import \(name): 0 credentials and \(gone)"])
         // The pipe holds so many, even if siwatch reads no more of it.
-        try pipe.write(contentsOf: lines(1001...1300))
-        try pipe.close()
-        #expect(await first.exit() == 1, "\(first.output)")
-        let sentence = "siwatch: siwatch no longer knows the lines that this command told before"
-        #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
-    }
-
-    /// It has told all of its lines when the undo takes them back, and only then hears that no other line comes.
-    @Test(.site(onEach: SiteDatabase.allCases)) func anImportHearsAtItsEndThatItWasTakenBack() async throws {
-        let path = site.folder.url.appending(path: "pipe").path
-        #expect(mkfifo(path, 0o600) == 0)
-        let pipe = FileHandle(fileDescriptor: open(path, O_RDWR | O_CLOEXEC), closeOnDealloc: false)
-        let first = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
-        // Two whole batches, after the 1,000 lines and 64 KiB that siwatch reads first.
-        let end = String(repeating: "x", count: 80)
-        let lines = (1...1024).map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined()
-        try pipe.write(contentsOf: Data((Self.header + lines).utf8))
-        try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 1024)
-        let name = String(try #require(first.output.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
-        let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
-        #expect(undo.status == 0 && undo.output.joined().contains("1,024 waiting sign-ins are gone."), "\(undo.output)")
+        if let more { try pipe.write(contentsOf: text(more)) }
         try pipe.close()
         #expect(await first.exit() == 1, "\(first.output)")
         let sentence = "siwatch: siwatch no longer knows the lines that this command told before: an undo took the import back"
         #expect(first.output.contains { $0.hasPrefix(sentence) }, "\(first.output)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+    }
+
+    /// The import waits for its pipe, and would tell the rest after the undo.
+    @Test(.site(onEach: SiteDatabase.allCases)) func anImportThatRunsTellsNothingAfterItsUndo() async throws {
+        try await undo(lines: 1...1000, after: 512, saying: "512 waiting sign-ins are gone.", then: 1001...1300)
+    }
+
+    /// It has told two whole batches, all of its lines, when the undo takes them back, and only then hears that no other line comes.
+    @Test(.site(onEach: SiteDatabase.allCases)) func anImportHearsAtItsEndThatItWasTakenBack() async throws {
+        try await undo(lines: 1...1024, after: 1024, saying: "1,024 waiting sign-ins are gone.", then: nil)
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func pipesThatBeginAlikeSayThatTheyAreOneImport() async throws {
@@ -171,41 +149,28 @@ import Testing
             let path = site.folder.url.appending(path: "pipe").path
             unlink(path)
             #expect(mkfifo(path, 0o600) == 0)
-            let process = try site.folder.start("import", path, "--yes", "--no-trial", "--no-wait")
-            Thread.detachNewThread {
-                let end = FileHandle(forWritingAtPath: path)
-                try? end?.write(contentsOf: Data(text.utf8))
-                try? end?.close()
-            }
-            #expect(await process.exit() == 0, "\(process.output)")
-            return process.output
+            writeOnce(text, toPipe: path)
+            return try await site.folder.expect("import \(path) --yes --no-trial --no-wait", 0)
         }
         let text = Self.header + strangers(3000)
         let first = try await importPipe(text)
         #expect(!first.joined().contains("A pipe that began with the same 64 KiB"), "\(first)")
         let second = try await importPipe(text + "\(stranger(9_999_999)),com.example.app,,1700000000\n")
         #expect(second.contains { $0.hasPrefix("A pipe that began with the same 64 KiB was told at ") }, "\(second)")
-        let name = String(try #require(second.joined(separator: "\n").firstMatch(of: /Import ([0-9a-f]{12})/)).1)
+        let name = try name(in: second)
         #expect(first.contains { $0.contains(name) }, "\(first)")
-        let undo = try await site.folder.siwatch("import", "--undo", name, "--yes")
-        #expect(undo.status == 0, "\(undo.output)")
+        try await site.folder.expect("import --undo \(name) --yes", 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 
-    @Test(.site(onEach: SiteDatabase.allCases)) func anUnknownImportIsNamed() async throws {
-        let (none, words) = try await site.folder.siwatch("import", "--undo", "0123456789ab", "--yes")
-        #expect(none == 64 && words.last?.hasSuffix("it knows no import") == true, "\(words)")
+    @Test(.site(onEach: SiteDatabase.allCases)) func nothingIsTakenBackOfAnUnknownImportOrWithoutAYes() async throws {
+        let none = try await site.folder.expect("import --undo 0123456789ab --yes", 64)
+        #expect(none.last?.hasSuffix("it knows no import") == true, "\(none)")
         let name = try await importLines(strangers(3), in: site)
-        let (status, output) = try await site.folder.siwatch("import", "--undo", "0123456789ab", "--yes")
-        #expect(status == 64 && output.last?.contains("it knows \(name) of ") == true, "\(output)")
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 3)
-    }
-
-    @Test(.site) func nothingIsTakenBackWithoutAYes() async throws {
-        let name = try await importLines(strangers(3), in: site)
-        let (status, output) = try await site.folder.siwatch("import", "--undo", name)
-        #expect(status == 64, "\(output)")
-        #expect(output.contains("Import \(name): 0 credentials and 3 waiting sign-ins would go."), "\(output)")
+        let unknown = try await site.folder.expect("import --undo 0123456789ab --yes", 64)
+        #expect(unknown.last?.contains("it knows \(name) of ") == true, "\(unknown)")
+        let would = "\nImport \(name): 0 credentials and 3 waiting sign-ins would go.\n"
+        let output = try await site.folder.expect("import --undo \(name)", 64, would)
         #expect(output.last == "siwatch: nothing was taken back; repeat the command with --yes", "\(output)")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 3)
     }

@@ -25,7 +25,21 @@ struct InitTests {
         }
 
         func run(_ more: [String]) async throws -> (status: Int32, output: [String]) {
-            return try await CommandCall.siwatch(["init", "--config", configuration.path, "--service-user", Account.user] + more)
+            try await CommandCall.siwatch(["init", "--config", configuration.path, "--service-user", Account.user] + more)
+        }
+
+        /// Expects what a run ends with and says.
+        @discardableResult
+        func expect(
+            _ more: [String],
+            _ status: Int32,
+            _ texts: String...,
+            not absent: String...,
+            at location: SourceLocation = #_sourceLocation
+        ) async throws -> [String] {
+            let said = try await run(more)
+            examine(said, "init", status, texts, not: absent, at: location)
+            return said.output
         }
 
         var answers: [String] {
@@ -77,18 +91,13 @@ struct InitTests {
         let newcomer = try Newcomer()
         try #require(try await newcomer.run(newcomer.answers).status == 0)
         let before = try Data(contentsOf: newcomer.configuration)
-        let again = try await newcomer.run(["--yes", "--offline"])
-        #expect(again.status == 0, "\(again.output)")
-        let same = try await newcomer.run(newcomer.answers + ["--http", "127.0.0.1:9465", "--webhook", "none"])
-        #expect(same.status == 0, "\(same.output)")
-        let other = try await newcomer.run(["--yes", "--offline", "--team-id", "ZZZZZZZZZZ"])
-        #expect(
-            other.status == 1 && other.output.contains { $0.contains("--team-id: ") && $0.contains("says something else") },
-            "\(other.output)"
-        )
-        let webhook = try await newcomer.run(["--yes", "--offline", "--webhook", "https://example.com/siwatch?token=abc"])
-        #expect(webhook.status == 1 && webhook.output.joined().contains("--webhook: "), "\(webhook.output)")
-        #expect(!webhook.output.joined().contains("abc"), "the query may hold a token: \(webhook.output)")
+        let again = ["--yes", "--offline"]
+        try await newcomer.expect(again, 0)
+        try await newcomer.expect(newcomer.answers + ["--http", "127.0.0.1:9465", "--webhook", "none"], 0)
+        let other = try await newcomer.expect(again + ["--team-id", "ZZZZZZZZZZ"], 1)
+        #expect(other.contains { $0.contains("--team-id: ") && $0.contains("says something else") }, "\(other)")
+        // The query may hold a token.
+        try await newcomer.expect(again + ["--webhook", "https://example.com/siwatch?token=abc"], 1, "--webhook: ", not: "abc")
         #expect(try Data(contentsOf: newcomer.configuration) == before)
     }
 
@@ -105,39 +114,26 @@ struct InitTests {
         let apple = "\n[apple]\ntoken_endpoint = \"\(url)/auth/token\"\nkeys_endpoint = \"\(url)/auth/keys\"\n"
         let edited = try Data(contentsOf: newcomer.configuration) + Data(apple.utf8)
         try edited.write(to: newcomer.configuration)
-        let (status, output) = try await newcomer.run(["--yes"])
-        #expect(status == 78 && output.contains { $0.contains("Apple refuses 2 clients of this configuration") }, "\(output)")
-        #expect(!output.contains { $0.contains("starts it") || $0.contains("siwatch works") }, "\(output)")
+        try await newcomer.expect(["--yes"], 78, "Apple refuses 2 clients of this configuration", not: "starts it", "siwatch works")
         #expect(try Data(contentsOf: newcomer.configuration) == edited, "it is a person's")
     }
 
-    @Test func everyMissingAnswerIsNamedAndNothingIsWritten() async throws {
+    @Test func missingAnswersAreNamedAndADryRunPrintsTheConfigurationAndNothingIsWritten() async throws {
         let newcomer = try Newcomer()
         let before = try newcomer.files
-        let (status, output) = try await newcomer.run(["--yes", "--offline"])
-        #expect(status == 64 && output.joined().contains("--key, --team-id, --client-id are missing"), "\(output)")
-        #expect(try newcomer.files == before)
-    }
-
-    @Test func aDryRunPrintsTheConfigurationAndWritesNothing() async throws {
-        let newcomer = try Newcomer()
-        let before = try newcomer.files
-        let (status, output) = try await newcomer.run(newcomer.answers + ["--dry-run"])
-        #expect(status == 0 && output.contains("team_id = \"A1B2C3D4E5\""), "\(output)")
+        try await newcomer.expect(["--yes", "--offline"], 64, "--key, --team-id, --client-id are missing")
+        try await newcomer.expect(newcomer.answers + ["--dry-run"], 0, "\nteam_id = \"A1B2C3D4E5\"\n")
         #expect(try newcomer.files == before)
     }
 
     @Test(arguments: [
         ("--team-id", "a1b2c3", "must be the 10 capital letters and digits"),
-        ("--client-id", "A1B2C3D4E5.com.example.app", "without the team"),
-        ("--client-id", "example", "is no App ID or Services ID"),
+        ("--client-id", "A1B2C3D4E5.com.example.app", "without the team"), ("--client-id", "example", "is no App ID or Services ID"),
         ("--database", "postgresql://siwatch:secret@localhost/app", "--database"),
         ("--webhook", "https://example.com:70000/", "with a port up to 65535"),
         ("--webhook", "https://169.254.169.254/", "where clouds hand out credentials"),
-        ("--backend-user", "nobody-has-this-name", "this host knows no user"),
-        ("--key", "certificate.p8", "is not a private key"),
-        ("--key", "rsa.p8", "is not a private key"),
-        ("--key", "nothing.p8", "cannot be read: No such file or directory"),
+        ("--backend-user", "nobody-has-this-name", "this host knows no user"), ("--key", "certificate.p8", "is not a private key"),
+        ("--key", "rsa.p8", "is not a private key"), ("--key", "nothing.p8", "cannot be read: No such file or directory"),
     ])
     func aWrongAnswerIsSaidAndNothingIsWritten(option: String, value: String, sentence: String) async throws {
         let newcomer = try Newcomer()
@@ -150,9 +146,7 @@ struct InitTests {
         var answers = newcomer.answers
         let given = option == "--key" ? newcomer.folder.url.appending(path: value).path : value
         if let index = answers.firstIndex(of: option) { answers[index + 1] = given } else { answers += [option, given] }
-        let (status, output) = try await newcomer.run(answers)
-        #expect(status == 64 && output.joined().contains(sentence), "\(output)")
-        #expect(!output.joined().contains("secret"))
+        try await newcomer.expect(answers, 64, sentence, not: "secret")
         #expect(try newcomer.files == before)
     }
 
@@ -165,8 +159,7 @@ struct InitTests {
         try #require(FileManager.default.createFile(atPath: token.path, contents: Data("\(NewSecret.token.make())\n".utf8)))
         try #require(chmod(token.path, 0o600) == 0)
         let before = try Data(contentsOf: token)
-        let (status, output) = try await newcomer.run(newcomer.answers)
-        #expect(status == 0, "\(output)")
+        try await newcomer.expect(newcomer.answers, 0)
         #expect(try Data(contentsOf: token) == before)
     }
 
@@ -177,8 +170,7 @@ struct InitTests {
         let other = P256.Signing.PrivateKey().pemRepresentation
         try other.write(to: folder.appending(path: "AuthKey_ABC123DEFG.p8"), atomically: true, encoding: .utf8)
         let before = try newcomer.files
-        let (status, output) = try await newcomer.run(newcomer.answers)
-        #expect(status == 1 && output.joined().contains("is there already, with something else in it"), "\(output)")
+        try await newcomer.expect(newcomer.answers, 1, "is there already, with something else in it")
         #expect(try newcomer.files == before)
         #expect(try String(contentsOf: folder.appending(path: "AuthKey_ABC123DEFG.p8"), encoding: .utf8) == other)
     }
@@ -211,8 +203,7 @@ struct InitTests {
             """
         let answers = [
             newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "com.example.third", "",
-            newcomer.database.path, "none",
-            "https://example.com/siwatch", "",
+            newcomer.database.path, "none", "https://example.com/siwatch", "",
         ]
         let process = try ChildProcess(
             URL(filePath: "/usr/bin/env"),
@@ -236,7 +227,6 @@ struct InitTests {
         }
     }
 
-    /// The page and the command give an administrator the same statements.
     @Test func theRolesAreThoseOfThePage() throws {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/postgresql.md"), encoding: .utf8)
         let lines = page.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }

@@ -66,7 +66,7 @@ struct SystemdNotifierTests {
     }
 }
 
-private final class DatagramSocket {
+final class DatagramSocket: Sendable {
     private let descriptor: Int32
 
     init(_ name: String) throws {

@@ -15,7 +15,7 @@ struct DaemonWordsTests {
 
     @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func statusIsTheDaemonsOwnWord() async throws {
         let folder = site.folder
-        #expect(try await folder.siwatch("status", "--line").output == ["down: no siwatch runs on this database"])
+        #expect(try await folder.expect("status --line", 2) == ["down: no siwatch runs on this database"])
         try await site.daemon { daemon in
             try await site.settle(try await site.apple.signIn(3))
             try await site.backend.until("SELECT CASE WHEN MAX(verified_at) IS NULL THEN 0 ELSE 1 END FROM credential", is: 1)
@@ -24,23 +24,21 @@ struct DaemonWordsTests {
             #expect(page.output.contains { $0.contains("  \(daemon.identifier) on ") && $0.hasSuffix(", ready") }, "\(page)")
             let checks = /\ +checks +Apple last answered 200, .* ago/
             #expect(page.output.contains { $0.wholeMatch(of: checks) != nil }, "\(page)")
-            let (code, line) = try await folder.siwatch("status", "--line")
-            #expect(code == 0 && line == ["healthy"])
+            #expect(try await folder.expect("status --line", 0) == ["healthy"])
 
-            let said = try await folder.siwatch("status", "--json").output.joined(separator: "\n")
-            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            let document = try StatusDocument(try await folder.siwatch("status", "--json").output.joined(separator: "\n"))
             #expect(document.schema == 1 && document.health == "healthy")
             #expect(document.daemon?.answers.contains { $0.lane == "checks" && $0.kind == "200" } == true)
             // The same over TCP. The socket is for its user alone.
             let served = try await OperationsPages(of: daemon).get("status.json")
-            #expect(try JSONDecoder().decode(Document.self, from: Data(served.utf8)).daemon?.processID == daemon.identifier)
+            #expect(try StatusDocument(served).daemon?.processId == daemon.identifier)
             let socket = try FileManager.default.attributesOfItem(atPath: folder.url.appending(path: "siwatch.sock").path)
             #expect(socket[.posixPermissions] as? Int == 0o600)
 
             // A file that the next start would refuse does not silence it.
             try folder.edit("team_id", "team_ids")
-            let broken = try await folder.siwatch("status")
-            #expect(broken.status == 78, "without a configuration only the usual socket is known")
+            // Without a configuration only the usual socket is known.
+            try await folder.expect("status", 78)
             try folder.edit("team_ids", "team_id")
         }
         #expect(!FileManager.default.fileExists(atPath: folder.url.appending(path: "siwatch.sock").path))
@@ -56,9 +54,8 @@ struct DaemonWordsTests {
             try await site.tell(try await site.apple.notify(RevokeConsent(), users: [people[0].userID]))
             try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
         }
-        let output = try await site.folder.siwatch("status").output.joined(separator: "\n")
-        #expect(output.contains("example is not in the configuration, so nobody asks Apple about its 2 users"), "\(output)")
-        #expect(output.contains("1 notification that Apple signed is in quarantine (wrong_audience 1)"), "\(output)")
+        let left = "example is not in the configuration, so nobody asks Apple about its 2 users"
+        try await site.folder.expect("status", says: left, "1 notification that Apple signed is in quarantine (wrong_audience 1)")
     }
 
     /// It may be a line that is lost.
@@ -67,17 +64,13 @@ struct DaemonWordsTests {
         try await site.daemon { _ in try await site.settle([person]) }
         try site.folder.edit(person.clientID, "org.\(person.clientID)")
         try await site.daemon { _ in
-            let status = try await site.folder.siwatch("status").output.joined(separator: "\n")
             let left = "the client \(person.clientID) of example is not in the configuration, so nobody asks Apple about its tokens"
-            #expect(status.contains(left), "\(status)")
-            let explained = try await site.folder.siwatch("explain", person.userID).output.joined(separator: "\n")
-            #expect(explained.contains("the client is not in the configuration, so nobody asks Apple about it"), "\(explained)")
-            #expect(!explained.contains("the check at"), "\(explained)")
-            let (code, recheck) = try await site.folder.siwatch("recheck", person.userID)
+            try await site.folder.expect("status", says: left)
+            let client = "the client is not in the configuration, so nobody asks Apple about it"
+            try await site.folder.expect("explain \(person.userID)", says: client, not: "the check at")
             let words = "\(person.clientID) is not in \(site.folder.configurationPath), so nobody asks Apple there"
-            #expect(code == 1 && recheck.joined().contains(words), "\(recheck)")
-            let all = try await site.folder.siwatch("recheck", "--app", "example")
-            #expect(all.status == 0 && all.output.joined().contains(words), "\(all.output)")
+            try await site.folder.expect("recheck \(person.userID)", 1, words)
+            try await site.folder.expect("recheck --app example", 0, words)
         }
     }
 
@@ -86,79 +79,59 @@ struct DaemonWordsTests {
     }
 
     /// Only the threads of its connections wait for the server.
-    @Test func aServerThatHangsHoldsUpNoPage() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                _ = try await pages.get("status.json")
-                _ = try await pages.get("metrics", within: .seconds(30)) { Self.hasFigures($0) }
-                server.signal(SIGSTOP)
-                defer { server.signal(SIGCONT) }
-                // The last figures, with their time. Prometheus waits for ten seconds by default, and people for less.
-                let start = ContinuousClock.now
-                let scrape = try await pages.get("metrics")
-                #expect(ContinuousClock.now - start < .seconds(3) && Self.hasFigures(scrape), "\(scrape)")
-                for _ in 1...3 {
-                    // Each waits for 30 seconds at most.
-                    async let others = (pages.get("status.json"), pages.get("metrics"))
-                    _ = try await (pages.get(""), others)
-                }
-                let ready = try await pages.get("readyz", within: .seconds(30)) { $0 != "ok\n" }
-                #expect(ready != "ok\n")
-            }
+    @Test(.server(listen: "127.0.0.1:0", runs: true)) func aServerThatHangsHoldsUpNoPage() async throws {
+        _ = try await pages.get("status.json")
+        _ = try await pages.get("metrics", within: .seconds(30)) { Self.hasFigures($0) }
+        server.signal(SIGSTOP)
+        defer { server.signal(SIGCONT) }
+        // The last figures, with their time. Prometheus waits for ten seconds by default, and people for less.
+        let start = ContinuousClock.now
+        let scrape = try await pages.get("metrics")
+        #expect(ContinuousClock.now - start < .seconds(3) && Self.hasFigures(scrape), "\(scrape)")
+        for _ in 1...3 {
+            // Each waits for 30 seconds at most.
+            async let others = (pages.get("status.json"), pages.get("metrics"))
+            _ = try await (pages.get(""), others)
         }
+        let ready = try await pages.get("readyz", within: .seconds(30)) { $0 != "ok\n" }
+        #expect(ready != "ok\n")
     }
 
     /// It is the cause of three findings, and of two reasons not to be ready.
-    @Test func aServerThatIsAwayIsNamedOnce() async throws {
-        let server = try PostgresServer()
-        defer { server.stop() }
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0", Self.socket) { site in
-            try await site.daemon { daemon in
-                let pages = try await OperationsPages(of: daemon)
-                _ = try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" }
-                server.takeDown()
-                let reason = "the database cannot be reached"
-                // The daemon may not know yet.
-                let early = try await site.folder.siwatch("doctor").output
-                #expect(early.contains { $0.hasPrefix("wrong ") && $0.contains(reason) }, "\(early)")
-                #expect(!early.contains { $0.contains("siwatch works") }, "\(early)")
-                let ready = try await pages.get("readyz", within: .seconds(60)) {
-                    $0.contains("insert: \(reason)") && $0.contains("no progress")
-                }
-                #expect(ready.components(separatedBy: reason).count == 2 && ready.contains("no progress"), "\(ready)")
-                let page = try await pages.get("", within: .seconds(60)) {
-                    $0.contains("siwatch is not ready, as above; no progress") && $0.contains("the database does not answer, as above")
-                }
-                #expect(page.components(separatedBy: reason).count == 2, "\(page)")
-                let scrape = try await pages.get("metrics", within: .seconds(60)) { !$0.contains("\nsiwatch_queue_depth{") }
-                #expect(!scrape.contains("\nsiwatch_queue_depth{"), "an old figure would pass for today's")
-                let doctor = try await site.folder.siwatch("doctor").output.joined(separator: "\n")
-                #expect(doctor.components(separatedBy: reason).count == 2 && !doctor.contains("directory Is"), "\(doctor)")
-                let (status, said) = try await site.folder.siwatch("status", "--line")
-                #expect(status == 2 && said.joined().hasPrefix("down: backends cannot insert: \(reason)"), "\(said)")
-                try server.bringUp()
-            }
+    @Test(.server(listen: "127.0.0.1:0", tables: socket)) func aServerThatIsAwayIsNamedOnce() async throws {
+        try await site.daemon { daemon in
+            let pages = try await OperationsPages(of: daemon)
+            try await pages.expect("readyz", is: "ok\n")
             server.takeDown()
-            let said = try await site.folder.siwatch("status").output.joined(separator: "\n")
-            #expect(said.contains("no siwatch answers on this host") && !said.contains("systemctl start"), "it could not start: \(said)")
+            let reason = "the database cannot be reached"
+            // The daemon may not know yet.
+            let early = try await site.folder.siwatch("doctor").output
+            #expect(early.contains { $0.hasPrefix("wrong ") && $0.contains(reason) }, "\(early)")
+            #expect(!early.contains { $0.contains("siwatch works") }, "\(early)")
+            let ready = try await pages.expect("readyz", shows: "insert: \(reason)", "no progress")
+            #expect(ready.components(separatedBy: reason).count == 2, "\(ready)")
+            let above = "the database does not answer, as above"
+            let page = try await pages.expect("", shows: "siwatch is not ready, as above; no progress", above)
+            #expect(page.components(separatedBy: reason).count == 2, "\(page)")
+            // An old figure would pass for today's.
+            try await pages.expect("metrics", shows: "siwatch_", not: "\nsiwatch_queue_depth{")
+            let doctor = try await site.folder.siwatch("doctor").output.joined(separator: "\n")
+            #expect(doctor.components(separatedBy: reason).count == 2 && !doctor.contains("directory Is"), "\(doctor)")
+            try await site.folder.expect("status --line", 2, "\ndown: backends cannot insert: \(reason)")
+            try server.bringUp()
         }
+        server.takeDown()
+        // It could not start.
+        try await site.folder.expect("status", says: "no siwatch answers on this host", not: "systemctl start")
     }
 
-    /// It holds the lock and answers nobody.
-    @Test(.site(socket)) func aFrozenDaemonIsNamed() async throws {
-        try await site.daemon { daemon in
-            _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("  process ") } }
-            try await daemon.freeze()
-            defer { daemon.signal(SIGCONT) }
-            let output = try await site.folder.siwatch("status").output
-            #expect(output.contains { $0.hasSuffix("siwatch.sock does not answer: no answer within 5 s") }, "\(output)")
-            #expect(output.contains { $0.hasSuffix("none has answered: from the tables alone") })
-            let (status, line) = try await site.folder.siwatch("status", "--line")
-            #expect(status == 2 && line.joined().hasPrefix("down: the siwatch at "), "\(line)")
-        }
+    @Test(.daemon(socket)) func aFrozenDaemonIsNamed() async throws {
+        _ = try await Self.status(site.folder) { $0.output.contains { $0.hasPrefix("  process ") } }
+        try await daemon.freeze()
+        defer { daemon.signal(SIGCONT) }
+        let silence = "siwatch.sock does not answer: no answer within 5 s\n"
+        try await site.folder.expect("status", says: silence, "none has answered: from the tables alone\n")
+        try await site.folder.expect("status --line", 2, "\ndown: the siwatch at ")
     }
 
     /// In a folder that others may write, somebody else might answer. siwatch does not listen there, and is well without.
@@ -167,10 +140,8 @@ struct DaemonWordsTests {
         try #require(chmod(folder.url.path, 0o770) == 0)
         try await site.daemon { daemon in
             #expect(await daemon.line(containing: "socket_unavailable")?.contains("other users may write its folder") == true)
-            let (status, line) = try await folder.siwatch("status", "--line")
-            let words = "degraded: siwatch runs and cannot be asked, so the tables alone speak; "
-            #expect(status == 1 && line.joined().hasPrefix(words), "\(line)")
-            #expect(line.joined().contains("siwatch.sock: other users may write its folder"), "\(line)")
+            let words = "\ndegraded: siwatch runs and cannot be asked, so the tables alone speak; "
+            try await folder.expect("status --line", 1, words, "siwatch.sock: other users may write its folder")
         }
     }
 
@@ -185,11 +156,8 @@ struct DaemonWordsTests {
                 let silent = try await folder.siwatch("status", "--line")
                 #expect(silent.output == ["healthy"] || silent.status == 1, "\(silent)")
                 try await eventually { FileManager.default.fileExists(atPath: socket) }
-                #expect(
-                    try await Self.status(folder) { $0.status == 0 }.output.contains {
-                        $0.contains("  \(daemon.identifier) on ")
-                    }
-                )
+                let again = try await Self.status(folder) { $0.status == 0 }
+                #expect(again.output.contains { $0.contains("  \(daemon.identifier) on ") }, "\(again)")
                 #expect(try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int == 0o600)
             }
 
@@ -197,14 +165,12 @@ struct DaemonWordsTests {
             let line = try #require(await daemon.line(containing: "Metrics and health are served"))
             let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
             try folder.edit("siwatch.sock", "other.sock")
-            let unasked = try await folder.siwatch("status", "--line")
-            #expect(unasked.status == 1 && unasked.output.joined().contains("other.sock: nobody listens there"), "\(unasked)")
+            try await folder.expect("status --line", 1, "other.sock: nobody listens there")
             try folder.edit("127.0.0.1:0", String(address))
             #expect(try await folder.siwatch("status", "--line").output == ["healthy"])
-            #expect(try await folder.siwatch("status").output.contains { $0.contains("  \(daemon.identifier) on ") })
+            try await folder.expect("status", says: "  \(daemon.identifier) on ")
         }
-        let (status, output) = try await folder.siwatch("status", "--line")
-        #expect(status == 2 && output == ["down: no siwatch runs on this database"])
+        #expect(try await folder.expect("status --line", 2) == ["down: no siwatch runs on this database"])
     }
 
     /// An upgrade without a restart.
@@ -217,7 +183,7 @@ struct DaemonWordsTests {
         let words = "the program's file was replaced or removed"
         #expect(try await !pages.get("").contains(words))
         try FileManager.default.removeItem(at: program)
-        #expect(try await pages.get("", within: .seconds(60)) { $0.contains(words) }.contains(words))
+        try await pages.expect("", shows: words)
         // No remedy before it was tried: the new program refuses the configuration, then its successor takes it.
         func put(_ script: String) throws {
             try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
@@ -225,72 +191,46 @@ struct DaemonWordsTests {
         }
         try put("echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
         let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
-        let refused = try await pages.get("", within: .seconds(60)) { $0.contains(obstacle) }
-        #expect(refused.contains(obstacle) && !refused.contains(restart) && refused.contains("health: degraded"), "\(refused)")
+        try await pages.expect("", shows: obstacle, "health: degraded", not: restart)
         try put("echo 'siwatch: the file has schema version 1; siwatch migrate brings it up to date' >&2; exit 78")
-        let good = try await pages.get("", within: .seconds(60)) { $0.contains(restart) }
-        #expect(good.contains(restart) && !good.contains("would not start"), "\(good)")
+        try await pages.expect("", shows: restart, not: "would not start")
     }
 
     /// The daemon goes on with the key of its start, and nobody would notice before the next start.
-    @Test(.site(listen: "127.0.0.1:0")) func aKeyFileThatIsGoneOrAnotherIsSaid() async throws {
-        try await site.daemon { daemon in
-            let (pages, key) = (try await OperationsPages(of: daemon), site.folder.url.appending(path: "siwatch.key"))
-            let good = try String(contentsOf: key, encoding: .utf8)
-            #expect(try await !pages.get("").contains("would not start again"))
-            try FileManager.default.removeItem(at: key)
-            let gone = try await pages.get("", within: .seconds(60)) { $0.contains("would not start again: ") }
-            #expect(gone.contains("\(key.path) is not there"), "\(gone)")
-            let metric = "\nsiwatch_findings{severity=\"down\"} 0\n"
-            #expect(try await pages.get("metrics", within: .seconds(60)) { $0.contains(metric) }.contains(metric))
-            let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
-            for (text, isSaid) in [(other, true), (other + good, false)] {
-                try text.write(to: key, atomically: true, encoding: .utf8)
-                #expect(chmod(key.path, 0o600) == 0)
-                let page = try await pages.get("", within: .seconds(60)) { $0.contains("no longer holds the key") == isSaid }
-                #expect(page.contains("no longer holds the key") == isSaid, "\(page)")
-            }
+    @Test(.daemon(listen: "127.0.0.1:0")) func aKeyFileThatIsGoneOrAnotherIsSaid() async throws {
+        let key = site.folder.url.appending(path: "siwatch.key")
+        let good = try String(contentsOf: key, encoding: .utf8)
+        #expect(try await !pages.get("").contains("would not start again"))
+        try FileManager.default.removeItem(at: key)
+        try await pages.expect("", shows: "would not start again: ", "\(key.path) is not there")
+        try await pages.expect("metrics", shows: "\nsiwatch_findings{severity=\"down\"} 0\n")
+        func put(_ text: String) throws {
+            try text.write(to: key, atomically: true, encoding: .utf8)
+            #expect(chmod(key.path, 0o600) == 0)
         }
+        let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
+        try put(other)
+        try await pages.expect("", shows: "no longer holds the key")
+        try put(other + good)
+        try await pages.expect("", shows: "health", not: "no longer holds the key")
     }
 
-    /// Its figures come from the tables, and it speaks without them.
-    @Test(.site(listen: "127.0.0.1:0")) func aDaemonWithoutItsDatabaseSaysSo() async throws {
-        try await site.daemon { daemon in
-            let pages = try await OperationsPages(of: daemon)
-            try FileManager.default.moveItem(atPath: site.folder.databasePath, toPath: site.folder.databasePath + ".away")
-            let said = try await pages.get("status.json", within: .seconds(60)) {
-                $0.contains("siwatch is not ready: ") && $0.contains("is gone, and siwatch")
-            }
-            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-            #expect(document.health == "down")
-            #expect(document.findings.contains { $0.sentence.hasPrefix("siwatch is not ready: ") && $0.runbook == "siwatchnotready" })
-        }
-    }
-
-    /// A reload that failed stays visible until one succeeds.
-    @Test(.site(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func aFailedReloadIsAFinding() async throws {
-        try await site.daemon { daemon in
-            // siwatch works with the key that it has read, and a start would end at once.
-            let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
-            try FileManager.default.moveItem(at: key, to: away)
-            daemon.signal(SIGHUP)
-            let keyless = try await OperationsPages(of: daemon).get("", within: .seconds(60)) { $0.contains("was not taken over") }
-            #expect(keyless.contains("was not taken over: encryption.key_file: \(key.path) is missing"), "\(keyless)")
-            #expect(keyless.contains("health: degraded"), "\(keyless)")
-            try FileManager.default.moveItem(at: away, to: key)
-            try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
-            daemon.signal(SIGHUP)
-            let pages = try await OperationsPages(of: daemon)
-            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("refresh.interval") }
-            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
-            #expect(document.health == "degraded")
-            #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
-            try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
-            daemon.signal(SIGHUP)
-            let after = try await pages.get("status.json", within: .seconds(60)) { $0.contains("wait for a restart") }
-            #expect(after.contains("new values of refresh.interval wait for a restart"), "\(after)")
-            #expect(after.contains("\"health\" : \"healthy\""), "\(after)")
-        }
+    @Test(.daemon(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func aFailedReloadIsAFinding() async throws {
+        // siwatch works with the key that it has read, and a start would end at once.
+        let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
+        try FileManager.default.moveItem(at: key, to: away)
+        daemon.signal(SIGHUP)
+        try await pages.expect("", shows: "was not taken over: encryption.key_file: \(key.path) is missing", "health: degraded")
+        try FileManager.default.moveItem(at: away, to: key)
+        try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
+        daemon.signal(SIGHUP)
+        let said = try await pages.expect("status.json", shows: "refresh.interval")
+        let document = try StatusDocument(said)
+        #expect(document.health == "degraded")
+        #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
+        try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
+        daemon.signal(SIGHUP)
+        try await pages.expect("status.json", shows: "new values of refresh.interval wait for a restart", "\"health\" : \"healthy\"")
     }
 
     /// Apple resets every connection and only codes are sent: each lane counts.
@@ -298,9 +238,8 @@ struct DaemonWordsTests {
         try await site.apple.script(.reset().at(.token))
         try await site.daemon { daemon in
             try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
-            let pages = try await OperationsPages(of: daemon)
-            let said = try await pages.get("status.json", within: .seconds(60)) { $0.contains("\"absences\" : [\n      {") }
-            let document = try JSONDecoder().decode(Document.self, from: Data(said.utf8))
+            let said = try await OperationsPages(of: daemon).expect("status.json", shows: "\"absences\" : [\n      {")
+            let document = try StatusDocument(said)
             #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
             #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
             #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
@@ -330,25 +269,22 @@ struct DaemonWordsTests {
     }
 
     /// A member of the group can write any number into the file.
-    @Test(.site(listen: "127.0.0.1:0"), arguments: [Int64.max, Int64.min])
+    @Test(.daemon(listen: "127.0.0.1:0"), arguments: [Int64.max, Int64.min])
     func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
-        try await site.daemon { daemon in
-            try await site.settle(try await site.apple.signIn(2))
-            let pages = try await OperationsPages(of: daemon)
-            try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
-            for change in [
-                "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
-                "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
-            ] {
-                // A column may refuse the number.
-                try? await site.backend.execute("UPDATE \(change)")
-                // The figures of a second ago still stand.
-                for page in ["", "status.json", "metrics", ""] {
-                    _ = try await pages.get(page, within: .seconds(2)) { _ in false }
-                }
+        try await site.settle(try await site.apple.signIn(2))
+        try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
+        for change in [
+            "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
+            "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
+        ] {
+            // A column may refuse the number.
+            try? await site.backend.execute("UPDATE \(change)")
+            // The figures of a second ago still stand.
+            for page in ["", "status.json", "metrics", ""] {
+                _ = try await pages.get(page, within: .seconds(2)) { _ in false }
             }
-            #expect(try await pages.get("healthz") == "ok\n")
         }
+        #expect(try await pages.get("healthz") == "ok\n")
     }
 
     private static func status(
@@ -362,38 +298,5 @@ struct DaemonWordsTests {
             return isMet(said) || .now > end
         }
         return said
-    }
-
-    private struct Document: Decodable {
-        var schema: Int
-        var health: String
-        var findings: [Finding]
-        var daemon: Daemon?
-
-        struct Finding: Decodable {
-            var severity: String
-            var sentence: String
-            var runbook: String?
-        }
-
-        struct Daemon: Decodable {
-            var processID: Int32
-            var answers: [Answer]
-            var warnings: [Warning]
-
-            private enum CodingKeys: String, CodingKey {
-                case processID = "process_id"
-                case answers, warnings
-            }
-        }
-
-        struct Answer: Decodable {
-            var lane: String
-            var kind: String
-        }
-
-        struct Warning: Decodable {
-            var event: String
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 import DaemonHarness
 import Foundation
+import Testing
 
 /// A user that file modes stop: `nobody` if the tests run as root, else the tests' own user.
 enum Servant {
@@ -35,24 +36,46 @@ enum Servant {
         }
     }
 
-    static func run(_ arguments: String..., in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
-        try await run(arguments, in: folder)
+    /// Runs a command in one line, and expects its exit code, and in its output all of these texts and none of the absent ones.
+    ///
+    /// - Returns: its output.
+    @discardableResult
+    static func expect(
+        _ command: String,
+        in folder: WatchedFolder,
+        _ status: Int32,
+        _ texts: String...,
+        not absent: String...,
+        at location: SourceLocation = #_sourceLocation
+    ) async throws -> [String] {
+        let process = try start(command, in: folder)
+        examine((await process.exit(), process.output), command, status, texts, not: absent, at: location)
+        return process.output
     }
 
-    static func run(line: String, in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
-        try await run(line.split(separator: " ").map(String.init), in: folder)
+    static func start(_ command: String, in folder: WatchedFolder) throws -> ChildProcess {
+        let line = try line(command, in: folder)
+        return try start(program: line[0], Array(line.dropFirst()))
     }
 
-    static func run(_ arguments: [String], in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
-        let process = try start(arguments, in: folder)
-        let status = await process.exit()
-        return (status, process.output)
+    /// Starts a command in a namespace of its own, after shell commands that mount what `$0`, a path, is to be.
+    ///
+    /// - Parameter program: becomes another user, and then the command.
+    static func start(
+        _ command: String,
+        in folder: WatchedFolder,
+        by program: String = "",
+        mounting commands: String,
+        at path: String
+    ) throws -> ChildProcess {
+        let script = "\(commands)\nexec \(program) \"$@\""
+        let line = try line(command, in: folder)
+        return try ChildProcess(URL(filePath: "/usr/bin/unshare"), ["--mount", "/bin/sh", "-ec", script, path] + line)
     }
 
-    static func start(_ arguments: String..., in folder: WatchedFolder) throws -> ChildProcess { try start(arguments, in: folder) }
-
-    private static func start(_ arguments: [String], in folder: WatchedFolder) throws -> ChildProcess {
-        try start(program: ChildProcess.program("siwatch").path, arguments + ["--config", folder.configurationPath])
+    private static func line(_ command: String, in folder: WatchedFolder) throws -> [String] {
+        let program = try ChildProcess.program("siwatch").path
+        return [program] + command.split(separator: " ").map(String.init) + ["--config", folder.configurationPath]
     }
 
     static func start(program: String, _ arguments: [String]) throws -> ChildProcess {

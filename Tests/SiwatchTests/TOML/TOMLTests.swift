@@ -8,15 +8,25 @@ import Testing
 @testable import siwatch
 
 struct TOMLTests {
-    /// Documents that make toml++ abort or overflow its stack, if nothing refuses them first.
-    @Test(arguments: [
+    private static let invisible = [
         "\u{feff}\u{feff}[[[app]]]\n", "\u{feff}\u{feff}[[\u{85}\"x\"'''07:32:00binf", "a=[1,\u{2028}+\u{2029}\u{2028}e,a\u{b}",
         "a = [1,\u{2028}]\n", "a = [\u{2028}]\n", "a = [\u{2029}]\n", "a = [\u{85}]\n", "a={b=[\u{85}]}",
-        "[a" + String(repeating: ".a", count: 120_000) + "]\n",
-    ])
-    func aDocumentThatEndsItsParserIsRefused(_ text: String) throws {
+    ]
+    private static let dotted = Array(repeating: "b", count: 40).joined(separator: ".")
+    private static let deep = [
+        "[a" + String(repeating: ".a", count: 120_000) + "]\n", "a.\(dotted) = 1", "[[a]]\n[a.\(dotted)]",
+        "a = " + String(repeating: "[", count: 40) + String(repeating: "]", count: 40),
+    ]
+
+    /// Documents that make toml++ abort or overflow its stack, if nothing refuses them first.
+    @Test(arguments: invisible.map { ($0, "an invisible character stands here") } + deep.map { ($0, "is nested too deeply") })
+    func aDocumentThatEndsItsParserIsRefused(_ text: String, _ problem: String) throws {
         let error = try #require(throws: ConfigurationMistake.self) { try TOMLTable.parse(text) }
-        #expect(["an invisible character stands here", "is nested too deeply"].contains(error.problem))
+        #expect(error.problem == problem)
+    }
+
+    @Test(arguments: ["[", "{a="]) func nestingWithoutAnEndIsRefused(_ opening: String) {
+        #expect(throws: ConfigurationMistake.self) { try TOMLTable.parse("a = " + String(repeating: opening, count: 100_000)) }
     }
 
     @Test func everyValueComesOverAsItIs() throws {
@@ -50,16 +60,5 @@ struct TOMLTests {
 
     @Test func aDateInAStringOrACommentIsTaken() throws {
         #expect(try TOMLTable.parse("a = '2020-01-01' # 2020-01-01\n")["a"]?.string == "2020-01-01")
-    }
-
-    @Test func aSyntaxErrorKeepsItsPlace() throws {
-        let error = #expect(throws: ConfigurationMistake.self) { try TOMLTable.parse("[database]\npath = \n") }
-        #expect(error?.place == .position(line: 2, column: 8))
-    }
-
-    @Test(arguments: ["a.", "[[a]]\n[a."]) func whatIsNestedTooDeeplyIsRefused(_ opening: String) throws {
-        let text = opening + Array(repeating: "b", count: 40).joined(separator: ".") + (opening.hasPrefix("[") ? "]" : " = 1")
-        let error = #expect(throws: ConfigurationMistake.self) { try TOMLTable.parse(text) }
-        #expect(error?.problem == "is nested too deeply")
     }
 }
