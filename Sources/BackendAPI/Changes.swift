@@ -15,17 +15,16 @@ struct Changes: Sendable {
     /// Waits until the feed is longer than up to an id.
     let news: Waiters<Int64, Void>
 
+    /// In seconds. The server closes a connection that takes longer.
     private static let longestWait: Int64 = 25
     private static let mostChanges: Int64 = 500
-    /// How long a stream lasts. The server closes a connection that takes longer, and the client comes again by itself.
-    private static let stream = Duration.seconds(25)
 
     /// - Parameter releases: of `news`, before the request was admitted.
     func show(_ request: Request, since releases: Int) async throws(Problem) -> Response {
         var query = Members(ofQuery: request)
         var after = query.text("after", .row).flatMap(RowReference.init)
         let limit = query.integer("limit", 1...Self.mostChanges) ?? Self.mostChanges
-        let wait = query.integer("wait", 0...Self.longestWait) ?? 0
+        let wait = query.integer("wait", 0...Self.longestWait)
         let app = query.text("app", .appName)
         if let app, !apps.contains(app) { query.note("app names no app of the configuration") }
         if let last = request.headers[.lastEventID] {
@@ -35,11 +34,12 @@ struct Changes: Sendable {
         try query.finish()
         guard let after else { return .json(Document(changes: [], next: try await read(after: .max, upTo: 0).newest)) }
         if request.headers[.accept]?.contains("text/event-stream") == true {
-            // It begins at once, and lasts as long as it may.
+            // It begins at once.
             let first = try await page(after: after, of: app, upTo: Int(limit), since: releases)
-            return stream(first, after: after, of: app, upTo: Int(limit), since: releases)
+            let length = Duration.seconds(wait ?? Self.longestWait)
+            return stream(first, after: after, of: app, upTo: Int(limit), since: releases, for: length)
         }
-        let page = try await page(after: after, waiting: .seconds(wait), of: app, upTo: Int(limit), since: releases)
+        let page = try await page(after: after, waiting: .seconds(wait ?? 0), of: app, upTo: Int(limit), since: releases)
         return .json(Document(changes: page.told.map(Change.init), next: page.next(after: after, upTo: Int(limit))))
     }
 
@@ -76,9 +76,16 @@ struct Changes: Sendable {
     }
 
     /// - Parameter count: of changes in a page at most. Those after them come in the next one.
-    private func stream(_ first: ChangePage, after row: RowReference, of app: String?, upTo count: Int, since releases: Int) -> Response {
+    private func stream(
+        _ first: ChangePage,
+        after row: RowReference,
+        of app: String?,
+        upTo count: Int,
+        since releases: Int,
+        for length: Duration
+    ) -> Response {
         let body = ResponseBody { writer in
-            let end = ContinuousClock.now + Self.stream
+            let end = ContinuousClock.now + length
             var (page, position) = (first, row)
             // Tells the client that the stream is open, and when to come again after its end.
             try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))

@@ -129,7 +129,7 @@ var backend: Backend { SimulatorTrait.current!.0 }
 var simulator: AppleSimulator { SimulatorTrait.current!.1 }
 
 /// Starts a simulator with the usual app group for each test.
-struct SimulatorTrait: SuiteTrait, TestScoping {
+struct SimulatorTrait: SuiteTrait, TestTrait, TestScoping {
     @TaskLocal fileprivate static var current: (Backend, AppleSimulator)?
 
     var isRecursive: Bool { true }

@@ -13,7 +13,7 @@ extension SettlementFold {
         if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
-        withUser(id, .refresh, at: verdict.answer == .valid ? verdict.requestedAt ?? now : now) { [rules, now] user in
+        withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
             // Reads the record again, because the breaker's judgement may have dropped the pending rejection.
             guard var record = user[work.id.clientID] else { return }
             if work.purpose == .canary {
@@ -115,4 +115,7 @@ extension RefreshVerdict {
         case .unnamed, .anotherUser, .unclear, .failed(.throttled, _, _), .failed(.unavailable, _, _): nil
         }
     }
+
+    /// When the verdict's fact became true; nil if it is no fact.
+    fileprivate var factTime: Timestamp? { if case .valid(let requestedAt, _) = self { requestedAt } else { nil } }
 }

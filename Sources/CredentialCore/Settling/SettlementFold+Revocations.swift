@@ -143,7 +143,8 @@ extension SettlementFold {
         case .otherTeam where proof.next == .isBelieved && !isHeld(work):
             return close(work, proof, .rejected, .otherTeam)
         case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
-            return proceed(with: work, proof, due: proof.wait(under: rules.policy, at: now))
+            let due = proof.wait(under: rules.policy, at: now)
+            return proceed(with: work, proof, due: due)
         case .failed(let time, let retryAfter):
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)

@@ -33,7 +33,14 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Whether the request erases, so that its own row must not keep the user's name.
     package var isErasure: Bool { if case .forget = self { true } else { false } }
 
-    package var erasesTokens: Bool { if case .undoImport = self { true } else { isErasure } }
+    package var erasesTokens: Bool {
+        switch self {
+        case .forget, .undoImport: true
+        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
+            .retryQuarantined, .dropQuarantined:
+            false
+        }
+    }
 
     package var app: String? {
         switch self {

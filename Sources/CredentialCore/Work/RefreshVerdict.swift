@@ -6,7 +6,8 @@ package enum RefreshVerdict: Sendable, Equatable {
     case valid(requestedAt: Timestamp, answeredAt: Timestamp)
     /// A 200 without a user's name. It counts as one about this user if an id_token has named the user for this token before.
     case unnamed(requestedAt: Timestamp, answeredAt: Timestamp)
-    /// An `invalid_grant`. The breaker decides whether it waits to be believed. It is proven if the client and key have had a 200 lately.
+    /// An `invalid_grant`. The breaker decides whether it waits to be believed. It is proven if the client and key have had a 200 lately;
+    /// without one it counts as held.
     case rejected(PendingRejection, isProven: Bool)
     case anotherUser(answeredAt: Timestamp)
     case unclear(answeredAt: Timestamp)

@@ -49,7 +49,8 @@ package final class ClientPauses: Sendable {
     ///
     /// - Parameters:
     ///   - others: clients that wait with this one, because no client of the app has had a 200.
-    ///   - isForeign: whether another lane asked. Codes are tried every half minute, so checks would soon wait for hours.
+    ///   - isForeign: whether another lane asked, whose answer lengthens no pause here: codes are tried every half minute, so checks would
+    ///     soon wait for hours.
     /// - Returns: the length of the new pause. Nil if the client was paused already.
     package func blame(
         _ client: String,

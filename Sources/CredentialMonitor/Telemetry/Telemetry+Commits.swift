@@ -129,7 +129,9 @@ enum RefreshLabel: String, CaseIterable {
         case .rejected(_, isProven: false): self = .held
         case .rejected(_, isProven: true): self = wasAccepted ? .rejected : .neverAccepted
         case .anotherUser, .unclear: self = .ambiguous
-        case .failed(let failure, _, _): self = RefreshLabel(rawValue: failure.rawValue)!
+        case .failed(.misconfigured, _, _): self = .misconfigured
+        case .failed(.throttled, _, _): self = .throttled
+        case .failed(.unavailable, _, _): self = .unavailable
         }
     }
 }

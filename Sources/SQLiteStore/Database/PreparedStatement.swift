@@ -7,7 +7,8 @@ import GRDB
 import GRDBSQLite
 
 /// A statement that GRDB has prepared and keeps. It runs without boxing a value or building a row: a settlement runs about ten of them, and
-/// `StatementArguments` and `Row` stood out in its profile. Other code uses SQLite itself only for what GRDB does not offer.
+/// `StatementArguments` and `Row` stood out in its profile. Other code uses SQLite itself only for what GRDB does not offer: a file opened as
+/// immutable, the length of the log, and SQLite's version.
 package struct PreparedStatement {
     private let statement: Statement
     private let handle: OpaquePointer

@@ -167,7 +167,7 @@ package final class SQLiteStore: Sendable {
     }
 
     /// Writes the log back into the file and closes every connection, the one that may write last. SQLite removes the log with it. A log
-    /// that backends have begun since somebody removed ours is set aside.
+    /// that backends have begun since somebody removed ours is set aside, because SQLite would remove it too.
     package func close() throws {
         try files?.setAside()
         _ = try? checkpointer?.truncateLog()

@@ -24,7 +24,8 @@ extension Configuration {
             throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: problem)])
         }
         func invalid(_ mistakes: [ConfigurationMistake]) -> InvalidConfiguration {
-            let lines = KeyLines(text)
+            // No second look at a text that its parser has died of.
+            let lines = KeyLines(mistakes.contains { $0.place != .file } ? text : "")
             return InvalidConfiguration(source: path, mistakes: mistakes.map { $0.found(in: lines) })
         }
         let table: TOMLTable

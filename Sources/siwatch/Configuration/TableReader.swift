@@ -111,6 +111,7 @@ struct TableReader {
     }
 
     private func noteUnknownKeys() {
+        // By `keys`, because TOMLKit's iterator traps on a key that its C strings cut short.
         let keys = table.keys
         for key in keys where !known.contains(key) {
             let near = key.nearest(among: known.subtracting(keys)).map { "; did you mean \($0)?" } ?? ""

@@ -60,7 +60,7 @@ struct SetUp {
     @inline(never)
     private func askForRoles() throws(CommandFailure) {
         try printOutput("Let an administrator run this in that database:\n\n\(ServerRoles.script)\n")
-        try Terminal.requireYes("Is that done?", orElse: "nothing was changed")
+        try Terminal.ask("Press Enter when that is done", proposal: "") { _ throws(CommandFailure) in }
     }
 
     /// Asks Apple about each client, with the key that is not in its place yet.

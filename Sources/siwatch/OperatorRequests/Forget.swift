@@ -34,7 +34,9 @@ struct Forget: AsyncParsableCommand {
         let request = OperatorRequest.forget(
             ErasureRequest(of: user, in: app, as: pseudonym, evenIfAuthorized: evenIfAuthorized, found: data)
         )
-        let erasure: Erasure = try await request.carryOut(in: configuration) { if case .forgotten(let erasure) = $0 { erasure } else { nil } }
+        let erasure: Erasure = try await request.carryOut(in: configuration) {
+            if case .forgotten(let erasure) = $0 { erasure } else { nil }
+        }
         try output.print(erasure, erasure.text)
     }
 }

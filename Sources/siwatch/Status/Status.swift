@@ -31,7 +31,8 @@ struct Status: AsyncParsableCommand {
             // A terminal draws over the last page.
             let home = isatty(Invocation.current.console.output) == 0 ? "" : "\u{1b}[H\u{1b}[2J"
             let page = try await StatusSaid(options).text
-            try printOutput("\(home)\(page)\n")
+            try Invocation.current.console.write(home)
+            try printOutput("\(page)\n")
             try await Task.sleep(for: .seconds(1))
         }
         let said: StatusSaid

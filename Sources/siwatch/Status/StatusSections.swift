@@ -69,9 +69,11 @@ extension StatusReport {
             return (queue.name, "\(queue.depth.grouped) waiting\(age)")
         }
         let configured = Set(configuration.deliveries.map(\.name))
-        let sent = deliveries.map { configured.union($0.keys).sorted() } ?? []
-        let unsent = sent.map { name -> StatusSection.Row in
-            guard let position = deliveries?[name] else { return ("delivery \(name)", "begins with siwatch's next start") }
+        // Those that the daemon itself sends are newer.
+        let own = (daemon?.deliveries ?? []).compactMap { sent in sent.position.map { (sent.name, $0) } }
+        let positions = deliveries?.merging(own) { $1 }
+        let unsent = (positions.map { configured.union($0.keys).sorted() } ?? []).map { name -> StatusSection.Row in
+            guard let position = positions?[name] else { return ("delivery \(name)", "begins with siwatch's next start") }
             let stopped = position.stoppedAt.map { ", stopped since \($0.text): it said that it is gone" } ?? ""
             return ("delivery \(name)", "\(position.unsent)\(stopped)\(configured.contains(name) ? "" : ", not in the configuration")")
         }

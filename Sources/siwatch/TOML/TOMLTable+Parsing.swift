@@ -62,6 +62,8 @@ extension TOMLValue {
         case .int: "an integer"
         case .array: "a list"
         case .bool: "a boolean"
+        case .double: "a floating-point number"
+        case .dateTime: "a date-time"
         default: "a \(type)"
         }
     }

@@ -107,15 +107,14 @@ struct BoundedServerTests {
             let long = String(repeating: "x", count: 10_000)
             let answer = try? await fetch(base, headers: ["x-long": long])
             #expect(answer != 200)
-            #expect(try await fetch(base) == 200, "others are served")
+            let other = try await fetch(base)
+            #expect(other == 200, "others are served")
         }
     }
 
     /// The client's pool keeps its connections open. A stop must not wait for them.
     @Test func anIdleConnectionDoesNotDelayTheStop() async throws {
-        try await withServer { base in
-            #expect(try await fetch(base) == 200)
-        }
+        try await withServer { base in _ = try await fetch(base) }
     }
 
     @Test(.timeLimit(.minutes(5))) func aThousandIdleConnectionsBlockNobody() async throws {

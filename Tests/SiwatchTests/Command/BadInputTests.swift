@@ -119,6 +119,7 @@ struct BadInputTests {
     private func refuses(_ name: String, saying words: String, _ bytes: Data? = nil) async throws {
         let path = site.folder.url.appending(path: name)
         try bytes?.write(to: path)
+        try #require(chmod(path.path, 0o600) == 0)
         let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
         let other = site.folder.url.appending(path: "other.toml").path
         try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)

@@ -96,7 +96,7 @@ struct TroubleTests {
         try await site.daemon { _ in
             // This process still has the old log open.
             let output = try await site.folder.run("status").output
-            #expect(output.contains { $0.contains(#/authorized\ +5\ /#) }, "\(output)")
+            #expect(output.contains { $0.contains(/^  authorized +5$/) }, "\(output)")
         }
     }
 

@@ -308,7 +308,7 @@ import Testing
         #expect(try await door.get(rule)["ends_session"] == "0")
 
         async let polled = door.get("/v1/changes?after=\(start)&wait=25")
-        async let streamed = door.get("/v1/changes", ["last-event-id": start, "accept": "text/event-stream"])
+        async let streamed = door.get("/v1/changes?wait=10", ["last-event-id": start, "accept": "text/event-stream"])
         let news = try await site.apple.notify(RevokeConsent(), users: [signIn.userID])
         #expect(try await door.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
         let page = try await polled
@@ -328,11 +328,11 @@ import Testing
         try await site.settle(try await site.apple.signIn(7))
         let newest = try #require(try await door.get("/v1/changes")["next"])
         let first = try #require(try await door.get("/v1/changes?after=0-0&limit=1")["next"])
-        let stream = try await door.get("/v1/changes?after=\(first)&limit=3&wait=25", ["accept": "text/event-stream"]).text
+        let stream = try await door.get("/v1/changes?after=\(first)&limit=3&wait=3", ["accept": "text/event-stream"]).text
         let ids = stream.split(separator: "\n").compactMap { $0.hasPrefix("id: ") ? String($0.dropFirst(4)) : nil }
         let count = try await site.backend.int("SELECT COUNT(*) FROM credential_change")
         #expect(ids.compactMap { $0.split(separator: "-").first } == (2...count).map { "\($0)" } && ids.last == newest, "\(stream)")
-        let rest = try await door.get("/v1/changes?after=\(newest)&wait=25", ["accept": "text/event-stream"])
+        let rest = try await door.get("/v1/changes?after=\(newest)&wait=3", ["accept": "text/event-stream"])
         #expect(rest.text == "retry: 1000\n\n")
     }
 
@@ -419,7 +419,7 @@ import Testing
         let page = try await door.get("/v1/changes?after=0-0")
         #expect(page["changes.0"] == nil && page["next"] == newest, "\(page.text)")
         // A stream keeps the client's place beyond it all the same, without an event.
-        let stream = try await door.get("/v1/changes?after=0-0", ["accept": "text/event-stream"])
+        let stream = try await door.get("/v1/changes?after=0-0&wait=3", ["accept": "text/event-stream"])
         #expect(stream.text == "retry: 1000\n\nid: \(newest)\n\n")
         // A key that told of the user tells nothing anew, and is answered at once.
         let again = try await door.post("/v1/sign-ins", request, key)

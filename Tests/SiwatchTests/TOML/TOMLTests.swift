@@ -15,7 +15,6 @@ struct TOMLTests {
     private static let dotted = Array(repeating: "b", count: 40).joined(separator: ".")
     private static let deep = [
         "[a" + String(repeating: ".a", count: 120_000) + "]\n", "a.\(dotted) = 1", "[[a]]\n[a.\(dotted)]",
-        "a = " + String(repeating: "[", count: 40) + String(repeating: "]", count: 40),
     ]
 
     /// Documents that make toml++ abort or overflow its stack, if nothing refuses them first.
@@ -49,7 +48,8 @@ struct TOMLTests {
         #expect(Set(table.keys.map { Array($0.utf8) }).count == 7)
         #expect(table[""]?.int == .min)
         let list = try #require(table["a"]?.array?.map(\.tomlValue))
-        let kinds = ["integer", "integer"] + Array(repeating: "floating-point number", count: 3) + ["boolean", "time", "table", "list", "string"]
+        let float = "floating-point number"
+        let kinds = ["integer", "integer", float, float, float, "boolean", "time", "table", "list", "string"]
         #expect(list.map { $0.kind.split(separator: " ", maxSplits: 1).last.map(String.init) } == kinds)
         #expect(list[0].int == .max && list[1].int == 16 && list[5].bool == true && list[9].string == "")
         #expect(list[7].table?.isEmpty == true && list[8].array?.isEmpty == true)
