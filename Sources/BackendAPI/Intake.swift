@@ -27,7 +27,10 @@ struct Intake: Sendable {
         clock: WallClock,
         testAnswer: @escaping @Sendable ([UInt8]) -> String?
     ) {
-        (self.verifier, self.queue, self.clock, self.testAnswer) = (verifier, queue, clock, testAnswer)
+        self.verifier = verifier
+        self.queue = queue
+        self.clock = clock
+        self.testAnswer = testAnswer
     }
 
     /// - Parameter admit: called before anything is done about a body that Apple did not sign.

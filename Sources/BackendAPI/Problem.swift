@@ -20,7 +20,11 @@ struct Problem: Error, Equatable {
     var cause: String?
 
     init(_ kind: Kind, _ detail: String? = nil, reason: String? = nil, id: RowReference? = nil, next: RowReference? = nil) {
-        (self.kind, self.detail, self.reason, self.id, self.next) = (kind, detail, reason, id, next)
+        self.kind = kind
+        self.detail = detail
+        self.reason = reason
+        self.id = id
+        self.next = next
     }
 
     static func unavailable(because error: any Error) -> Problem {

@@ -106,6 +106,9 @@ package struct MetricDescription: Sendable {
     var labels: [String]
 
     package init(_ name: String, _ kind: Kind, help: String, labels: [String] = []) {
-        (self.name, self.kind, self.help, self.labels) = (name, kind, help, labels)
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.labels = labels
     }
 }

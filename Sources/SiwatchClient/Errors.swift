@@ -10,7 +10,10 @@ public struct SiwatchError: Error, Sendable, Equatable, CustomStringConvertible 
     let retryAfter: Duration
 
     init(status: Int? = nil, type: String? = nil, title: String? = nil, detail: String? = nil, retryAfter: Duration = .zero) {
-        (self.status, self.type, self.detail, self.retryAfter) = (status, type, detail, retryAfter)
+        self.status = status
+        self.type = type
+        self.detail = detail
+        self.retryAfter = retryAfter
         description = [status.map { "\($0)" }, title, detail].compactMap(\.self).joined(separator: ": ")
     }
 

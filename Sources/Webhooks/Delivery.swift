@@ -53,7 +53,11 @@ package actor Delivery {
         receiver: @escaping @Sendable () async throws -> Receiver,
         note: @escaping @Sendable (DeliveryNews) -> Void
     ) {
-        (self.name, self.desk, self.clock, self.receiver, self.note) = (name, desk, clock, receiver, note)
+        self.name = name
+        self.desk = desk
+        self.clock = clock
+        self.receiver = receiver
+        self.note = note
         (self.apps, self.types, self.withAddress) = (apps, types, withAddress)
     }
 

@@ -47,7 +47,10 @@ package final class SigningKeys: Sendable {
         trustedTime: @escaping @Sendable () -> Timestamp?,
         tell: @escaping @Sendable (_ change: SigningKeyChange, _ keyIDs: [String]) -> Void
     ) {
-        (self.url, self.transport, self.store, self.voucher) = (url, transport, store, voucher)
+        self.url = url
+        self.transport = transport
+        self.store = store
+        self.voucher = voucher
         (self.clock, self.trustedTime, self.tell) = (clock, trustedTime, tell)
     }
 

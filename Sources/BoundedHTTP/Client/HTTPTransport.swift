@@ -20,7 +20,10 @@ package struct HTTPTransport: Sendable {
     ///   - client: with `HTTPClient.Configuration.bounded`; its maker shuts it down.
     ///   - timeout: from looking up the name to the last byte of the body.
     package init(client: HTTPClient, userAgent: String, timeout: Duration, largestBody: Int) {
-        (self.client, self.userAgent, self.timeout, self.largestBody) = (client, userAgent, timeout, largestBody)
+        self.client = client
+        self.userAgent = userAgent
+        self.timeout = timeout
+        self.largestBody = largestBody
     }
 
     /// - Returns: an answer of any status from 200 to 599.

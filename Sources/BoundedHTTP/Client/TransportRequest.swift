@@ -13,7 +13,10 @@ package struct TransportRequest: Sendable {
     package var mayBeSent: (@Sendable () -> Bool)?
 
     package init(url: String, headers: HTTPHeaders, body: [UInt8]? = nil, mayBeSent: (@Sendable () -> Bool)? = nil) {
-        (self.url, self.headers, self.body, self.mayBeSent) = (url, headers, body, mayBeSent)
+        self.url = url
+        self.headers = headers
+        self.body = body
+        self.mayBeSent = mayBeSent
     }
 }
 
@@ -31,6 +34,9 @@ package struct TransportResponse: Sendable, Equatable {
     package var date: Timestamp?
 
     package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: Timestamp? = nil) {
-        (self.status, self.body, self.retryAfter, self.date) = (status, body, retryAfter, date)
+        self.status = status
+        self.body = body
+        self.retryAfter = retryAfter
+        self.date = date
     }
 }

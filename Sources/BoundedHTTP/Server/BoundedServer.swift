@@ -46,13 +46,15 @@ package struct BoundedServer: Service {
         guard let socket else { return try await application().run() }
         try await withThrowingDiscardingTaskGroup { group in
             while !group.isCancelled, !Task.isShuttingDownGracefully {
-                let isBound = NIOLockedValueBox(false)
-                let listening = ServiceGroup(services: [application { isBound.withLockedValue { $0 = true } }], logger: logger)
+                let bound = NIOLockedValueBox<(any Channel)?>(nil)
+                let listening = ServiceGroup(services: [application { channel in bound.withLockedValue { $0 = channel } }], logger: logger)
                 group.addTask { try await listening.run() }
                 repeat {
                     try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(1)) }
-                } while !group.isCancelled && !Task.isShuttingDownGracefully && !(isBound.withLockedValue(\.self) && isGone(socket))
+                } while !group.isCancelled && !Task.isShuttingDownGracefully && !(bound.withLockedValue { $0 != nil } && isGone(socket))
                 await listening.triggerGracefulShutdown()
+                // As it closes, a listener removes what stands at its path. It must not be the next one's socket.
+                try? await bound.withLockedValue(\.self)?.closeFuture.get()
             }
         }
     }
@@ -62,7 +64,7 @@ package struct BoundedServer: Service {
         access(path, F_OK) != 0 && errno == ENOENT && access(URL(filePath: path).deletingLastPathComponent().path, W_OK) == 0
     }
 
-    private func application(_ onBound: @escaping @Sendable () -> Void = {}) -> some Service {
+    private func application(_ onBound: @escaping @Sendable (any Channel) -> Void = { _ in }) -> some Service {
         Application(
             responder: CallbackResponder<BasicRequestContext> { request, _ in
                 let response = await respond(request)
@@ -81,7 +83,7 @@ package struct BoundedServer: Service {
             ),
             onServerRunning: { channel in
                 await onListening(channel.localAddress?.port ?? 0)
-                onBound()
+                onBound(channel)
             },
             logger: logger
         )

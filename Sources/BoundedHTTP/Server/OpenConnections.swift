@@ -106,6 +106,9 @@ package struct ConnectionLimits: Sendable {
     package var idle: Duration
 
     package init(count: Int = 64, request: Duration = .seconds(10), answer: Duration = .seconds(30), idle: Duration = .minutes(2)) {
-        (self.count, self.request, self.answer, self.idle) = (count, request, answer, idle)
+        self.count = count
+        self.request = request
+        self.answer = answer
+        self.idle = idle
     }
 }

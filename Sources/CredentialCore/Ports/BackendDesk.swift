@@ -40,7 +40,11 @@ package struct ToldSignIn: Sendable, Equatable {
     }
 
     package init(clientID: String, userID: String? = nil, proof: Proof? = nil, address: EmailAddress? = nil, signedInAt: Timestamp? = nil) {
-        (self.clientID, self.userID, self.proof, self.address, self.signedInAt) = (clientID, userID, proof, address, signedInAt)
+        self.clientID = clientID
+        self.userID = userID
+        self.proof = proof
+        self.address = address
+        self.signedInAt = signedInAt
     }
 }
 

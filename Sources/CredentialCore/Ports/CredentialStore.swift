@@ -29,8 +29,9 @@ package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, Impo
 
     /// Deletes rows past their retention. Needs a time that can be trusted.
     func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws
-    /// Makes erased data unreadable in the files too.
-    func sweep(at now: Timestamp) async throws
+    /// Makes erased data unreadable in the files too; the next time, if a reader is in the way for longer than `patience`, in which nobody can
+    /// write.
+    func sweep(at now: Timestamp, patience: Duration) async throws
     /// How many rejections that were believed an hour ago or earlier had no notification, by app. Each counts once.
     func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
     /// Lets the breakers forget blamed clients and rejected canaries without a token to ask about. Says whether there were any.

@@ -57,7 +57,10 @@ package struct FailedChange: Sendable, Equatable {
     package var reason: String
 
     package init(id: Int64, failures: Int, dueAt: Timestamp?, reason: String) {
-        (self.id, self.failures, self.dueAt, self.reason) = (id, failures, dueAt, reason)
+        self.id = id
+        self.failures = failures
+        self.dueAt = dueAt
+        self.reason = reason
     }
 }
 

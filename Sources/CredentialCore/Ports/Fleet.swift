@@ -58,7 +58,10 @@ package struct ReplicaStatus: Sendable, Equatable, Codable {
     package var keepsHouse: Bool
 
     package init(name: String, replica: Replica, startedAt: Timestamp, seenAt: Timestamp, lanes: [FleetLane]) {
-        (self.name, self.replica, self.startedAt, self.seenAt) = (name, replica, startedAt, seenAt)
+        self.name = name
+        self.replica = replica
+        self.startedAt = startedAt
+        self.seenAt = seenAt
         apps = lanes.compactMap(\.app)
         deliveries = lanes.compactMap(\.delivery)
         keepsHouse = lanes.contains(.maintenance)

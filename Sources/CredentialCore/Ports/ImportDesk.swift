@@ -27,7 +27,10 @@ package struct ImportBatch: Sendable {
     package static let size = 512
 
     package init(importID: String, key: String, after: String? = nil, signIns: [ToldSignIn]) {
-        (self.importID, self.key, self.after, self.signIns) = (importID, key, after, signIns)
+        self.importID = importID
+        self.key = key
+        self.after = after
+        self.signIns = signIns
     }
 
     /// The owner of the keys. No client of the HTTP door has such a name, because its first character is a control character.

@@ -17,7 +17,11 @@ package struct VerifiedNotification: Sendable, Equatable {
     package var event: Event
 
     package init(clientID: String, userID: String, tokenID: String, type: String, event: Event) {
-        (self.clientID, self.userID, self.tokenID, self.type, self.event) = (clientID, userID, tokenID, type, event)
+        self.clientID = clientID
+        self.userID = userID
+        self.tokenID = tokenID
+        self.type = type
+        self.event = event
     }
 }
 
@@ -76,6 +80,9 @@ package struct VerifiedIdentity: Sendable, Equatable {
     package var realUserStatus: Int?
 
     package init(userID: String, issuedAt: Timestamp, address: EmailAddress? = nil, realUserStatus: Int? = nil) {
-        (self.userID, self.issuedAt, self.address, self.realUserStatus) = (userID, issuedAt, address, realUserStatus)
+        self.userID = userID
+        self.issuedAt = issuedAt
+        self.address = address
+        self.realUserStatus = realUserStatus
     }
 }

@@ -19,7 +19,10 @@ package struct SigningKeyRecord: Sendable, Hashable {
     package var proof: [UInt8]
 
     package init(keyID: String, jwk: String, lastSeenAt: Timestamp, proof: [UInt8] = []) {
-        (self.keyID, self.jwk, self.lastSeenAt, self.proof) = (keyID, jwk, lastSeenAt, proof)
+        self.keyID = keyID
+        self.jwk = jwk
+        self.lastSeenAt = lastSeenAt
+        self.proof = proof
     }
 }
 

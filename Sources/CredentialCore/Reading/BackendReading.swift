@@ -76,12 +76,19 @@ package struct DeletionOutcome: Sendable, Equatable {
         package var settledAt: Timestamp?
 
         package init(clientID: String, outcome: String, reason: String?, settledAt: Timestamp?) {
-            (self.clientID, self.outcome, self.reason, self.settledAt) = (clientID, outcome, reason, settledAt)
+            self.clientID = clientID
+            self.outcome = outcome
+            self.reason = reason
+            self.settledAt = settledAt
         }
     }
 
     package init(row: RowReference, userID: String, isWaiting: Bool, isHeld: Bool, receipts: [Receipt]) {
-        (self.row, self.userID, self.isWaiting, self.isHeld, self.receipts) = (row, userID, isWaiting, isHeld, receipts)
+        self.row = row
+        self.userID = userID
+        self.isWaiting = isWaiting
+        self.isHeld = isHeld
+        self.receipts = receipts
     }
 }
 
@@ -96,7 +103,10 @@ package struct ChangePage: Sendable, Equatable {
     package var last: RowReference?
 
     package init(changes: [PublishedChange], oldest: Int64, newest: RowReference, last: RowReference?) {
-        (self.changes, self.oldest, self.newest, self.last) = (changes, oldest, newest, last)
+        self.changes = changes
+        self.oldest = oldest
+        self.newest = newest
+        self.last = last
     }
 
     /// Whether changes after an id are gone: past their retention, or lost by a restore.

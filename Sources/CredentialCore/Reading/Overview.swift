@@ -70,7 +70,10 @@ package struct QueueStatus: Sendable, Equatable, Codable {
     package var settled: Int
 
     package init(queue: String, depth: Int, oldest: Int64?, settled: Int = 0) {
-        (self.queue, self.depth, self.oldest, self.settled) = (queue, depth, oldest, settled)
+        self.queue = queue
+        self.depth = depth
+        self.oldest = oldest
+        self.settled = settled
     }
 }
 

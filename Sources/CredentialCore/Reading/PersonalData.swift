@@ -46,7 +46,10 @@ package struct ErasureRequest: Codable, Sendable, Equatable {
     package var searchedUpTo: [String: Int64]
 
     package init(of userID: String, in app: String?, as pseudonym: String, evenIfAuthorized: Bool = false, found data: PersonalData) {
-        (self.userID, self.app, self.pseudonym, self.evenIfAuthorized) = (userID, app, pseudonym, evenIfAuthorized)
+        self.userID = userID
+        self.app = app
+        self.pseudonym = pseudonym
+        self.evenIfAuthorized = evenIfAuthorized
         found = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.ids) })
         searchedUpTo = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.greatestID) })
     }

@@ -43,7 +43,10 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         package var rejectedAt: Timestamp?
 
         package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true, rejectedAt: Timestamp? = nil) {
-            (self.credential, self.isCanary, self.isCheck, self.rejectedAt) = (credential, isCanary, isCheck, rejectedAt)
+            self.credential = credential
+            self.isCanary = isCanary
+            self.isCheck = isCheck
+            self.rejectedAt = rejectedAt
         }
     }
 

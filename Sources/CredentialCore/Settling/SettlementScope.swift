@@ -136,7 +136,11 @@ package struct WaitingGrant: Sendable {
     package var isAhead: Bool
 
     package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, isOnItsWay: Bool, isAhead: Bool = false) {
-        (self.id, self.clientID, self.grantedAt, self.bringsCode, self.isAhead) = (id, clientID, grantedAt, bringsCode, isAhead)
+        self.id = id
+        self.clientID = clientID
+        self.grantedAt = grantedAt
+        self.bringsCode = bringsCode
+        self.isAhead = isAhead
         self.isOnItsWay = bringsCode || isOnItsWay
     }
 }

@@ -56,7 +56,10 @@ package struct RefreshAnswer: Sendable, Equatable {
     package var teamID: String?
 
     package init(_ verdict: Verdict, token: RefreshToken.Key, requestedAt: Timestamp, teamID: String? = nil) {
-        (self.verdict, self.token, self.requestedAt, self.teamID) = (verdict, token, requestedAt, teamID)
+        self.verdict = verdict
+        self.token = token
+        self.requestedAt = requestedAt
+        self.teamID = teamID
     }
 }
 

@@ -60,7 +60,10 @@ package struct ClientIdentity: Sendable, Hashable {
     package var load: Int
 
     package init(clientID: String, keyID: String, teamID: String? = nil, load: Int = 0) {
-        (self.clientID, self.keyID, self.teamID, self.load) = (clientID, keyID, teamID, load)
+        self.clientID = clientID
+        self.keyID = keyID
+        self.teamID = teamID
+        self.load = load
     }
 }
 

@@ -30,7 +30,11 @@ package struct ClaimedCode: Sendable {
         package var nonce: String?
 
         package init(clientID: String, userID: String? = nil, code: Secret, redirectURI: String? = nil, nonce: String? = nil) {
-            (self.clientID, self.userID, self.code, self.redirectURI, self.nonce) = (clientID, userID, code, redirectURI, nonce)
+            self.clientID = clientID
+            self.userID = userID
+            self.code = code
+            self.redirectURI = redirectURI
+            self.nonce = nonce
         }
     }
 
@@ -45,8 +49,15 @@ package struct ClaimedCode: Sendable {
         detail: String? = nil,
         content: Content?
     ) {
-        (self.id, self.claim, self.app, self.grantedAt, self.firstClaimedAt) = (id, claim, app, grantedAt, firstClaimedAt)
-        (self.failures, self.isAnswerLost, self.detail, self.content) = (failures, isAnswerLost, detail, content)
+        self.id = id
+        self.claim = claim
+        self.app = app
+        self.grantedAt = grantedAt
+        self.firstClaimedAt = firstClaimedAt
+        self.failures = failures
+        self.isAnswerLost = isAnswerLost
+        self.detail = detail
+        self.content = content
     }
 
     /// When Apple no longer takes the code. A code that is dated ahead lives from its first claim.

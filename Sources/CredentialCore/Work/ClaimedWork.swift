@@ -36,7 +36,10 @@ package struct ClaimedNotification: Sendable {
     package var receivedAt: Timestamp
 
     package init(id: Int64, claim: Claim, payload: [UInt8], receivedAt: Timestamp) {
-        (self.id, self.claim, self.payload, self.receivedAt) = (id, claim, payload, receivedAt)
+        self.id = id
+        self.claim = claim
+        self.payload = payload
+        self.receivedAt = receivedAt
     }
 }
 
@@ -57,12 +60,19 @@ package struct ClaimedGrant: Sendable {
         package var address: EmailAddress?
 
         package init(credential: CredentialID, refreshToken: Secret?, sealedToken: [UInt8]? = nil, address: EmailAddress?) {
-            (self.credential, self.refreshToken, self.sealedToken, self.address) = (credential, refreshToken, sealedToken, address)
+            self.credential = credential
+            self.refreshToken = refreshToken
+            self.sealedToken = sealedToken
+            self.address = address
         }
     }
 
     package init(id: Int64, claim: Claim, grantedAt: Timestamp, importID: Int64? = nil, content: Content?) {
-        (self.id, self.claim, self.grantedAt, self.importID, self.content) = (id, claim, grantedAt, importID, content)
+        self.id = id
+        self.claim = claim
+        self.grantedAt = grantedAt
+        self.importID = importID
+        self.content = content
     }
 }
 
@@ -98,7 +108,13 @@ package struct DueCredential: Sendable {
         wasAccepted: Bool = false,
         verifiedTeam: String? = nil
     ) {
-        (self.id, self.app, self.purpose, self.claim) = (id, app, purpose, claim)
-        (self.token, self.sealed, self.wasAccepted, self.verifiedTeam) = (token, sealed, wasAccepted, verifiedTeam)
+        self.id = id
+        self.app = app
+        self.purpose = purpose
+        self.claim = claim
+        self.token = token
+        self.sealed = sealed
+        self.wasAccepted = wasAccepted
+        self.verifiedTeam = verifiedTeam
     }
 }

@@ -22,7 +22,10 @@ package struct ClaimedRevocationRequest: Sendable {
         credential: CredentialID?,
         isConfirmed: Bool = false
     ) {
-        (self.id, self.claim, self.app, self.requestedAt) = (id, claim, app, requestedAt)
+        self.id = id
+        self.claim = claim
+        self.app = app
+        self.requestedAt = requestedAt
         (self.effectiveAt, self.credential, self.isConfirmed) = (effectiveAt, credential, isConfirmed)
     }
 }
@@ -60,8 +63,14 @@ package struct DueRevocation: Sendable {
         newerSignIn: NewerSignIn = .none,
         verifiedTeam: String? = nil
     ) {
-        (self.request, self.requestedAt, self.id, self.app) = (request, requestedAt, id, app)
-        (self.claim, self.token, self.sealed, self.standing) = (claim, token, sealed, standing)
+        self.request = request
+        self.requestedAt = requestedAt
+        self.id = id
+        self.app = app
+        self.claim = claim
+        self.token = token
+        self.sealed = sealed
+        self.standing = standing
         (self.proof, self.newerSignIn, self.verifiedTeam) = (proof, newerSignIn, verifiedTeam)
     }
 

@@ -97,6 +97,10 @@ package struct Announcement: Sendable, Equatable {
     package var tokenID: String?
 
     package init(app: String, credential: CredentialID, change: CredentialChange, source: ChangeSource, tokenID: String? = nil) {
-        (self.app, self.credential, self.change, self.source, self.tokenID) = (app, credential, change, source, tokenID)
+        self.app = app
+        self.credential = credential
+        self.change = change
+        self.source = source
+        self.tokenID = tokenID
     }
 }

@@ -32,8 +32,15 @@ package struct LaneKeeper: Service {
         reader: any CredentialReader,
         telemetry: Telemetry
     ) {
-        (self.fleet, self.replica, self.leases, self.clients, self.clock) = (fleet, replica, leases, clients, clock)
-        (self.uptime, self.breakers, self.reader, self.telemetry) = (uptime, breakers, reader, telemetry)
+        self.fleet = fleet
+        self.replica = replica
+        self.leases = leases
+        self.clients = clients
+        self.clock = clock
+        self.uptime = uptime
+        self.breakers = breakers
+        self.reader = reader
+        self.telemetry = telemetry
     }
 
     /// An older replica runs with other apps, clients, canaries or rules. Each would judge the other's rows differently.

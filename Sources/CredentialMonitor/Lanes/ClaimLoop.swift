@@ -79,7 +79,11 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         mayClaim: @escaping @Sendable () -> Bool = { true },
         executors: [any TaskExecutor] = []
     ) {
-        (self.handler, self.writer, self.wakeups, self.progress, self.mayClaim) = (handler, writer, wakeups, progress, mayClaim)
+        self.handler = handler
+        self.writer = writer
+        self.wakeups = wakeups
+        self.progress = progress
+        self.mayClaim = mayClaim
         self.executors = executors.isEmpty ? [nil] : executors
     }
 

@@ -73,7 +73,10 @@ package struct AppAtWork: Sendable {
         canaries: Set<String> = [],
         mayRevoke: Bool = true
     ) {
-        (self.name, self.clientIDs, self.endpoint, self.budget) = (name, clientIDs, endpoint, budget)
+        self.name = name
+        self.clientIDs = clientIDs
+        self.endpoint = endpoint
+        self.budget = budget
         (self.codeBudget, self.canaries, self.mayRevoke) = (codeBudget, canaries, mayRevoke)
     }
 }

@@ -26,7 +26,10 @@ package final class LoopProgress: Sendable {
         writer: SettlementWriter? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        (self.lanes, self.now, self.longestSilence, self.writer) = (lanes, now, longestSilence, writer)
+        self.lanes = lanes
+        self.now = now
+        self.longestSilence = longestSilence
+        self.writer = writer
         // A busy machine may take a while to run a ready task. That is no stall.
         limit = max(pollInterval * 2, .seconds(5))
         (firstTurns, allTurned) = AsyncStream.makeStream()

@@ -29,7 +29,10 @@ package struct OperatorRequestHandler: Service, LanePart {
         progress: LoopProgress,
         _ context: LaneContext
     ) {
-        (self.desk, self.reader, self.rules, self.context) = (desk, reader, rules, context)
+        self.desk = desk
+        self.reader = reader
+        self.rules = rules
+        self.context = context
         (self.wakeups, self.refreshes, self.progress) = (wakeups, refreshes, progress)
     }
 

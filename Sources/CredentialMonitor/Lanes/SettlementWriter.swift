@@ -71,7 +71,11 @@ package final class SettlementWriter: Service {
         telemetry: Telemetry,
         onSettled: @escaping @Sendable (SettlementChanges) -> Void = { _ in }
     ) {
-        (self.store, self.rules, self.clock, self.telemetry, self.onSettled) = (store, rules, clock, telemetry, onSettled)
+        self.store = store
+        self.rules = rules
+        self.clock = clock
+        self.telemetry = telemetry
+        self.onSettled = onSettled
         breakers = Breakers(rules, telemetry: telemetry)
         intake = GrantIntake(pollInterval: rules.pollInterval, since: rules.startedAt)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))

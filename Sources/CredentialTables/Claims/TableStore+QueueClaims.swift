@@ -36,6 +36,9 @@ package struct QueueLane: Sendable {
     package let returning: String
 
     package init(queue: Queue, condition: String, size: String = "0", returning: String) {
-        (self.queue, self.condition, self.size, self.returning) = (queue, condition, size, returning)
+        self.queue = queue
+        self.condition = condition
+        self.size = size
+        self.returning = returning
     }
 }

@@ -14,7 +14,10 @@ package struct Departure: Sendable, Equatable {
     package var isComplete: Bool
 
     package init(id: String, destination: String, at: Timestamp, isComplete: Bool = false) {
-        (self.id, self.destination, self.at, self.isComplete) = (id, destination, at, isComplete)
+        self.id = id
+        self.destination = destination
+        self.at = at
+        self.isComplete = isComplete
     }
 
     package func sentence(of place: String) -> String {

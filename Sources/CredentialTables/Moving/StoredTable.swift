@@ -54,7 +54,10 @@ package struct StoredTable: Sendable {
         remembersGreatestID: Bool = false,
         _ columns: [Column]...
     ) {
-        (self.name, self.kind, self.key, self.condition) = (name, kind, key, condition)
+        self.name = name
+        self.kind = kind
+        self.key = key
+        self.condition = condition
         (self.columns, self.remembersGreatestID) = (columns.flatMap { $0 }, remembersGreatestID)
     }
 

@@ -47,8 +47,8 @@ extension TableStore {
         }
         if handled?.request?.erasesTokens ?? false { tokenWasErased() }
         if handled?.request?.isErasure ?? false {
-            // If it fails, the next upkeep sweeps.
-            try? await sweep(at: now)
+            // A reader is mostly done within the second: at the least, somebody looks for the answer. Else the next upkeep sweeps.
+            try? await sweep(at: now, patience: .seconds(1))
         }
         return handled
     }

@@ -12,7 +12,10 @@ package struct SettlementTransaction<Connection: TableConnection> {
     let now: Timestamp
 
     package init(on connection: Connection, directory: ClientDirectory, rules: SettlementRules, at now: Timestamp) {
-        (self.connection, self.directory, self.rules, self.now) = (connection, directory, rules, now)
+        self.connection = connection
+        self.directory = directory
+        self.rules = rules
+        self.now = now
     }
 
     /// - Returns: a closure that gives the result after the commit, and whether a token, an address or a forgotten user's message was

@@ -81,7 +81,10 @@ package struct SchemaStep: Sendable {
     package let sql: String
 
     package init(version: Int, compatibleFrom: Int, summary: String, sql: String) {
-        (self.version, self.compatibleFrom, self.summary, self.sql) = (version, compatibleFrom, summary, sql)
+        self.version = version
+        self.compatibleFrom = compatibleFrom
+        self.summary = summary
+        self.sql = sql
     }
 }
 

@@ -121,7 +121,7 @@ extension Connection {
 }
 
 extension PostgresStore {
-    package func sweep(at now: Timestamp) async throws { try await endStalledTransactions() }
+    package func sweep(at now: Timestamp, patience: Duration) async throws { try await endStalledTransactions() }
 
     package var logPinnedSince: Timestamp? { get async throws { try await oldestSnapshot(heldFor: .seconds(60)) } }
 

@@ -14,7 +14,7 @@ struct NotificationRows {
     private static let sequence = "COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'notification_queue'), 0)"
     /// The due time of rows that a former process left. It is before all others.
     static let leftBehind = Timestamp(milliseconds: -1)
-    private static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
+    fileprivate static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
 
     /// The new rows next after the mark. Empty while a row is left that a former process claimed.
     func new(upTo limit: Int) throws -> [ClaimedNotification] {
@@ -134,13 +134,18 @@ struct NotificationRows {
 }
 
 extension RowStatement {
-    fileprivate static let takeNotifications = RowStatement(
-        ["id"],
-        shared: ["lease_end", "owner"],
-        sqlite: """
-            UPDATE notification_queue SET due_at = @lease_end, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = @owner WHERE id = @id
-            RETURNING id, attempts, CAST(payload AS BLOB), received_at
-            """,
-        postgres: ""
-    )
+    fileprivate static let takeNotifications = take(.notification, returning: "CAST(payload AS BLOB), received_at")
+
+    /// Takes rows of a queue for a lease.
+    static func take(_ queue: Queue, returning columns: String) -> RowStatement {
+        RowStatement(
+            ["id"],
+            shared: ["lease_end", "owner"],
+            sqlite: """
+                UPDATE \(queue.rawValue) SET due_at = @lease_end, attempts = \(NotificationRows.oneMoreAttempt), claimed_by = @owner WHERE id = @id
+                RETURNING id, attempts, \(columns)
+                """,
+            postgres: ""
+        )
+    }
 }

@@ -37,7 +37,7 @@ extension SQLiteStore {
                 rows += try connection.fetchAll("SELECT id, attempts FROM \(waiting) AND \(isDue)").map { (id: $0[0], attempts: $0[1]) }
             }
             let ids = Claim.claimable(rows, suspects: suspects).map { bound($0) }
-            return try connection.read(connection.ask(lane.take, ids, bound(now.advanced(by: lease), owner)), read)
+            return try connection.read(connection.ask(.take(lane.queue, returning: "due_at, \(lane.returning)"), ids, bound(now.advanced(by: lease), owner)), read)
         }
     }
 
@@ -49,20 +49,6 @@ extension SQLiteStore {
         case .grant: [(from: Timestamp(milliseconds: 1), to: now), (from: .earliest, to: Timestamp(milliseconds: 0))]
         case .notification, .revocation: [(from: .earliest, to: now)]
         }
-    }
-}
-
-extension QueueLane {
-    fileprivate var take: RowStatement {
-        RowStatement(
-            ["id"],
-            shared: ["lease_end", "owner"],
-            sqlite: """
-                UPDATE \(queue.rawValue) SET due_at = @lease_end, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = @owner WHERE id = @id
-                RETURNING id, attempts, due_at, \(returning)
-                """,
-            postgres: ""
-        )
     }
 }
 

@@ -95,7 +95,7 @@ final class Checkpointer: Sendable {
     func mustTruncate() { erasure.withLockedValue { $0.isInLog = true } }
 
     /// Empties the log if it holds erased data, and once a day.
-    func truncateAfterErasure(at now: Timestamp) async throws {
+    func truncateAfterErasure(at now: Timestamp, patience: Duration) async throws {
         let old = erasure.withLockedValue { erasure in
             defer { erasure.isInLog = false }
             return erasure
@@ -114,8 +114,7 @@ final class Checkpointer: Sendable {
                 }
             }
         }
-        // If a reader is in the way, siwatch tries again later. Waiting for the reader would block every writer.
-        isEmpty = try await pool.writeWithoutTransaction { [self] db in try !isDisplaced && truncateLog(db, waiting: .zero) }
+        isEmpty = try await pool.writeWithoutTransaction { [self] db in try !isDisplaced && truncateLog(db, waiting: patience) }
     }
 
     /// Since when a reader has kept siwatch from emptying a log that holds erased data; nil if none does.

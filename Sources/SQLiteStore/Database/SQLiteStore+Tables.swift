@@ -65,7 +65,9 @@ extension SQLiteStore: TableStore {
 
     package var version: String { SQLiteLibrary.version }
 
-    package func sweep(at now: Timestamp) async throws { try await checkpointer?.truncateAfterErasure(at: now) }
+    package func sweep(at now: Timestamp, patience: Duration) async throws {
+        try await checkpointer?.truncateAfterErasure(at: now, patience: patience)
+    }
 
     package var logPinnedSince: Timestamp? { checkpointer?.pinnedSince }
 

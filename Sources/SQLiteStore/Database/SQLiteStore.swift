@@ -32,7 +32,10 @@ package final class SQLiteStore: Sendable {
         retention: Retention = Retention(),
         files: OpenFiles? = nil
     ) {
-        (self.writer, self.memory, self.checkpointer, self.commitWatcher) = (writer, memory, checkpointer, commitWatcher)
+        self.writer = writer
+        self.memory = memory
+        self.checkpointer = checkpointer
+        self.commitWatcher = commitWatcher
         (self.insertProbe, self.retention, self.files) = (insertProbe, retention, files)
     }
 

@@ -45,7 +45,7 @@ extension Daemon {
         let (store, clock, clockGuard) = (context.store, context.clock, context.clockGuard)
         if let now = clockGuard.trusted { try await store.forget(at: now, naming: context.sealer) }
         for (delivery, count) in try await store.forgetUndeliverable() { context.telemetry.delivered(delivery, .forgotten(count)) }
-        try await store.sweep(at: clock.now)
+        try await store.sweep(at: clock.now, patience: .zero)
         try await store.shortenSchedule(to: context.configuration.refreshPolicy, at: clock.now)
         if try await store.forgetDryCauses(at: clock.now) { try await writer.breakers.load(from: store) }
         if let now = clockGuard.trusted { context.telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }

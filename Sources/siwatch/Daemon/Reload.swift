@@ -18,7 +18,10 @@ struct Reload: Service {
     private let atWork: NIOLockedValueBox<Configuration>
 
     init(_ daemon: Daemon, on signals: UnixSignalsSequence, _ health: Health, _ desk: StatusDesk) {
-        (self.daemon, self.signals, self.health, self.desk) = (daemon, signals, health, desk)
+        self.daemon = daemon
+        self.signals = signals
+        self.health = health
+        self.desk = desk
         atWork = NIOLockedValueBox(daemon.context.configuration)
     }
 

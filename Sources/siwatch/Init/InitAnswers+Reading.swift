@@ -17,7 +17,10 @@ struct Question {
     var proposal: String?
 
     init(_ option: String, _ words: String, _ value: String, proposal: String? = nil) {
-        (self.option, self.words, self.value, self.proposal) = (option, words, value, proposal)
+        self.option = option
+        self.words = words
+        self.value = value
+        self.proposal = proposal
     }
 
     var help: ArgumentHelp {

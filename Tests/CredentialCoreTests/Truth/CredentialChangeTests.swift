@@ -21,7 +21,7 @@ import Testing
 
     /// The row before, the row now, and the changes.
     private static let cases: [(PublishedCredential?, PublishedCredential, [CredentialChange])] = [
-        // A new credential comes from no state, and so does a deleted user whom nobody has seen.
+        // The first row of a user: somebody who signed in, and somebody whom siwatch knows by a deletion only.
         (nil, granted, changes(from: nil, to: .authorized, .granted, 5)),
         (nil, row(.notFound, .accountDeleted, since: 5), changes(from: nil, to: .notFound, .accountDeleted, 5)),
         // The same row, and a later sign-in alone, which the backend itself reported.

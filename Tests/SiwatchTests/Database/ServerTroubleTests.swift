@@ -7,7 +7,7 @@ import Testing
 
 /// Other sessions change or lock tables while a daemon works. The daemon waits, and nothing is lost.
 @Suite(.timeLimit(.minutes(10))) struct ServerTroubleTests {
-    /// People sign in before a trouble. It tells of the others, whom siwatch settles as well.
+    /// Half of the people sign in before the trouble. `trouble` inserts the sign-ins of the others, and siwatch has to settle all.
     private func live(through trouble: (_ others: [SignIn]) async throws -> Void) async throws {
         let signIns = try await site.apple.signIn(40)
         try await site.settle(Array(signIns[..<20]))

@@ -155,7 +155,7 @@ struct ImportFileTests {
     }
 }
 
-/// Lets whoever opens the pipe read a text, once.
+/// Writes a text to the pipe for the first reader who opens it.
 func writeOnce(_ text: String, toPipe path: String) {
     Thread.detachNewThread {
         let end = FileHandle(forWritingAtPath: path)

@@ -150,7 +150,7 @@ import Testing
     }
 }
 
-/// A replica settles a fact about a user whom another replica forgets at that moment.
+/// One replica settles a fact about a user while another replica forgets the user.
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct ForgottenMeanwhileTests: ConformanceSuite {
     private let isSettled = NIOLockedValueBox(false)
 

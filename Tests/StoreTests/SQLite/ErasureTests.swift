@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import DaemonHarness
 import Foundation
 import GRDB
 import Testing
@@ -70,6 +71,18 @@ import Testing
         }
         #expect(try leaks(file.file) == [])
         #expect(try await file.store.count("user_state") == 150)
+    }
+
+    /// What an operator has asked for waits for a reader who is soon done.
+    @Test func aShortReadDoesNotKeepAForgottenUserReadable() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: token(1))
+        let reader = try OpenTransaction(.deferred, at: file.file.path)
+        async let forgotten = file.store.forget(evenIfAuthorized: true)
+        try await eventually { try await file.store.count("user_state") == 0 }
+        try reader.end()
+        _ = try await forgotten
+        #expect(try leaks(file.file) == [])
     }
 
     /// A reader in the way delays the sweep until later.

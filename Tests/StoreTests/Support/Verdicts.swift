@@ -7,7 +7,7 @@ import CredentialTesting
 extension CredentialStore {
     func maintain(at now: Timestamp) async throws {
         try await forget(at: now, naming: PlainSealer())
-        try await sweep(at: now)
+        try await sweep(at: now, patience: .zero)
     }
 }
 

@@ -121,7 +121,7 @@ extension Simulation {
                 state.model.swept(at: trusted)
             }
         }
-        try await world.call { try await store.sweep(at: now) }
+        try await world.call { try await store.sweep(at: now, patience: .zero) }
     }
 
     /// Apple's keys come with its date, whatever becomes of tokens.
