@@ -37,7 +37,8 @@ extension SQLiteStore {
                 rows += try connection.fetchAll("SELECT id, attempts FROM \(waiting) AND \(isDue)").map { (id: $0[0], attempts: $0[1]) }
             }
             let ids = Claim.claimable(rows, suspects: suspects).map { bound($0) }
-            return try connection.read(connection.ask(.take(lane.queue, returning: "due_at, \(lane.returning)"), ids, bound(now.advanced(by: lease), owner)), read)
+            let take = RowStatement.take(lane.queue, returning: "due_at, \(lane.returning)")
+            return try connection.read(connection.ask(take, ids, bound(now.advanced(by: lease), owner)), read)
         }
     }
 
