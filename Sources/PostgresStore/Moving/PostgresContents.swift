@@ -13,7 +13,6 @@ package actor PostgresContents {
     /// last is unknown.
     private(set) var connection: Connection
     private var reading: StoredTable?
-    private var written = 0
     private nonisolated let executor = QueueExecutor(label: "siwatch move")
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -117,12 +116,10 @@ extension PostgresContents: TableContents {
     /// Rows, of which the longest have a notification.
     private static let portion = 500
 
-    /// The server inserts some portions while this sends the next ones.
     package func write(_ rows: StoredRows, by insertion: RowStatement) throws {
-        written += 1
         try onConnection { connection in
             try connection.execute(insertion, rows)
-            if written % 8 == 0 { try connection.flush() }
+            try connection.flush()
         }
     }
 
