@@ -21,7 +21,9 @@ extension Telemetry {
                 // A backend gives this time, and may send a message again.
                 lastReceived = max(lastReceived ?? .earliest, min(work.receivedAt, now))
             }
-            for counted in tallied(settlement, result) { tally[counted, default: 0] += 1 }
+            if let counted = Tallied(settlement, result) { tally[counted, default: 0] += 1 }
+            // A code counts as a sign-in too.
+            if case .code = settlement, case .grant(let outcome, _) = result { tally[.grant(outcome), default: 0] += 1 }
             revocationSettled(settlement, result)
             // The commit decides what a late code ends as.
             if case .code(let work, .late) = settlement, case .grant(_, let reason?) = result {
@@ -31,50 +33,60 @@ extension Telemetry {
         if let lastReceived { gauge(.notificationLastReceived, lastReceived.inSeconds) }
         for announcement in batch.announcements {
             guard case .state(let from, let to, let reason, _) = announcement.change else { continue }
-            let states = [from?.rawValue ?? "none", to.rawValue, reason.rawValue]
-            tally[Tallied(.stateTransitions, [announcement.app] + states), default: 0] += 1
+            tally[.transition(app: announcement.app, from: from, to: to, reason), default: 0] += 1
             changed(announcement, from: from, to: to, reason)
         }
         for (counted, number) in tally {
-            count(counted.metric, Dictionary(uniqueKeysWithValues: zip(counted.metric.labels, counted.values)), by: number)
-            if counted.metric == .refreshes, let label = RefreshLabel(rawValue: counted.values[1]) {
-                recent.note(label, of: counted.values[0], by: number, at: now)
+            let (metric, values) = counted.counter
+            count(metric, Dictionary(uniqueKeysWithValues: zip(metric.labels, values)), by: number)
+            if case .refresh(let app, let label) = counted { recent.note(label, of: app, by: number, at: now) }
+        }
+    }
+
+    /// What a settlement or a change counts as. A batch is tallied before any counter is touched.
+    private enum Tallied: Hashable {
+        case notification(String, NotificationLogOutcome)
+        case quarantined(RejectionReason)
+        case grant(GrantLogOutcome)
+        case code(app: String, String)
+        case revocation(app: String, RevocationOutcome)
+        case refresh(app: String, RefreshLabel)
+        case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
+
+        /// Nil if the work is not settled yet.
+        init?(_ settlement: Settlement, _ result: Settled) {
+            switch (settlement, result) {
+            case (.notification(_, .verified(let notification)), .notification(let outcome)):
+                self = .notification(notification.event.kind.label, outcome)
+            case (.notification, .quarantined(let reason)): self = .quarantined(reason)
+            case (.grant, .grant(let outcome, _)): self = .grant(outcome)
+            case (.code(let work, let verdict), .grant(let outcome, let reason)):
+                guard let app = work.app else { return nil }
+                let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
+                self = .code(app: app, label)
+            case (.refresh(let work, let verdict), .refreshed):
+                self = .refresh(app: work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted))
+            case (.refresh(let work, _), .held): self = .refresh(app: work.app, .held)
+            // The app is empty if no app has the client.
+            case (.revocationRequest(let work, _), .revocation(let outcome, _)): self = .revocation(app: work.app ?? "", outcome)
+            case (.revocation(let work, _), .revocation(let outcome, _)): self = .revocation(app: work.app, outcome)
+            case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):
+                return nil
             }
         }
-    }
 
-    /// A counter, with the values of its labels in their order. A batch is tallied before any counter is touched.
-    private struct Tallied: Hashable {
-        let metric: Metric
-        let values: [String]
-
-        init(_ metric: Metric, _ values: [String]) {
-            (self.metric, self.values) = (metric, values)
-        }
-
-        /// Without the metric, whose hash is that of its long text.
-        func hash(into hasher: inout Hasher) { hasher.combine(values) }
-    }
-
-    /// What a settlement counts as. A code counts as a sign-in too, and work that is not settled yet as nothing.
-    private func tallied(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
-        switch (settlement, result) {
-        case (.notification(_, .verified(let notification)), .notification(let outcome)):
-            return [Tallied(.notifications, [notification.event.kind.label, outcome.rawValue])]
-        case (.notification, .quarantined(let reason)): return [Tallied(.notificationsRejected, [reason.rawValue])]
-        case (.grant, .grant(let outcome, _)): return [Tallied(.grants, [outcome.rawValue])]
-        case (.code(let work, let verdict), .grant(let outcome, let reason)):
-            let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
-            return [Tallied(.grants, [outcome.rawValue])] + [work.app].compactMap(\.self).map { Tallied(.codeExchanges, [$0, label]) }
-        case (.refresh(let work, let verdict), .refreshed):
-            return [Tallied(.refreshes, [work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted).rawValue])]
-        case (.refresh(let work, _), .held): return [Tallied(.refreshes, [work.app, RefreshLabel.held.rawValue])]
-        // The app is empty if no app has the client.
-        case (.revocationRequest(let work, _), .revocation(let outcome, _)):
-            return [Tallied(.revocations, [work.app ?? "", outcome.rawValue])]
-        case (.revocation(let work, _), .revocation(let outcome, _)): return [Tallied(.revocations, [work.app, outcome.rawValue])]
-        case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):
-            return []
+        /// With the values of the metric's labels.
+        var counter: (Metric, [String]) {
+            switch self {
+            case .notification(let type, let outcome): (.notifications, [type, outcome.rawValue])
+            case .quarantined(let reason): (.notificationsRejected, [reason.rawValue])
+            case .grant(let outcome): (.grants, [outcome.rawValue])
+            case .code(let app, let outcome): (.codeExchanges, [app, outcome])
+            case .revocation(let app, let outcome): (.revocations, [app, outcome.rawValue])
+            case .refresh(let app, let label): (.refreshes, [app, label.rawValue])
+            case .transition(let app, let from, let to, let reason):
+                (.stateTransitions, [app, from?.rawValue ?? "none", to.rawValue, reason.rawValue])
+            }
         }
     }
 

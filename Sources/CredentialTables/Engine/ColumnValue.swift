@@ -49,6 +49,8 @@ package protocol BindableValue {
 /// The values of a row that a statement takes.
 package func bound<each Value: BindableValue>(_ values: repeat each Value) -> [ColumnValue] {
     var row: [ColumnValue] = []
+    // Most rows have fewer, so one allocation serves them.
+    row.reserveCapacity(8)
     for value in repeat each values { row.append(value.columnValue) }
     return row
 }

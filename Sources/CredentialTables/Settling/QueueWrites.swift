@@ -41,8 +41,8 @@ struct QueueWrites<Connection: TableConnection> {
             case .postponeNotification(let id, let until):
                 postponedNotifications.append(bound(id, until))
             case .logGrant(let entry):
-                let verdict = bound(entry.outcome.rawValue, entry.reason?.rawValue, entry.detail)
-                loggedGrants.append(bound(entry.id, entry.userID) + verdict + bound(entry.signedInAt, entry.realUserStatus))
+                let (outcome, reason) = (entry.outcome.rawValue, entry.reason?.rawValue)
+                loggedGrants.append(bound(entry.id, entry.userID, outcome, reason, entry.detail, entry.signedInAt, entry.realUserStatus))
                 removed[.grant, default: 0] += 1
                 if entry.hasSecret { hasErased = true }
             case .postponeGrant(let id, let until, let waitsSince, let isAhead):
