@@ -173,7 +173,7 @@ BUGS = [
     ),
     (
         "a process that stood still counts the time for which an event waits",
-        "GrantHandler.swift",
+        "GrantIntake.swift",
         "state.last <= now && now <= state.last.advanced(by: longestBreak) ? state.since : now",
         "true ? state.since : now",
     ),
@@ -227,7 +227,7 @@ BUGS = [
     ),
     (
         "a 200 does not end what is known of a client that Apple refused",
-        "ClientDirectory.swift",
+        "ClientRecord.swift",
         "if known.at <= time || known.at > now {",
         "if known.at == time, known.at > now {",
     ),

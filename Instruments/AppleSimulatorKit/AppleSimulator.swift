@@ -10,8 +10,7 @@ import ServiceLifecycle
 /// It imports nothing of the program under test, so that the two cannot share a mistake. Its knowledge of Apple comes from Apple's
 /// documents, captures and other people's code. Where these disagree, it follows the captures, and a comment there says so.
 ///
-/// Control messages and Apple's endpoints all work on the same ``AppleWorld``, behind one lock. A caller in this process lets a
-/// ``ControlMessage`` happen without HTTP.
+/// Control messages and Apple's endpoints work on one ``AppleWorld``. A caller in this process lets a message happen without HTTP.
 package final class AppleSimulator: Service {
     let configuration: SimulatorConfiguration
     let logger: Logger
@@ -20,7 +19,6 @@ package final class AppleSimulator: Service {
     private let onListening: @Sendable (String) -> Void
 
     /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when the simulator answers requests.
-    /// - Throws: an error of swift-crypto if it could not make a key.
     package init(
         _ configuration: SimulatorConfiguration,
         logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
@@ -32,15 +30,11 @@ package final class AppleSimulator: Service {
         self.onListening = onListening
     }
 
-    /// Serves until its task is cancelled or asked to shut down gracefully.
-    ///
-    /// - Throws: an error of NIO if it cannot bind the port.
+    /// Serves until its task is cancelled or asked to shut down gracefully, if it can bind the port.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await SimulatorServer(simulator: self, onListening: self.onListening).run() }
-            if let delivery {
-                group.addTask { await delivery.run(reportingTo: self) }
-            }
+            if let delivery { group.addTask { await delivery.run(reportingTo: self) } }
             // The server ends first: on a shutdown, or because it could not start. The simulator delivers nothing after that.
             try await group.next()
             group.cancelAll()
@@ -50,6 +44,11 @@ package final class AppleSimulator: Service {
     /// Reads or changes the world, alone. `body` must be short, because all requests wait for it.
     @discardableResult
     package func withWorld<Result>(_ body: (inout AppleWorld) throws -> Result) rethrows -> Result { try world.withLockedValue(body) }
+
+    func change(_ body: (inout AppleWorld) throws -> Void) rethrows -> Done {
+        try withWorld(body)
+        return Done()
+    }
 
     /// Signs drafts on all cores, keeps the results for ``Redeliver`` and posts them to the configured endpoint, if any.
     func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
@@ -61,14 +60,11 @@ package final class AppleSimulator: Service {
         delivery?.enqueue(zip(drafts, notifications).filter { $0.0.emission.deliver ?? true }.map(\.1))
         return notifications
     }
-}
 
-extension AppleSimulator {
     /// Starts one, and returns when it answers requests. It runs until its task is cancelled. Tests let it run until the process ends,
     /// because NIO traps where a server is cancelled as a connection comes in (swift-nio issue 2637).
     ///
     /// - Returns: with its base URL, `http://127.0.0.1:<port>`.
-    /// - Throws: an error of NIO if the simulator cannot bind the port.
     package static func start(
         _ configuration: SimulatorConfiguration,
         on executor: (any TaskExecutor)? = nil
@@ -97,9 +93,7 @@ extension Array where Element: Sendable {
         guard count > chunkSize else { return try map(transform) }
         return try await withThrowingTaskGroup(of: (start: Int, results: [Result]).self) { group in
             for start in stride(from: 0, to: count, by: chunkSize) {
-                group.addTask {
-                    (start, try self[start..<Swift.min(start + chunkSize, count)].map(transform))
-                }
+                group.addTask { (start, try self[start..<Swift.min(start + chunkSize, count)].map(transform)) }
             }
             var chunks: [(start: Int, results: [Result])] = []
             for try await chunk in group { chunks.append(chunk) }

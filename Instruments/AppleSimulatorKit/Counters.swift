@@ -26,18 +26,12 @@ package struct Counters: Sendable, Codable, Equatable {
     package init() {}
 
     enum CodingKeys: String, CodingKey {
-        case requests
+        case requests, errors, codes, revocations, traffic, faults, notifications
         case clientCredentials = "client_credentials"
-        case errors
         case clientSecretFlaws = "client_secret_flaws"
-        case codes
-        case revocations
-        case traffic
-        case faults
         case anonymousRequests = "anonymous_requests"
         case inFlight = "in_flight"
         case peakInFlight = "peak_in_flight"
-        case notifications
         case shortestRefreshGap = "shortest_refresh_gap_ms"
     }
 }

@@ -26,8 +26,7 @@ package struct Traffic: Sendable, Codable, Equatable {
     enum CodingKeys: String, CodingKey {
         case mostCodesInASecond = "most_codes_in_a_second"
         case mostOthersInASecond = "most_others_in_a_second"
-        case handovers
-        case strays
+        case handovers, strays
     }
 
     /// After this silence another caller may begin.

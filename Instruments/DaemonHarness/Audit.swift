@@ -71,6 +71,7 @@ package struct Audit {
         func log(_ what: String, _ expected: [String: Int], _ found: [String: Int]) -> [Figure] {
             Set(expected.keys).union(found.keys).sorted().map { Figure("\(what) \($0)", expected[$0] ?? 0, found[$0] ?? 0) }
         }
+        let proofs = tally[.revocationLog, "proved"] + tally[.revocationLog, "already_invalid"]
         return [
             Figure("people", truth.count, users.count),
             state("  authorized", "granted"),
@@ -89,11 +90,7 @@ package struct Audit {
             + log("notifications", ledger.notifications, tally[.notificationLog])
             + log("quarantined:", ledger.rejections, tally[.quarantine])
             + [
-                Figure(
-                    "tokens proved to be revoked",
-                    expectedProofs,
-                    tally[.revocationLog, "proved"] + tally[.revocationLog, "already_invalid"]
-                ),
+                Figure("tokens proved to be revoked", expectedProofs, proofs),
                 Figure("rows left in the queues", 0, tally.total(.queue)),
             ]
     }

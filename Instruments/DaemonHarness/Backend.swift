@@ -87,8 +87,6 @@ package struct Backend: Sendable {
     }
 
     /// Waits until a query that counts returns `value`.
-    ///
-    /// - Throws: an error with the last value after `limit`.
     package func until(_ sql: String, is value: Int, within limit: Duration = .seconds(120)) async throws {
         let seen = try await first(of: sql, within: limit) { $0 == value }
         guard seen == value else { throw HarnessError("\(sql): still \(seen) instead of \(value) after \(limit)") }

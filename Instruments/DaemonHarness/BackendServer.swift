@@ -23,9 +23,7 @@ package final class BackendServer: BackendDatabase {
         var prepared: [String: String] = [:]
     }
 
-    /// - Parameters:
-    /// - server: a connection string of libpq.
-    ///   - keepsNotes: whether it may make a table of its own.
+    /// - Parameter server: a connection string of libpq.
     package init(_ server: String, schema: String, keepsNotes: Bool = false) throws {
         let connection = PQconnectdb(server)
         guard let connection, PQstatus(connection) == CONNECTION_OK else {

@@ -197,13 +197,7 @@ enum Spawning {
         }
     }
 
-    /// Starts a program.
-    ///
-    /// - Parameters:
-    /// - words: the program's name, and its arguments.
-    /// - environment: added to our own.
-    /// - last: the last descriptor that the child gets. All beyond are closed.
-    /// - give: adds the descriptors for the child.
+    /// Starts a program in our environment and this one. It gets the descriptors that `give` adds, and none beyond the last.
     static func start(
         _ program: String,
         _ words: [String],
@@ -234,8 +228,7 @@ enum Spawning {
 
         var identifier = pid_t()
         let result = turn.withLock {
-            // Some descriptors do not close on exec: SwiftNIO's accepted sockets, for one. Their peer would wait for the child to close
-            // them, too.
+            // Some descriptors do not close on exec, as SwiftNIO's accepted sockets. Their peer would wait for the child, too.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
                 guard let descriptor = Int32(name), descriptor > last else { continue }
                 posix_spawn_file_actions_addclose(&actions, descriptor)

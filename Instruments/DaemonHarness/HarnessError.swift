@@ -13,8 +13,6 @@ package struct HarnessError: Error, CustomStringConvertible {
 }
 
 /// Waits for what tells nobody that it happens: looks every 20 ms until a condition holds.
-///
-/// - Throws: what the look throws, or `CancellationError` if the task is cancelled before that.
 package func eventually(_ isMet: () async throws -> Bool) async throws {
     while try await !isMet() { try await Task.sleep(for: .milliseconds(20)) }
 }
@@ -55,9 +53,7 @@ package func interruptible<Result: Sendable>(
     try await withThrowingTaskGroup(of: Result.self) { group in
         group.addTask { try await body() }
         group.addTask {
-            for await signal in await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup) {
-                throw ExitCode(128 + signal.rawValue)
-            }
+            for await signal in await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup) { throw ExitCode(128 + signal.rawValue) }
             throw CancellationError()
         }
         if let limit {

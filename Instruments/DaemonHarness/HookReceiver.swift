@@ -35,9 +35,7 @@ package final class HookReceiver: Sendable {
     package init() {}
     package var hooks: [Hook] { state.withLockedValue(\.hooks) }
 
-    /// Waits until it was told so many different things.
-    ///
-    /// - Throws: `CancellationError` once the suite's time limit ends the wait.
+    /// Waits until it was told so many different things. The suite's time limit ends the wait.
     package func hooks(count: Int) async throws -> [Hook] {
         var news = arrivals.stream.makeAsyncIterator()
         while Set(hooks.map(\.id)).count < count {
@@ -50,10 +48,7 @@ package final class HookReceiver: Sendable {
     ///
     /// - Parameter retryAfter: the header `Retry-After` of each answer.
     package func answer(retryAfter: String? = nil, _ status: @escaping @Sendable (Hook) -> Int) {
-        state.withLockedValue { state in
-            state.status = status
-            state.retryAfter = retryAfter
-        }
+        state.withLockedValue { ($0.status, $0.retryAfter) = (status, retryAfter) }
     }
 
     package func delay(_ delay: @escaping @Sendable () async -> Void) { state.withLockedValue { $0.delay = delay } }
@@ -61,9 +56,7 @@ package final class HookReceiver: Sendable {
 
     /// Serves on a free port of loopback while `body` runs.
     ///
-    /// - Parameters:
-    ///   - port: 0 lets the system choose.
-    ///   - tls: nil for plain HTTP. With TLS, each request needs a connection of its own, so that each meets the certificate of its moment.
+    /// - Parameter tls: nil for plain HTTP. With TLS, each request needs a connection of its own, and meets the certificate of its moment.
     package func serve<Result>(
         port: Int = 0,
         tls: NIOSSLContext? = nil,

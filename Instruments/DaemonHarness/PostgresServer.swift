@@ -8,9 +8,8 @@ import Synchronization
 /// A PostgreSQL server of our own. Its files are in a temporary folder, and a socket there is the only way in.
 ///
 /// PostgreSQL refuses to run as root. Under root it runs as `nobody`, which exists on every system and owns no file of another cluster. The
-/// server ends with the process that started it, however that ends, and its folder goes too: a shell waits for the end of a pipe that only
-/// this process holds.
-package final class PostgresServer: Sendable {
+/// server and its folder go with the process that started it, however that ends: a shell waits for the end of a pipe that only it holds.
+package final class PostgresServer: Sendable, Equatable {
     package let folder: URL
     /// The superuser of the server, by default.
     package static let user = "siwatch"
@@ -29,17 +28,9 @@ package final class PostgresServer: Sendable {
     private let disk: FullDisk?
 
     /// - Parameters:
-    /// - isDurable: whether a commit survives a crash of the machine, for tests that need this.
-    /// - superuser: the name of the superuser that initdb creates.
-    /// - canFill: whether a test can fill its disk.
-    /// - settings: `name=value`. They override ours.
-    /// - Throws: `HarnessError`
-    package convenience init(
-        isDurable: Bool = false,
-        superuser: String = PostgresServer.user,
-        canFill: Bool = false,
-        settings: [String] = []
-    ) throws {
+    ///   - isDurable: whether a commit survives a crash of the machine, for tests that need this.
+    ///   - settings: `name=value`. They override ours.
+    package convenience init(isDurable: Bool = false, superuser: String = user, canFill: Bool = false, settings: [String] = []) throws {
         let model = superuser == Self.user && !isDurable ? try Self.shared.get().model : nil
         try self.init(isDurable: isDurable, superuser: superuser, canFill: canFill, settings: settings, model: model)
     }
@@ -47,13 +38,7 @@ package final class PostgresServer: Sendable {
     /// The data folder as initdb makes it. A copy costs much less than initdb.
     private var model: URL { folder.appending(path: "model") }
 
-    private init(
-        isDurable: Bool = false,
-        superuser: String = PostgresServer.user,
-        canFill: Bool = false,
-        settings: [String] = [],
-        model: URL?
-    ) throws {
+    private init(isDurable: Bool = false, superuser: String = user, canFill: Bool = false, settings: [String] = [], model: URL?) throws {
         guard let programs = Self.programs else {
             throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
         }
@@ -94,6 +79,7 @@ package final class PostgresServer: Sendable {
     }
 
     deinit { stop() }
+    package static func == (one: PostgresServer, other: PostgresServer) -> Bool { one === other }
 
     package func stop() {
         // The system soon gives the descriptor's number to another file.
@@ -108,8 +94,6 @@ package final class PostgresServer: Sendable {
     }
 
     /// Starts it again, and waits until it has recovered.
-    ///
-    /// - Throws: `HarnessError`
     package func bringUp() throws {
         command("up")
         guard isReady() else { throw HarnessError("PostgreSQL does not start again: \(log)") }
@@ -121,8 +105,6 @@ package final class PostgresServer: Sendable {
     }
 
     /// Ends it as a crash would, and starts it again.
-    ///
-    /// - Throws: `HarnessError`
     package func restart() throws {
         takeDown()
         try bringUp()
@@ -130,8 +112,6 @@ package final class PostgresServer: Sendable {
 
     /// Ends it as a crash would, and starts it again as a standby without a primary. Clients can read it, and cannot write until its
     /// promotion.
-    ///
-    /// - Throws: `HarnessError`
     package func demote() throws {
         takeDown()
         try Data().write(to: folder.appending(path: "data/standby.signal"))

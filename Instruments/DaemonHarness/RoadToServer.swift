@@ -4,8 +4,7 @@
 package import Foundation
 import NIOConcurrencyHelpers
 
-/// The road between a store and its server: a socket that passes everything on. A test can cut it at a chosen byte, close, slow or darken
-/// it.
+/// The road between a store and its server: a socket that passes all on. A test can cut it at a chosen byte, close, slow or darken it.
 package final class RoadToServer: Sendable {
     package enum Cut: Sendable {
         /// Cuts before the server gets the message with these bytes.
@@ -54,8 +53,7 @@ package final class RoadToServer: Sendable {
     }
 
     deinit {
-        // The accepting thread may be inside accept(), so it closes the descriptor itself, before the system gives the number to another
-        // file.
+        // The accepting thread may be inside accept(), so it closes the descriptor itself, before another file gets the number.
         shutdown(listener, Int32(SHUT_RDWR))
         try? FileManager.default.removeItem(at: folder)
     }
@@ -66,10 +64,7 @@ package final class RoadToServer: Sendable {
     ///
     /// - Parameter refusals: how many new connections fail after that.
     package func cut(_ cut: Cut, refusals: Int = 0) {
-        state.withLockedValue {
-            $0.cut = cut
-            $0.refusals = refusals
-        }
+        state.withLockedValue { ($0.cut, $0.refusals) = (cut, refusals) }
     }
 
     package func cut() {

@@ -33,12 +33,4 @@ package enum SiteDatabase: Sendable, CaseIterable, Equatable {
 
     package static let server = SiteDatabase.server()
     package static let allCases: [SiteDatabase] = [.file, .server]
-
-    package static func == (one: SiteDatabase, other: SiteDatabase) -> Bool {
-        switch (one, other) {
-        case (.file, .file): true
-        case (.server(let one), .server(let other)): one === other
-        case (.file, .server), (.server, .file): false
-        }
-    }
 }

@@ -28,11 +28,9 @@ package struct SimulatedApple: Sendable {
 
     private static let signingKey = Result { try SigningKey() }
 
-    /// Gives `body` one on a free port.
+    /// Gives `body` one on a free port, and the folder its key file.
     ///
-    /// - Parameters:
-    ///   - folder: gets its key file.
-    ///   - answerReuse: how long it may repeat an answer, because signing a new one is slow.
+    /// - Parameter answerReuse: how long it may repeat an answer, because signing a new one is slow.
     package static func with<Result>(
         in folder: URL,
         _ place: Place = .here,
@@ -86,9 +84,7 @@ package struct SimulatedApple: Sendable {
         (self.url, self.process, service) = (String(url), process, nil)
     }
 
-    /// Stops it, and returns once nothing listens there any more.
-    ///
-    /// - Returns: the exit code of the program.
+    /// Stops it, and returns its exit code once nothing listens there any more.
     @discardableResult
     package func stop() async -> Int32 {
         service?.cancel()

@@ -50,9 +50,7 @@ package struct WatchedFolder: Sendable {
         try text.write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
-    /// Replaces one text of the configuration by another.
-    ///
-    /// - Throws: an error if the configuration does not contain the old text.
+    /// Replaces one text of the configuration, which has to contain it, by another.
     package func edit(_ old: String, _ new: String) throws {
         let text = try String(contentsOfFile: configurationPath, encoding: .utf8)
         guard text.contains(old) else { throw HarnessError("\(configurationPath) does not contain \(old)") }
@@ -85,9 +83,7 @@ package struct WatchedFolder: Sendable {
         return (status, process.output)
     }
 
-    /// Runs a subcommand to its end, and kills it if the task is cancelled.
-    ///
-    /// - Throws: an error if the exit code is not 0.
+    /// Runs a subcommand to its end, and kills it if the task is cancelled. Its exit code has to be 0.
     package func complete(_ arguments: String...) async throws { try await finish(start(arguments, [:])) }
 
     private func finish(_ process: ChildProcess) async throws {
@@ -175,15 +171,11 @@ extension ContiguousBytes {
     }
 }
 
-/// What `siwatch migrate` makes in a folder: the database, its lock file and the sealing key. They are made once for this process, and
-/// copied for each folder.
+/// What `siwatch migrate` makes: the database, its lock file and the sealing key. Made once for this process, and copied for each folder.
 actor MigratedFiles {
     static let shared = MigratedFiles()
 
-    private struct File {
-        var bytes: Data
-        var mode: Int
-    }
+    private typealias File = (bytes: Data, mode: Int)
 
     private var making: Task<[String: File], any Error>?
 
@@ -213,7 +205,7 @@ actor MigratedFiles {
         return try ["siwatch.sqlite", "siwatch.sqlite.lock", "siwatch.key"].reduce(into: [:]) { files, name in
             let url = folder.url.appending(path: name)
             let mode = try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
-            files[name] = File(bytes: try Data(contentsOf: url), mode: mode ?? 0)
+            files[name] = (try Data(contentsOf: url), mode ?? 0)
         }
     }
 }

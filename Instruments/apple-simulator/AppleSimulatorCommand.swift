@@ -86,7 +86,6 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
 /// Writes a line without buffering, because a test may wait for it on a pipe.
 private func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }
 
-/// - Throws: `ValidationError` if there is no such level.
 private func level(_ text: String) throws -> Logger.Level {
     guard let level = Logger.Level(rawValue: text) else { throw ValidationError("There is no log level \(text).") }
     return level
@@ -118,13 +117,9 @@ extension AppleSimulatorCommand {
 
 extension ClientKey {
     /// Reads the `.p8` file, or makes a key and the file with mode 0600 if there is none.
-    ///
-    /// - Throws: an error of Foundation about the file, or of swift-crypto about its text.
     static func load(id: String, orCreate path: String) throws -> ClientKey {
         let url = URL(fileURLWithPath: path)
-        if FileManager.default.fileExists(atPath: path) {
-            return try ClientKey(id: id, pem: String(contentsOf: url, encoding: .utf8))
-        }
+        if FileManager.default.fileExists(atPath: path) { return try ClientKey(id: id, pem: String(contentsOf: url, encoding: .utf8)) }
         let key = ClientKey.generate(id: id)
         // Set the mask, so that no other user can read the file even for a moment. The process makes no other file here.
         umask(0o077)

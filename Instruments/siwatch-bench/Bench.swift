@@ -34,14 +34,14 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many clients to let wait for changes over HTTP.")
     var waiting = 1_000
 
-    @Option(help: "How many credentials a large table has, ascending. Repeat for several. (default: 10000, 100000, 1000000, 10000000)")
-    var sizes: [Int] = []
+    @Option(help: "How many credentials a large table has, ascending. Repeat for several.")
+    var sizes = [10_000, 100_000, 1_000_000, 10_000_000]
 
     @Option(help: "For how many minutes to keep siwatch under full load.")
     var minutes = 3
 
-    @Option(help: "The same of PostgreSQL. (default: 10000, 10000000)")
-    var postgresSizes: [Int] = []
+    @Option(help: "The same of PostgreSQL.")
+    var postgresSizes = [10_000, 10_000_000]
 
     @Option(help: "How many notifications to queue at once on PostgreSQL, for several siwatch to share.")
     var queued = 80_000
@@ -70,7 +70,7 @@ struct Bench: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let machine = Machine()
+        let machine = try await Machine.description()
         let sections = try await interruptible(within: .seconds(limit)) {
             var sections: [Section] = []
             for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
@@ -85,12 +85,7 @@ struct Bench: AsyncParsableCommand {
         switch part {
         case .notifications: try await NotificationBenchmark(count: notifications).run()
         case .refreshes: try await RefreshBenchmark(count: refreshes).run()
-        case .scale:
-            try await ScaleBenchmark(
-                sizes: sizes.isEmpty ? [10_000, 100_000, 1_000_000, 10_000_000] : sizes,
-                users: notifications,
-                store: .sqlite
-            ).run()
+        case .scale: try await ScaleBenchmark(sizes: sizes, users: notifications, store: .sqlite).run()
         case .codes: try await CodeBenchmark(count: codes, notifications: notifications).run()
         case .endurance:
             try await EnduranceBenchmark(length: .seconds(minutes * 60), notifications: notifications, refreshes: refreshes).run()
@@ -102,12 +97,7 @@ struct Bench: AsyncParsableCommand {
         case .postgresTrigger: try await GateBenchmark(rounds: rounds).run()
         case .postgresSnapshot: try await SnapshotBenchmark(length: .seconds(snapshotMinutes * 60), users: refreshes).run()
         case .postgresMove: try await MoveBenchmark(size: moved).run()
-        case .postgresScale:
-            try await ScaleBenchmark(
-                sizes: postgresSizes.isEmpty ? [10_000, 10_000_000] : postgresSizes,
-                users: notifications,
-                store: .postgres
-            ).run()
+        case .postgresScale: try await ScaleBenchmark(sizes: postgresSizes, users: notifications, store: .postgres).run()
         }
     }
 }
@@ -128,9 +118,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 
 /// Runs what blocks its thread.
 func onThread<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
-    try await withCheckedThrowingContinuation { done in
-        Thread.detachNewThread { done.resume(with: Swift.Result(catching: work)) }
-    }
+    try await withCheckedThrowingContinuation { done in Thread.detachNewThread { done.resume(with: Swift.Result(catching: work)) } }
 }
 
 func say(_ line: String) { FileHandle.standardError.write(Data("\(line)\n".utf8)) }

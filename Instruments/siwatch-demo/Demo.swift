@@ -98,9 +98,7 @@ struct Demo: AsyncParsableCommand {
         let audit = try await stage.site.audit()
         let gap = try await stage.site.apple.send(ReadCounters()).shortestRefreshGap ?? 0
         let appleCode = await stage.site.apple.stop()
-        let readable = try stage.site.folder.files(with: stage.site.ledger.codes).values.reduce(Set()) {
-            $0.union($1)
-        }
+        let readable = try stage.site.folder.files(with: stage.site.ledger.codes).values.reduce(Set()) { $0.union($1) }
         let figures =
             audit.figures + [
                 audit.latestChecks,

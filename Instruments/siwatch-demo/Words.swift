@@ -44,8 +44,7 @@ enum Words {
         let wrong = figures.filter { !$0.isRight }
         let seconds = Int(time / .seconds(1))
         if wrong.isEmpty { return ["", "All \(figures.count) figures are right, after \(seconds) s."] }
-        return ["", "\(wrong.count) of \(figures.count) figures are WRONG, after \(seconds) s:"]
-            + wrong.map { "  \($0)" }
+        return ["", "\(wrong.count) of \(figures.count) figures are WRONG, after \(seconds) s:"] + wrong.map { "  \($0)" }
     }
 
     static func afterwards(folder: WatchedFolder) -> [String] {

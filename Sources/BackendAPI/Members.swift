@@ -135,12 +135,10 @@ extension HTTPField.Name {
 }
 
 extension Request {
-    /// - Parameter parts: what is told. None of them may be mistaken for a part of another.
+    /// - Parameter parts: what is told.
     func key(of client: String, for parts: [String?]) throws(Problem) -> RequestKey? {
         guard let key = headers[.idempotencyKey] else { return nil }
         guard TextForm.name.matches(key) else { throw Problem(.badRequest, "the header Idempotency-Key has to be \(TextForm.name.words)") }
-        var hash = SHA256()
-        for part in parts { hash.update(data: Array("\(part?.utf8.count ?? -1):\(part ?? "")".utf8)) }
-        return RequestKey(client: client, key: key, digest: Array(hash.finalize()))
+        return RequestKey(client: client, key: key, digest: Array(SHA256.hash(data: parts.digestible)))
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 import Foundation
 import Hummingbird
 
@@ -28,10 +28,10 @@ struct SignIns: Sendable {
         let outcome =
             (try? await outcome(of: row, waiting: wait))
             ?? SignInOutcome(row: row, clientID: signIn.clientID, outcome: SignInOutcome.waiting)
-        guard outcome.outcome != "rejected", outcome.outcome != "in_future" else {
+        guard outcome.logged != .rejected, outcome.logged != .inFuture else {
             throw Problem(.signInRejected, outcome.explanation, reason: outcome.reason ?? outcome.outcome, id: row)
         }
-        var response = Response.json(SignInDocument(outcome), outcome.outcome == SignInOutcome.waiting ? .accepted : .ok)
+        var response = Response.json(SignInDocument(outcome), outcome.isWaiting ? .accepted : .ok)
         response.headers[.location] = "/v1/sign-ins/\(row)"
         return response
     }
@@ -42,7 +42,7 @@ struct SignIns: Sendable {
         try query.finish()
         var found = try await outcome(of: row, waiting: 0)
         // Nobody waits for a row that is not there.
-        if wait > 0, found?.outcome == SignInOutcome.waiting { found = try await outcome(of: row, waiting: wait) }
+        if wait > 0, found?.isWaiting == true { found = try await outcome(of: row, waiting: wait) }
         guard let found else { throw Problem(.notFound) }
         return .json(SignInDocument(found))
     }
@@ -61,9 +61,10 @@ extension Members {
     fileprivate mutating func signIn() -> ToldSignIn {
         var signIn = ToldSignIn(clientID: requiredText("client_id", .name))
         signIn.userID = text("user_id", .name)
-        let code = text("code", .word(upTo: 8192))
-        let token = text("refresh_token", .word(upTo: 8192))
-        let (nonce, redirectURI) = (text("nonce", .word(upTo: 512)), text("redirect_uri", .word(upTo: 2048)))
+        let code = text("code", .word(upTo: Longest.token))
+        let token = text("refresh_token", .word(upTo: Longest.token))
+        let nonce = text("nonce", .word(upTo: Longest.identifier))
+        let redirectURI = text("redirect_uri", .word(upTo: Longest.uri))
         let (email, isPrivate) = (text("email", .address), flag("is_private_email"))
         signIn.signedInAt = integer("signed_in_at", Timestamp.legalMilliseconds).map(Timestamp.init(milliseconds:))
         if has("code") {
@@ -82,67 +83,31 @@ extension Members {
     }
 }
 
-extension ToldSignIn {
-    /// All that is told, so that two requests differ if their sign-ins do.
-    fileprivate var parts: [String?] {
-        let proof: [String?] =
-            switch self.proof {
-            case .code(let code, let redirectURI, let nonce): ["code", code.reveal, redirectURI, nonce]
-            case .refreshToken(let token): ["token", token.reveal]
-            case nil: [nil]
-            }
-        let address = [self.address?.text, self.address?.isPrivate.map { "\($0)" }]
-        return [clientID, userID, signedInAt.map { "\($0.milliseconds)" }] + proof + address
-    }
-}
-
 private struct SignInDocument: Encodable {
     var id: RowReference
     var clientId, outcome: String
     var reason, detail: String?
     var signedInAt, settledAt: Timestamp?
     var realUserStatus: Int?
-    var user: UserDocument?
+    var user: UserState?
 
     init(_ outcome: SignInOutcome) {
         (id, clientId, self.outcome, reason) = (outcome.row, outcome.clientID, outcome.outcome, outcome.reason)
         detail = outcome.explanation
         (signedInAt, realUserStatus, settledAt) = (outcome.signedInAt, outcome.realUserStatus, outcome.settledAt)
-        user = outcome.isSignedIn ? outcome.user.map(UserDocument.init) : nil
+        user = outcome.isSignedIn ? outcome.user : nil
     }
 }
 
 extension SignInOutcome {
     /// Which member of the request is wrong, and why, with the words in the log at the end. Nil unless the sign-in was rejected.
     var explanation: String? {
-        if outcome == GrantLogOutcome.inFuture.rawValue { return "signed_in_at was still ahead of Apple's clock after a week" }
+        if logged == .inFuture { return "signed_in_at was still ahead of Apple's clock after a week" }
         guard let rejection = reason.flatMap(GrantRejection.init) else { return detail }
         // The verifier names the claim that does not match.
         if rejection == .badIDToken, let nonce = detail?.split(separator: ": nonce: ", maxSplits: 1), nonce.count == 2 {
             return "nonce is not the one in the id_token: \(nonce[1])"
         }
         return [rejection.words, detail].compactMap(\.self).joined(separator: ": ")
-    }
-}
-
-extension GrantRejection {
-    /// Which member of the request is wrong, and why.
-    package var words: String {
-        switch self {
-        case .unknownClientExpired: "client_id was in the client_ids of no [[app]] for as long as the sign-in could wait"
-        case .malformed: "a member is too long, or is not text"
-        case .unknownTokenKey: "refresh_token was sealed to a key that siwatch does not hold; the sign-in counts"
-        case .unreadableToken: "refresh_token does not open for this client_id and user_id; the sign-in counts"
-        case .poison: "siwatch died five times while it held the sign-in"
-        case .codeExpired: "code is older than five minutes, or Apple does not know it"
-        case .invalidClient: "Apple refuses client_id, or siwatch's key or Team ID, and never looked at the code in its five minutes"
-        case .codeUsed: "code was exchanged before"
-        case .clientMismatch: "client_id is not the one that Apple issued the code to"
-        case .redirectURIMismatch: "redirect_uri is not the one that the sign-in named; a native sign-in has none"
-        case .userMismatch: "user_id is not the user that Apple issued the code for"
-        case .badIDToken: "the id_token that Apple sent for the code does not verify"
-        case .rejectedByApple: "Apple refused the code; if the sign-in named a redirect_uri, as on the web, it must come along"
-        case .answerLost: "Apple may have exchanged the code, and its answer was lost; the code is used up"
-        }
     }
 }

@@ -18,7 +18,7 @@ struct Users: Sendable {
             doubt = .unknownUser
             throw Problem(.notFound)
         }
-        return .json(UserDocument(state))
+        return .json(state)
     }
 
     func endsSession(_ userID: String, _ request: Request, noting doubt: inout BackendAPI.Doubt?) async throws(Problem) -> Response {
@@ -54,18 +54,5 @@ struct Users: Sendable {
         }
         if apps.count > 1 { query.note("app is missing, and there are several") }
         return apps[0]
-    }
-}
-
-struct UserDocument: Encodable {
-    var app, userId, state, reason: String
-    var changedAt, verifiedAt: Timestamp?
-    var email, emailForwarding: String?
-    var isPrivateEmail: Bool?
-
-    init(_ user: UserState) {
-        (app, userId, state, reason) = (user.app, user.userID, user.state, user.reason)
-        (changedAt, verifiedAt) = (user.changedAt, user.verifiedAt)
-        (email, isPrivateEmail, emailForwarding) = (user.email, user.emailIsPrivate, user.emailForwarding)
     }
 }

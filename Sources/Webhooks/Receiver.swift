@@ -69,7 +69,7 @@ package struct Receiver: Sendable {
             default: .refused("status \(response.status)")
             }
         } catch {
-            return .silent(error == .tls ? "no TLS 1.2 connection with a valid certificate" : error.rawValue)
+            return .silent(error.words)
         }
     }
 }

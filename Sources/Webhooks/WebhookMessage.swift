@@ -92,7 +92,7 @@ package enum WebhookType: String, Sendable, CaseIterable {
     case authorized = "credential.authorized"
     case email = "credential.email"
 
-    package init(_ change: PublishedChange) {
+    init(_ change: PublishedChange) {
         self =
             switch (change.kind, change.toState) {
             case ("email", _): .email

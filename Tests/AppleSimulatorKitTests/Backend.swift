@@ -115,6 +115,7 @@ struct Answer {
 
     func header(_ name: String) -> String? { headers.first(name: name) }
     var text: String { String(decoding: body, as: UTF8.self) }
+    var isEmpty200: Bool { status == 200 && body.isEmpty }
     func decoded<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value { try JSONDecoder().decode(type, from: body) }
 
     /// A string member of the body's JSON object.

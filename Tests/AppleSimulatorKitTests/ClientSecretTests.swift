@@ -26,10 +26,6 @@ import Testing
         return try await flaw(of: backend.sign(claims))
     }
 
-    @Test func aGoodOneIsTaken() async throws {
-        #expect(try await flaw(of: backend.secret()) == nil)
-    }
-
     @Test(arguments: ["x", "a.b.c", "...", "eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.e30.AA"])
     func rubbishIsRefused(secret: String) async throws {
         #expect(try await flaw(of: secret) == .malformed)
@@ -97,9 +93,8 @@ extension Data {
 
 /// `client_credentials`, which is about a key, a team and a client, and about no user.
 @Suite(.simulated) struct ClientCredentialsTests {
-    @Test(arguments: ["com.example.app", "com.example.web"]) func aBundleIDAndAServicesIDOfTheGroupAreAccepted(clientID: String)
-        async throws
-    {
+    @Test(arguments: ["com.example.app", "com.example.web"])
+    func aBundleIDAndAServicesIDOfTheGroupAreAccepted(clientID: String) async throws {
         let answer = try await backend.prove(clientID)
         #expect(answer.status == 200)
         let members = try #require(try JSONSerialization.jsonObject(with: answer.body) as? [String: Any])

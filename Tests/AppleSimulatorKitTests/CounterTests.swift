@@ -120,9 +120,7 @@ import Testing
     @Test func theMostRequestsInFlightAreKnown() async throws {
         simulator.script(.hang(count: 3))
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 1...3 {
-                group.addTask { _ = try? await backend.get("/auth/keys", timeout: .seconds(300)) }
-            }
+            for _ in 1...3 { group.addTask { _ = try? await backend.get("/auth/keys", timeout: .seconds(300)) } }
             try await eventually { simulator.world.counters.inFlight >= 3 }
             group.cancelAll()
         }
@@ -130,9 +128,7 @@ import Testing
     }
 
     @Test func theDateOfAnAnswerIsApples() async throws {
-        simulator.withWorld {
-            $0.clockOffset = .milliseconds(Moment(milliseconds: 951_782_400_000).milliseconds - Moment.now().milliseconds)
-        }
+        simulator.withWorld { $0.clockOffset = .milliseconds(951_782_400_000 - Moment.now().milliseconds) }
         let date = try await backend.get("/auth/keys").header("Date")
         #expect(date?.hasPrefix("Tue, 29 Feb 2000 00:0") == true)
     }

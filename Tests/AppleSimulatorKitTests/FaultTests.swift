@@ -97,9 +97,7 @@ import Testing
 
     @Test func aHangOutlastsTheClientAndDoesNotKeepTheSimulatorFromStopping() async throws {
         simulator.script(.hang())
-        await #expect(throws: HTTPClientError.self) {
-            try await backend.get("/auth/keys", timeout: .milliseconds(100))
-        }
+        await #expect(throws: HTTPClientError.self) { try await backend.get("/auth/keys", timeout: .milliseconds(100)) }
     }
 
     @Test func anAnswerCanGetLostAfterTheRequestWasObeyed() async throws {

@@ -64,9 +64,9 @@ import Testing
 
     @Test func oneCanComeLateOrBeOfAnUnknownType() async throws {
         let user = try simulator.createUser()
-        var emission = Emission()
-        emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
-        emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
+        let emission = Emission {
+            ($0.eventTime, $0.issuedAt) = (Moment(milliseconds: 1_600_000_000_123), Moment(milliseconds: 1_600_000_010_999))
+        }
         let event = FalseEvent(NotificationType(rawValue: "consent-withdrawn"))
         let notification = try await simulator.notify(event, of: .these([user.userID]), emission)[0]
         let wire = try WireNotification(notification.body)

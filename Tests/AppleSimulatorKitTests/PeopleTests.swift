@@ -119,9 +119,7 @@ import Testing
         await #expect(throws: SimulatorError.unknownUser("nobody")) {
             try await simulator.notify(RevokeConsent(), of: .these([user.userID, "nobody"]))
         }
-        #expect(throws: SimulatorError.unknownClient("nobody")) {
-            try simulator.signIn(user.userID, SignInOptions(clientID: "nobody"))
-        }
+        #expect(throws: SimulatorError.unknownClient("nobody")) { try simulator.signIn(user.userID, SignInOptions(clientID: "nobody")) }
         #expect(try await backend.refresh(user.refreshToken).status == 200)
         #expect(simulator.world.notifications.all.isEmpty)
     }

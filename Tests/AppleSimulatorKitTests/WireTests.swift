@@ -30,13 +30,11 @@ struct WireTests {
         #expect(throws: TokenError.invalidRequest) { try FormBody(ByteBuffer(string: text)) }
     }
 
-    @Test(
-        arguments: [
-            (784_111_777_000 as Int64, "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-            (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_795_254_481_495, "Sat, 21 Nov 2026 09:48:01 GMT"),
-            (4_102_444_799_999, "Thu, 31 Dec 2099 23:59:59 GMT"),
-        ]
-    )
+    @Test(arguments: [
+        (784_111_777_000 as Int64, "Sun, 06 Nov 1994 08:49:37 GMT"), (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_795_254_481_495, "Sat, 21 Nov 2026 09:48:01 GMT"),
+        (4_102_444_799_999, "Thu, 31 Dec 2099 23:59:59 GMT"),
+    ])
     func aDateIsWrittenAsRFC9110HasIt(milliseconds: Int64, text: String) {
         #expect(HTTPDate.text(of: Moment(milliseconds: milliseconds)) == text)
     }

@@ -29,7 +29,7 @@ struct ClaimLoopTests {
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 0)
     }
 
-    /// Other replicas may use another configuration by now.
+    /// Other replicas may use another configuration by now. Each hint wakes the loop, which asks again.
     @Test func claimsNothingWhileOthersAreNotHeardOf() async throws {
         try await monitor.grant("user")
         let (questions, question) = AsyncStream.makeStream(of: Void.self)
@@ -150,19 +150,6 @@ struct ClaimLoopTests {
         #expect(throughput.perSecond(at: moment(1000)) == 2)
         // Work before a standstill does not count.
         #expect(throughput.perSecond(at: moment(2000)) == 0)
-    }
-
-    @Test func aHintWakesTheLoop() async throws {
-        let wakeups = Wakeups(every: .seconds(3600))
-        let group = ServiceGroup(of: monitor.loop(monitor.refreshHandler, wakeups: wakeups))
-        async let running: Void = group.run()
-        try await monitor.signIn("ann")
-        monitor.clock.advance(by: .seconds(2 * 86_400))
-        wakeups.hint()
-        try await monitor.endpoint.call(1)
-        await group.triggerGracefulShutdown()
-        try await running
-        #expect(try await monitor.count("SELECT verified_at IS NOT NULL FROM credential") == 1)
     }
 
     @Test func aLoopThatNeverTurnedIsStalled() async throws {

@@ -13,8 +13,6 @@ import Testing
 struct CodeLaneTests {
     private let monitor = try! Monitor()
 
-    private static let client = Monitor.clients[0]
-
     private static let lost = EndpointAnswer<ExchangeNews>.unavailable("timeout", isAnswerLost: true)
     private static let down = EndpointAnswer<ExchangeNews>.unavailable("status 503", isAnswerLost: false)
     private static let used = EndpointAnswer<ExchangeNews>.refused(.codeUsed, detail: "invalid_grant: The code has already been used.")
@@ -39,8 +37,7 @@ struct CodeLaneTests {
         monitor.endpoint.answerCodes(.issued("ann"))
         monitor.clock.advance(by: .milliseconds(1234))
         try await monitor.signIn(code: "c", at: monitor.clock.now.advanced(by: .seconds(-60)))
-        let grantedAt: Int64? = try await monitor.value("SELECT granted_at FROM credential")
-        #expect(grantedAt == monitor.clock.now.milliseconds)
+        #expect(try await monitor.value("SELECT granted_at FROM credential") == monitor.clock.now.milliseconds)
     }
 
     @Test func aSignInWithoutATokenIsOne() async throws {
@@ -70,17 +67,14 @@ struct CodeLaneTests {
         #expect(try await monitor.count("SELECT COUNT(*) FROM breaker") == 0)
     }
 
-    @Test func aCodeThatIsTooOldIsNotSent() async throws {
-        try await monitor.signIn(code: "c", at: monitor.clock.now.advanced(by: .minutes(-5)))
-        #expect(try await monitor.grantLog() == ["rejected code_expired"])
-        #expect(monitor.endpoint.exchanges.isEmpty)
-    }
-
-    @Test func whatKeepsKillingTheProcessIsPutAway() async throws {
-        try await monitor.code()
-        try await monitor.execute("UPDATE grant_queue SET attempts = 5")
+    /// A code that is too old, one that keeps killing the process, and one with bytes that are no text.
+    @Test(arguments: [GrantRejection.codeExpired, .poison, .malformed])
+    func whatCanBeNoSignInIsNotSent(_ reason: GrantRejection) async throws {
+        try await monitor.code(at: reason == .codeExpired ? monitor.clock.now.advanced(by: .minutes(-5)) : nil)
+        if reason == .poison { try await monitor.execute("UPDATE grant_queue SET attempts = 5") }
+        if reason == .malformed { try await monitor.execute("UPDATE grant_queue SET user_id = CAST(X'C328' AS TEXT)") }
         try await monitor.settle(monitor.codeHandler)
-        #expect(try await monitor.grantLog() == ["rejected poison"])
+        #expect(try await monitor.grantLog() == ["rejected \(reason.rawValue)"])
         #expect(monitor.endpoint.exchanges.isEmpty)
     }
 
@@ -89,19 +83,6 @@ struct CodeLaneTests {
         #expect(try await monitor.grantLog() == [])
         try await monitor.settle(monitor.codeHandler, after: .minutes(5))
         #expect(try await monitor.grantLog() == ["rejected unknown_client_expired"])
-        #expect(monitor.endpoint.exchanges.isEmpty)
-    }
-
-    @Test func bytesThatAreNoTextAreRejectedAndLogged() async throws {
-        try await monitor.execute(
-            """
-            INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at)
-            VALUES ('com.example.app', CAST(X'C328' AS TEXT), 'c', ?)
-            """,
-            [monitor.clock.now.milliseconds]
-        )
-        try await monitor.settle(monitor.codeHandler)
-        #expect(try await monitor.grantLog() == ["rejected malformed"])
         #expect(monitor.endpoint.exchanges.isEmpty)
     }
 
@@ -173,7 +154,7 @@ struct CodeLaneTests {
         monitor.endpoint.answerCodes(.issued(identity == "bob" ? "bob" : user, as: identity))
         try await monitor.signIn(code: "c", user, by: handler)
         #expect(try await monitor.grantLog().last == expected)
-        #expect(monitor.endpoint.revocations.map { "\($0.clientID) \($0.token.reveal)" } == ["\(Self.client) r"])
+        #expect(monitor.endpoint.revocations.map { "\($0.clientID) \($0.token.reveal)" } == ["\(Monitor.clients[0]) r"])
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential") == 4)
     }
 
@@ -267,9 +248,7 @@ struct CodeLaneTests {
     @Test func aKeyThatNobodyPublishesIsNotWaitedForForEver() async throws {
         monitor.endpoint.answerCodes(.issued("ann", as: "new-key"))
         try await monitor.code()
-        async let settled = monitor.settle(monitor.codeHandler)
-        try await monitor.endWaits(75, of: .seconds(1))
-        #expect(try await settled == 1)
+        #expect(try await monitor.settle(monitor.codeHandler, through: 75) == 1)
         #expect(try await monitor.grantLog() == ["rejected bad_id_token"])
         #expect(try await monitor.value("SELECT detail FROM grant_log") == "unknown_key")
         // The road to the keys may be the cause.
@@ -302,9 +281,7 @@ struct CodeLaneTests {
         monitor.clock.advance(by: .seconds(30))
         let store = TroubledStore(monitor.store, TroubledStore.Trouble(failedReads: 2))
         let handler = monitor.codeHandler(clockGuard: nil, store: store)
-        async let settled = monitor.settle(handler)
-        try await monitor.endWaits(2, of: .seconds(1))
-        #expect(try await settled == 1)
+        #expect(try await monitor.settle(handler, through: 2) == 1)
         #expect(try await monitor.grantLog() == ["applied"])
         #expect(try await monitor.value("SELECT granted_at FROM credential") == askedAt.milliseconds)
     }
@@ -315,9 +292,7 @@ struct CodeLaneTests {
         try await monitor.code()
         let store = TroubledStore(monitor.store, TroubledStore.Trouble(failedReads: 1000))
         let handler = monitor.codeHandler(clockGuard: nil, store: store)
-        async let settled = monitor.settle(handler)
-        try await monitor.endWaits(75, of: .seconds(1))
-        #expect(try await settled == 1)
+        #expect(try await monitor.settle(handler, through: 75) == 1)
         #expect(try await monitor.grantLog() == [])
         #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE claimed_by IS NOT NULL AND attempts = 1") == 1)
         #expect(monitor.endpoint.exchanges.count == 1 && monitor.endpoint.revocations.isEmpty)

@@ -15,9 +15,7 @@ struct EpisodeTests {
     private let start = Timestamp(milliseconds: 1_750_000_000_000)
     private let telemetry: Telemetry
 
-    init() {
-        telemetry = Telemetry(logger: Logger(label: "test") { [log] _ in log }, factory: metrics, pseudonym: { $0 })
-    }
+    init() { telemetry = Telemetry(logger: Logger(label: "test") { [log] _ in log }, factory: metrics, pseudonym: { $0 }) }
 
     @Test func aPinnedLogIsToldAfterAMinuteOnceAndAtItsEnd() throws {
         func since() throws -> Double? { try metrics.expectMeter("siwatch_log_pinned_since_timestamp_seconds").lastValue }

@@ -201,10 +201,7 @@ struct NotificationLaneTests {
         #expect(try await monitor.count("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'") == 100)
         #expect(try await monitor.count("SELECT COUNT(*) FROM notification_log WHERE outcome = 'duplicate'") == 1900)
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state = 'revoked'") == 100)
-        let counter = try monitor.metrics.expectCounter(
-            "siwatch_notifications_total",
-            [("outcome", "duplicate"), ("type", "consent-revoked")]
-        )
-        #expect(counter.totalValue == 1900)
+        let labels = [("outcome", "duplicate"), ("type", "consent-revoked")]
+        #expect(try monitor.metrics.expectCounter("siwatch_notifications_total", labels).totalValue == 1900)
     }
 }

@@ -238,11 +238,8 @@ struct LaneKeeperTests {
         }
         let time = try await time
         clock.advance(by: self.delay)
-        return Tenure(
-            epochs: epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:],
-            time: time,
-            elders: [self.elder].compactMap(\.self)
-        )
+        let epochs = epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:]
+        return Tenure(epochs: epochs, time: time, elders: [self.elder].compactMap(\.self))
     }
 
     func release() async throws { state.withLockedValue { $0.releases.append(lease.holds) } }

@@ -94,13 +94,9 @@ final class Monitor: Sendable {
 
     var grantHandler: GrantHandler { grantHandler(clockGuard: nil) }
 
-    func grantHandler(clockGuard: ClockGuard?) -> GrantHandler {
-        GrantHandler(of: Set(Self.clients), context(by: clockGuard))
-    }
+    func grantHandler(clockGuard: ClockGuard?) -> GrantHandler { GrantHandler(of: Set(Self.clients), context(by: clockGuard)) }
 
-    var notificationHandler: NotificationHandler {
-        NotificationHandler(verifier: ScriptedVerifier(), cores: 2, lanes)
-    }
+    var notificationHandler: NotificationHandler { NotificationHandler(verifier: ScriptedVerifier(), cores: 2, lanes) }
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
 
@@ -132,15 +128,17 @@ final class Monitor: Sendable {
         _ handler: Handler,
         wakeups: Wakeups = Wakeups(every: .seconds(3600)),
         mayClaim: @escaping @Sendable () -> Bool = { true }
-    ) -> ClaimLoop<Handler> {
-        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, mayClaim: mayClaim)
-    }
+    ) -> ClaimLoop<Handler> { ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, mayClaim: mayClaim) }
 
-    func endWaits(_ count: Int, of duration: Duration) async throws {
-        for _ in 0..<count {
+    /// Settles, while so many waits of a task end.
+    @discardableResult
+    func settle(_ handler: some WorkHandler, through waits: Int, of duration: Duration = .seconds(1)) async throws -> Int {
+        async let settled = settle(handler)
+        for _ in 0..<waits {
             try await clock.sleeper()
             clock.advance(by: duration)
         }
+        return try await settled
     }
 
     @discardableResult
@@ -305,13 +303,8 @@ struct ScriptedVerifier: NotificationVerifier {
             case "email-disabled": .emailDisabled(EmailAddress("x@privaterelay.appleid.com"))
             default: .unknown
             }
-        return VerifiedNotification(
-            clientID: Monitor.clients[0],
-            userID: words[1],
-            tokenID: "jti-\(words[1])-\(words[2])",
-            type: words[0],
-            event: Event(kind, at: Timestamp(milliseconds: time))
-        )
+        let (id, event) = ("jti-\(words[1])-\(words[2])", Event(kind, at: Timestamp(milliseconds: time)))
+        return VerifiedNotification(clientID: Monitor.clients[0], userID: words[1], tokenID: id, type: words[0], event: event)
     }
 }
 

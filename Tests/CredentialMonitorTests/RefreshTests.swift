@@ -21,8 +21,7 @@ struct RefreshTests {
         monitor.clock.set(to: due)
         #expect(try await monitor.settle(monitor.refreshHandler) == 1)
 
-        let next = try #require(try await monitor.due("ann"))
-        let wait = due.duration(to: next)
+        let wait = due.duration(to: try #require(try await monitor.due("ann")))
         #expect(wait >= .seconds(86_400) && wait <= .seconds(86_400) * 1.05)
         #expect(try await monitor.value("SELECT verified_at FROM credential_state") == due.milliseconds)
         #expect(monitor.refreshes("valid") == 1)
@@ -226,9 +225,8 @@ struct RefreshTests {
         // Let the credentials that were tried last be due, too.
         monitor.clock.advance(by: .seconds(86_400))
         #expect(try await overdue() == 2000)
-        let order = try await monitor.store.writer.read { db in
-            try String.fetchAll(db, sql: "SELECT user_id FROM credential ORDER BY due_at, user_id")
-        }
+        let users = "SELECT user_id FROM credential ORDER BY due_at, user_id"
+        let order = try await monitor.store.writer.read { db in try String.fetchAll(db, sql: users) }
 
         monitor.endpoint.answer(.valid)
         let before = monitor.endpoint.calls.count

@@ -82,8 +82,7 @@ struct RejectionTests {
     }
 
     @Test func withoutA200OfTheSameClientItWaitsHoweverOftenItIsRepeated() async throws {
-        monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.signIn("ann", isAccepted: true)
+        try await signInRejected("ann", in: monitor)
         try await monitor.signIn("eve", client: Monitor.clients[1])
         for day in 1...5 {
             try await monitor.day()
@@ -258,21 +257,15 @@ struct RejectionTests {
         try await monitor.execute("UPDATE credential SET verified_at = token_granted_at, verified_team = 'TESTTEAM01'")
         try await monitor.day()
         monitor.endpoint.answer(.rejected)
-        monitor.clock.advance(by: .seconds(91_000))
-        for _ in 1...400 {
-            try await monitor.settle(monitor.refreshHandler)
-            monitor.clock.advance(by: .seconds(60))
-        }
+        try await monitor.day()
+        for _ in 2...400 { try await monitor.settle(monitor.refreshHandler, after: .seconds(60)) }
         #expect(try await isOpen(monitor))
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
         #expect(monitor.gauge("siwatch_breaker_open") == 1)
 
         // Apple answers normally again. The breaker closes by itself, and the backlog drains.
         monitor.endpoint.answer(.valid)
-        for _ in 1...3000 {
-            try await monitor.settle(monitor.refreshHandler)
-            monitor.clock.advance(by: .seconds(60))
-        }
+        for _ in 1...3000 { try await monitor.settle(monitor.refreshHandler, after: .seconds(60)) }
         #expect(try await !isOpen(monitor))
         #expect(monitor.gauge("siwatch_breaker_open") == 0)
         try expectADayBetweenAnswers(in: monitor)
@@ -381,8 +374,7 @@ struct RejectionTests {
     }
 
     @Test func confirmBelievesWhatWaitsWithoutA200() async throws {
-        monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.signIn("ann", isAccepted: true)
+        try await signInRejected("ann", in: monitor)
         #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .nothingToConfirm)
         try await monitor.day()
         let answer = try await monitor.ask(.confirmRejections(app: Monitor.app))
@@ -392,8 +384,7 @@ struct RejectionTests {
         #expect(monitor.asked("ann") == 1)
 
         // It proves nothing for answers that come after it.
-        monitor.endpoint.answer(.rejected, for: "bob")
-        try await monitor.signIn("bob", isAccepted: true)
+        try await signInRejected("bob", in: monitor)
         try await monitor.day()
         try await monitor.settle(monitor.refreshHandler, after: Self.settle)
         #expect(try await monitor.state(of: "bob") == "authorized granted")
@@ -414,9 +405,8 @@ struct RejectionTests {
         #expect(try await !isOpen(monitor))
         #expect(try await isMuted() == 1, "no alert contradicts the operator")
         try await monitor.settle(monitor.refreshHandler, after: .seconds(1))
-        let ended: String? = try await monitor.value(
-            "SELECT group_concat(user_id) FROM (SELECT user_id FROM credential_state WHERE reason = 'token_rejected' ORDER BY user_id)"
-        )
+        let rejected = "SELECT user_id FROM credential_state WHERE reason = 'token_rejected' ORDER BY user_id"
+        let ended: String? = try await monitor.value("SELECT group_concat(user_id) FROM (\(rejected))")
         let expected = spared.dropFirst().joined(separator: ",")
         #expect(ended == expected, "Apple accepts one, and had not rejected the others before")
         monitor.endpoint.answer(.rejected, for: spared[0])
@@ -472,10 +462,7 @@ struct RejectionTests {
     /// Many users have left for good. Another question about them tells nothing new.
     @Test func aRecheckOfTheRejectedOpensNothing() async throws {
         try await monitor.signIn("good")
-        for user in 1...18 {
-            try await monitor.signIn("user\(user)", isAccepted: true)
-            monitor.endpoint.answer(.rejected, for: "user\(user)")
-        }
+        for user in 1...18 { try await signInRejected("user\(user)", in: monitor) }
         try await twoDays(beside: "good", in: monitor)
         #expect(try await !isOpen(monitor), "what Apple repeats counts once")
         try await monitor.settle(monitor.refreshHandler, after: .seconds(7200))
@@ -491,10 +478,7 @@ struct RejectionTests {
     }
 
     @Test func aRejectionWithoutANotificationWithinAnHourIsCounted() async throws {
-        for user in ["ann", "eve"] {
-            monitor.endpoint.answer(.rejected, for: user)
-            try await monitor.signIn(user, isAccepted: true)
-        }
+        for user in ["ann", "eve"] { try await signInRejected(user, in: monitor) }
         try await monitor.signIn("bob")
         try await twoDays(beside: "bob", in: monitor)
         try await monitor.settle(monitor.refreshHandler, after: Self.settle)
@@ -514,8 +498,7 @@ struct RejectionTests {
 
     /// siwatch was stopped when it came. It waits in the queue, so siwatch has not missed it.
     @Test func aNotificationThatWaitsIsNotMissed() async throws {
-        monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.signIn("ann", isAccepted: true)
+        try await signInRejected("ann", in: monitor)
         try await monitor.signIn("bob")
         try await twoDays(beside: "bob", in: monitor)
         try await monitor.settle(monitor.refreshHandler, after: Self.settle)
@@ -530,7 +513,11 @@ struct RejectionTests {
         #expect((app.pending, app.admitted, app.missed) == (0, 1, 0))
     }
 
-    // MARK: -
+    /// Signs in a user whose token Apple has accepted and rejects from now on.
+    private func signInRejected(_ user: String, in monitor: Monitor) async throws {
+        monitor.endpoint.answer(.rejected, for: user)
+        try await monitor.signIn(user, isAccepted: true)
+    }
 
     /// Apple rejects ann's token, and not another user's.
     ///
@@ -538,8 +525,7 @@ struct RejectionTests {
     private func rejectAnn(beside other: String, in monitor: Monitor) async throws -> Timestamp {
         try await monitor.signIn(other)
         try await monitor.day()
-        monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.signIn("ann", isAccepted: true)
+        try await signInRejected("ann", in: monitor)
         monitor.clock.advance(by: .seconds(1))
         try await check("ann", in: monitor)
         return try #require(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.sentAt)

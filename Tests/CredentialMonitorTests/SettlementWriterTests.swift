@@ -11,67 +11,56 @@ import SQLiteStore
 import Testing
 
 struct SettlementWriterTests {
+    /// Submits handfuls of sign-ins, one after another, during the commit of the first, which lasts so long.
+    private func submit(
+        _ sizes: [Int],
+        lastIsUrgent: Bool = false,
+        through gate: TroubledStore.Trouble,
+        lasting duration: Duration = .zero,
+        then check: (Monitor) async throws -> Void = { _ in }
+    ) async throws {
+        let monitor = try Monitor(store: { TroubledStore($0, gate) })
+        for user in 1...sizes.reduce(0, +) { try await monitor.grant("user\(user)") }
+        gate.hold()
+        let grants = try await monitor.store.claimGrants(upTo: 8, at: monitor.clock.now, lease: .seconds(60))
+        try await withThrowingDiscardingTaskGroup { group in
+            for (number, size) in sizes.enumerated() {
+                let handful = Array(grants.dropFirst(sizes.prefix(number).reduce(0, +)).prefix(size))
+                let isUrgent = lastIsUrgent && number == sizes.count - 1
+                group.addTask { try await monitor.writer.submit(monitor.grantHandler.resolve(handful), isUrgent: isUrgent) }
+                if number == 0 { try await gate.commitStarted() }
+                try await eventually { monitor.writer.waiting >= number }
+            }
+            monitor.clock.advance(by: duration)
+            gate.release()
+            try await check(monitor)
+        }
+        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == sizes.reduce(0, +))
+    }
+
     @Test func whoArrivesDuringACommitGoesIntoTheNextOne() async throws {
         let gate = TroubledStore.Trouble()
-        let monitor = try Monitor(store: { TroubledStore($0, gate) })
-        for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
-        gate.hold()
-        let grants = try await monitor.store.claimGrants(upTo: 3, at: monitor.clock.now, lease: .seconds(60))
-        try await withThrowingDiscardingTaskGroup { group in
-            for grant in grants {
-                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grant])) }
-                // The first commit is under way before the others come.
-                if grant.id == grants[0].id { try await gate.commitStarted() }
-            }
-            try await eventually { monitor.writer.waiting >= 2 }
-            gate.release()
-        }
+        try await submit([1, 1, 1], through: gate)
         #expect(gate.batches == [1, 2])
-        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 3)
     }
 
     /// A task waits for it, so the writer commits it before earlier settlements, in a commit of its own.
     @Test func whatIsUrgentIsCommittedFirst() async throws {
         let gate = TroubledStore.Trouble()
-        let monitor = try Monitor(store: { TroubledStore($0, gate) })
-        for user in ["ann", "bob", "cid", "dan", "eve"] { try await monitor.grant(user) }
-        gate.hold()
-        let grants = try await monitor.store.claimGrants(upTo: 5, at: monitor.clock.now, lease: .seconds(60))
-        let handler = monitor.grantHandler
-        try await withThrowingDiscardingTaskGroup { group in
-            group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
-            try await gate.commitStarted()
-            group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
-            try await eventually { monitor.writer.waiting >= 1 }
-            group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
-            try await eventually { monitor.writer.waiting >= 2 }
-            gate.release()
-        }
+        try await submit([1, 3, 1], lastIsUrgent: true, through: gate)
         #expect(gate.batches == [1, 1, 3])
-        #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 5)
     }
 
     /// A connection that waits for SQLite's lock retries every 100 ms at worst. PostgreSQL needs no such wait.
     @Test(.timeLimit(.minutes(5)), arguments: [true, false])
     func afterTwoSecondsOfCommitsOthersGetTheirTurn(_ holdsBackendsUp: Bool) async throws {
         let gate = TroubledStore.Trouble(holdsBackendsUp: holdsBackendsUp)
-        let monitor = try Monitor(store: { TroubledStore($0, gate) })
-        for user in ["ann", "bob"] { try await monitor.grant(user) }
-        gate.hold()
-        let grants = try await monitor.store.claimGrants(upTo: 2, at: monitor.clock.now, lease: .seconds(60))
-        try await withThrowingDiscardingTaskGroup { group in
-            group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
-            try await gate.commitStarted()
-            group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
-            try await eventually { monitor.writer.waiting >= 1 }
-            monitor.clock.advance(by: .milliseconds(2001))
-            gate.release()
-            if holdsBackendsUp {
-                let end = try await monitor.clock.sleeper()
-                #expect(end == monitor.clock.now.advanced(by: .milliseconds(110)))
-                #expect(gate.batches == [1])
-                monitor.clock.advance(by: .milliseconds(110))
-            }
+        try await submit([1, 1], through: gate, lasting: .milliseconds(2001)) { monitor in
+            guard holdsBackendsUp else { return }
+            let end = try await monitor.clock.sleeper()
+            #expect(end == monitor.clock.now.advanced(by: .milliseconds(110)))
+            #expect(gate.batches == [1])
+            monitor.clock.advance(by: .milliseconds(110))
         }
         #expect(gate.batches == [1, 1])
     }
@@ -119,9 +108,7 @@ struct SettlementWriterTests {
         let trouble = TroubledStore.Trouble(failing: [.busy, .full(), .outcomeUnknown("I/O error")])
         let monitor = try Monitor(store: { TroubledStore($0, trouble) })
         try await monitor.grant("ann")
-        async let settled = monitor.settle(monitor.grantHandler)
-        try await monitor.endWaits(3, of: .seconds(5))
-        #expect(try await settled == 1)
+        #expect(try await monitor.settle(monitor.grantHandler, through: 3, of: .seconds(5)) == 1)
         #expect(try await monitor.state(of: "ann") == "authorized granted")
     }
 
@@ -134,10 +121,7 @@ struct SettlementWriterTests {
         monitor.clock.advance(by: .seconds(2 * 86_400))
         monitor.endpoint.answer(.misconfigured("invalid_client"))
         trouble.loseNextAnswer()
-        async let settled = monitor.settle(monitor.refreshHandler)
-        try await monitor.clock.sleeper()
-        monitor.clock.advance(by: .seconds(5))
-        _ = try await settled
+        try await monitor.settle(monitor.refreshHandler, through: 1, of: .seconds(5))
         #expect(try await monitor.storedBreaker?.isOpen == true)
         #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
     }
@@ -146,9 +130,7 @@ struct SettlementWriterTests {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: .outcomeUnknown("I/O error"), count: 100))
         let monitor = try Monitor(store: { TroubledStore($0, trouble) })
         try await monitor.grant("ann")
-        let settled = Task { try await monitor.settle(monitor.grantHandler) }
-        try await monitor.endWaits(12, of: .seconds(5))
-        await #expect(throws: StoreError.self) { try await settled.value }
+        await #expect(throws: StoreError.self) { try await monitor.settle(monitor.grantHandler, through: 12, of: .seconds(5)) }
         #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue") == 1, "nothing is lost")
     }
 
@@ -158,9 +140,7 @@ struct SettlementWriterTests {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: error, count: 40))
         let monitor = try Monitor(store: { TroubledStore($0, trouble) })
         try await monitor.grant("ann")
-        async let settled = monitor.settle(monitor.grantHandler)
-        try await monitor.endWaits(40, of: .seconds(5))
-        #expect(try await settled == 1)
+        #expect(try await monitor.settle(monitor.grantHandler, through: 40, of: .seconds(5)) == 1)
     }
 
     @Test func aRefusalAfterTroubleEndsTheTrouble() async throws {

@@ -25,9 +25,7 @@ import Testing
         let secret = line(of: ring).dropFirst(22)
         var dumped = ""
         dump(ring, to: &dumped)
-        for text in ["\(ring)", String(reflecting: ring), dumped] {
-            #expect(!text.contains(secret.prefix(8)))
-        }
+        for text in ["\(ring)", String(reflecting: ring), dumped] { #expect(!text.contains(secret.prefix(8))) }
         #expect("\(ring)" == "[key ring \(ring.keyIDs[0])]")
     }
 }

@@ -12,10 +12,8 @@ import Testing
     private let ring = KeyRing.generate()
     private let ann = CredentialID(clientID: "com.example.app", userID: "000123.ann")
 
-    private func seal(_ token: String, for credential: CredentialID, to publicKey: String, info: String = "siwatch-token-sealed-1") throws
-        -> [UInt8]
-    {
-        let key = try #require(Data(base64Encoded: String(publicKey.trimmingPrefix("siwatch-public-key-1:"))))
+    private func seal(_ token: String, for credential: CredentialID, info: String = "siwatch-token-sealed-1") throws -> [UInt8] {
+        let key = try #require(Data(base64Encoded: String(ring.publicKey.trimmingPrefix("siwatch-public-key-1:"))))
         var sender = try HPKE.Sender(
             recipientKey: try Curve25519.KeyAgreement.PublicKey(rawRepresentation: key),
             ciphersuite: .Curve25519_SHA256_ChachaPoly,
@@ -27,23 +25,21 @@ import Testing
     }
 
     @Test func opensWhatABackendSealed() throws {
-        let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
+        let sealed = try seal("r1.token", for: ann)
         #expect(sealed.count == 1 + 4 + 32 + 8 + 16)
         #expect(try newSealer(ring).open(delivered: sealed, for: ann) == Secret("r1.token"))
     }
 
     @Test func opensForItsUserAndClientAlone() throws {
-        let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
+        let sealed = try seal("r1.token", for: ann)
         let sealer = try newSealer(ring)
         for other in [
             CredentialID(clientID: ann.clientID, userID: "000123.bob"), CredentialID(clientID: "com.example.web", userID: ann.userID),
-        ] {
-            #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: other) }
-        }
+        ] { #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: other) } }
     }
 
     @Test func refusesEveryFlippedBit() throws {
-        let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
+        let sealed = try seal("r1.token", for: ann)
         let sealer = try newSealer(ring)
         for index in sealed.indices {
             var tampered = sealed
@@ -56,7 +52,7 @@ import Testing
     }
 
     @Test func anOldKeyStillOpensAndAnUnknownOneIsNamed() throws {
-        let sealed = try seal("r1.token", for: ann, to: ring.publicKey)
+        let sealed = try seal("r1.token", for: ann)
         let newer = KeyRing.generate()
         let both = try KeyRing(parsing: line(of: newer) + "\n" + line(of: ring))
         #expect(both.publicKey == newer.publicKey)
@@ -68,10 +64,10 @@ import Testing
     @Test func whatIsNoTokenIsRefused() throws {
         let sealer = try newSealer(ring)
         for text in ["", "a\0b"] {
-            let sealed = try seal(text, for: ann, to: ring.publicKey)
+            let sealed = try seal(text, for: ann)
             #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: ann) }
         }
-        let elsewhere = try seal("r1.token", for: ann, to: ring.publicKey, info: "another purpose")
+        let elsewhere = try seal("r1.token", for: ann, info: "another purpose")
         #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: elsewhere, for: ann) }
     }
 

@@ -135,8 +135,7 @@ struct Oracle {
     private var never: Timestamp { Timestamp(milliseconds: .min) }
     private func known(_ time: Timestamp) -> Timestamp? { time == never ? nil : time }
 
-    /// Bytes as numbers to compare one by one. Each is one greater than its byte, and 0 ends the list, so that a prefix comes before the
-    /// whole.
+    /// Bytes as numbers to compare one by one. Each is one greater than its byte, and 0 ends the list: a prefix comes before the whole.
     private func order(_ bytes: [UInt8]) -> [Int] { bytes.map { Int($0) + 1 } + [0] }
 
     /// The stored and shown values of one user at one client.

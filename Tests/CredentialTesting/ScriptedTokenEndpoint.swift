@@ -54,7 +54,6 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func answer(_ outcomes: EndpointAnswer<RefreshNews>..., for userID: String? = nil) { answer(outcomes, for: userID) }
 
     package func answer(_ outcomes: [EndpointAnswer<RefreshNews>], for userID: String? = nil) {
-        precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.scripts[userID] = outcomes }
     }
 
@@ -62,16 +61,10 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func reject(token: String) { state.update { _ = $0.rejected.insert(Secret(token)) } }
 
     /// Answers the next codes with `outcomes`, one after another. The last one repeats.
-    package func answerCodes(_ outcomes: EndpointAnswer<ExchangeNews>...) {
-        precondition(!outcomes.isEmpty, "A script needs an outcome.")
-        state.update { $0.issues = outcomes }
-    }
+    package func answerCodes(_ outcomes: EndpointAnswer<ExchangeNews>...) { state.update { $0.issues = outcomes } }
 
     /// Answers the next revocations with `outcomes`, one after another. The last one repeats.
-    package func answerRevocations(_ outcomes: EndpointAnswer<RevokeNews>...) {
-        precondition(!outcomes.isEmpty, "A script needs an outcome.")
-        state.update { $0.ends = outcomes }
-    }
+    package func answerRevocations(_ outcomes: EndpointAnswer<RevokeNews>...) { state.update { $0.ends = outcomes } }
 
     /// From now on, answers name this key and this team as the asking ones.
     package func sign(with keyID: String, of teamID: String) { state.update { ($0.keyID, $0.teamID) = (keyID, teamID) } }
@@ -137,7 +130,10 @@ extension ScriptedTokenEndpoint.State {
 
 extension Array {
     /// Takes the first of a script. The last one repeats.
-    fileprivate mutating func next() -> Element { count == 1 ? self[0] : removeFirst() }
+    fileprivate mutating func next() -> Element {
+        precondition(!isEmpty, "A script needs an outcome.")
+        return count == 1 ? self[0] : removeFirst()
+    }
 }
 
 /// Answers as tests write them, by their news alone.

@@ -45,8 +45,7 @@ package final class TestClock: Sendable {
     @discardableResult
     package func sleeper() async throws -> Timestamp { try await sleepers(1)[0] }
 
-    /// Waits until `count` or more tasks sleep on this clock at once, and returns their deadlines, the earliest first. A woken or cancelled
-    /// task counts no longer.
+    /// Waits until `count` or more tasks sleep on this clock at once, and returns their deadlines, the earliest first.
     @discardableResult
     package func sleepers(_ count: Int) async throws -> [Timestamp] {
         try await state.first { $0.sleepers.count >= count ? $0.sleepers.values.map(\.deadline).sorted() : nil }
@@ -74,9 +73,7 @@ extension TestClock.State {
     /// Adds a sleeper, unless its deadline has passed.
     mutating func add(_ deadline: Timestamp) -> Int {
         nextSleeper += 1
-        if deadline > now {
-            sleepers[nextSleeper] = TestClock.Sleeper(deadline: deadline, rest: now.duration(to: deadline))
-        }
+        if deadline > now { sleepers[nextSleeper] = TestClock.Sleeper(deadline: deadline, rest: now.duration(to: deadline)) }
         return nextSleeper
     }
 }
@@ -112,8 +109,6 @@ package final class Observed<Value: Sendable>: Sendable {
     }
 
     /// The first match that `match` finds in a value, beginning with the present one.
-    ///
-    /// - Throws: `CancellationError` if the task is cancelled before that.
     package func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
         let id = state.withLockedValue { state in
             state.nextWaiter += 1

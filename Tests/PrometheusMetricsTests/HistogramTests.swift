@@ -10,11 +10,10 @@ struct HistogramTests {
         [MetricDescription("lag_seconds", .histogram(buckets: [10, 0.5, .infinity, 1, 0.5, .nan]), help: "From event to state.")],
         process: nil
     )
-    var factory: PrometheusRegistry { registry }
     func samples() throws -> [ParsedExposition.Sample] { try ParsedExposition(registry.exposition()).families.flatMap(\.samples) }
 
     @Test func bucketsAreCumulativeIncludeTheirBoundAndArePutInOrder() throws {
-        let recorder = Recorder(label: "lag_seconds", factory: factory)
+        let recorder = Recorder(label: "lag_seconds", factory: registry)
         for value in [-1, 0, 0.5, 0.75, 1, 3, 10, 10.5] { recorder.record(value) }
         recorder.record(100)
         #expect(
@@ -30,7 +29,7 @@ struct HistogramTests {
     }
 
     @Test func aTimerRecordsSeconds() throws {
-        let timer = Timer(label: "lag_seconds", factory: factory)
+        let timer = Timer(label: "lag_seconds", factory: registry)
         timer.recordMilliseconds(250)
         timer.recordNanoseconds(2_000_000_000)
         #expect(try samples().map(\.value) == [1, 1, 2, 2, 2.25, 2])
@@ -39,7 +38,7 @@ struct HistogramTests {
     }
 
     @Test func noObservationCanSpoilTheSum() throws {
-        let recorder = Recorder(label: "lag_seconds", factory: factory)
+        let recorder = Recorder(label: "lag_seconds", factory: registry)
         for value in [Double.nan, .signalingNaN, .infinity, -.infinity] { recorder.record(value) }
         #expect(try samples().map(\.value) == [0, 0, 0, 0, 0, 0])
         for _ in 0..<2 { recorder.record(Double.greatestFiniteMagnitude) }
@@ -50,7 +49,7 @@ struct HistogramTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {
-                    let recorder = Recorder(label: "lag_seconds", factory: factory)
+                    let recorder = Recorder(label: "lag_seconds", factory: registry)
                     for _ in 0..<5000 { recorder.record(5) }
                 }
             }

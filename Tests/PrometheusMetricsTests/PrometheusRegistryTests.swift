@@ -16,7 +16,6 @@ struct PrometheusRegistryTests {
         ],
         process: nil
     )
-    var factory: PrometheusRegistry { registry }
 
     func value(_ name: String, _ labels: [String: String] = [:]) throws -> Double? {
         try ParsedExposition(registry.exposition()).value(name, labels)
@@ -28,30 +27,26 @@ struct PrometheusRegistryTests {
         #expect(try value("batch_size_count") == 0)
         #expect(try ParsedExposition(registry.exposition()).families.map(\.samples.count) == [5, 0, 1, 1])
 
-        _ = Counter(label: "refreshes_total", dimensions: [("app", "example"), ("outcome", "valid")], factory: factory)
+        _ = Counter(label: "refreshes_total", dimensions: [("app", "example"), ("outcome", "valid")], factory: registry)
         #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 0)
     }
 
     @Test func handlesOfOneNameAndTheSameLabelsShareOneSeries() throws {
         let labels = [("app", "example"), ("outcome", "valid")]
-        Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment(by: 2)
-        Counter(label: "refreshes_total", dimensions: labels.reversed(), factory: factory).increment(by: 3)
+        Counter(label: "refreshes_total", dimensions: labels, factory: registry).increment(by: 2)
+        Counter(label: "refreshes_total", dimensions: labels.reversed(), factory: registry).increment(by: 3)
         #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 5)
 
-        Meter(label: "store_full", factory: factory).set(4)
-        Meter(label: "store_full", factory: factory).increment(by: 2)
-        Meter(label: "store_full", factory: factory).decrement()
+        Meter(label: "store_full", factory: registry).set(4)
+        Meter(label: "store_full", factory: registry).increment(by: 2)
+        Meter(label: "store_full", factory: registry).decrement()
         #expect(try value("store_full") == 5)
     }
 
     @Test func metricsAreSortedByNameAndSeriesByLabels() throws {
         let names = ["zebra", "b", "a_b", "a"]
         let registry = PrometheusRegistry(names.map { MetricDescription($0, .gauge, help: "X.", labels: ["v"]) }, process: nil)
-        for name in names {
-            for value in ["z", "a", "m"] {
-                Meter(label: name, dimensions: [("v", value)], factory: registry).set(0)
-            }
-        }
+        for name in names { for value in ["z", "a", "m"] { Meter(label: name, dimensions: [("v", value)], factory: registry).set(0) } }
         let families = try ParsedExposition(registry.exposition()).families
         #expect(families.map(\.name) == ["a", "a_b", "b", "zebra"])
         #expect(families.last?.samples.map(\.labels) == [["v": "a"], ["v": "m"], ["v": "z"]])
@@ -59,13 +54,13 @@ struct PrometheusRegistryTests {
 
     @Test(arguments: Clash.all) func aClashChangesNothingButTheCountOfClashes(_ clash: Clash) throws {
         let before = registry.exposition()
-        clash.register(factory)
+        clash.register(registry)
         #expect(registry.exposition() == before)
         #expect(registry.clashes == 1)
     }
 
     @Test func aCounterIgnoresWhatNoCountCanGrowBy() throws {
-        let counter = Counter(label: "seals_total", factory: factory)
+        let counter = Counter(label: "seals_total", factory: registry)
         counter.increment(by: -1)
         #expect(try value("seals_total") == 0)
 
@@ -79,15 +74,15 @@ struct PrometheusRegistryTests {
 
     /// A gauge with a failed reading has no value.
     @Test func aDestroyedGaugeLeavesThePageAndOthersStay() throws {
-        let gauge = Meter(label: "store_full", factory: factory)
+        let gauge = Meter(label: "store_full", factory: registry)
         gauge.set(1)
         gauge.destroy()
         #expect(try value("store_full") == nil)
-        Meter(label: "store_full", factory: factory).set(1)
+        Meter(label: "store_full", factory: registry).set(1)
         #expect(try value("store_full") == 1)
-        Counter(label: "seals_total", factory: factory).increment()
-        Counter(label: "seals_total", factory: factory).destroy()
-        Recorder(label: "batch_size", factory: factory).destroy()
+        Counter(label: "seals_total", factory: registry).increment()
+        Counter(label: "seals_total", factory: registry).destroy()
+        Recorder(label: "batch_size", factory: registry).destroy()
         #expect(try value("seals_total") == 1)
         #expect(try value("batch_size_count") == 0)
     }
@@ -98,9 +93,9 @@ struct PrometheusRegistryTests {
                 group.addTask {
                     let labels = [("app", "example"), ("outcome", task.isMultiple(of: 2) ? "valid" : "rejected")]
                     for _ in 0..<2000 {
-                        Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment()
-                        Meter(label: "store_full", factory: factory).increment()
-                        Recorder(label: "batch_size", factory: factory).record(task)
+                        Counter(label: "refreshes_total", dimensions: labels, factory: registry).increment()
+                        Meter(label: "store_full", factory: registry).increment()
+                        Recorder(label: "batch_size", factory: registry).record(task)
                     }
                 }
             }
@@ -130,12 +125,8 @@ struct Clash: Sendable, CustomTestStringConvertible {
         },
         Clash("a name that a histogram writes") { Counter(label: "batch_size_sum", factory: $0).increment() },
         Clash("a name that was not declared") { Counter(label: "new_total", factory: $0).increment() },
-        Clash("a label that was not declared") {
-            Counter(label: "seals_total", dimensions: [("user", "a")], factory: $0).increment()
-        },
-        Clash("a declared label too few") {
-            Counter(label: "refreshes_total", dimensions: [("app", "a")], factory: $0).increment()
-        },
+        Clash("a label that was not declared") { Counter(label: "seals_total", dimensions: [("user", "a")], factory: $0).increment() },
+        Clash("a declared label too few") { Counter(label: "refreshes_total", dimensions: [("app", "a")], factory: $0).increment() },
         Clash("a label twice") { Counter(label: "new_total", dimensions: [("a", "1"), ("a", "2")], factory: $0).increment() },
         Clash("two labels that become one") {
             Counter(label: "new_total", dimensions: [("a.b", "1"), ("a-b", "2")], factory: $0).increment()

@@ -17,11 +17,10 @@ struct TextExpositionTests {
             ],
             process: nil
         )
-        let factory = registry
-        Counter(label: "grants_total", factory: factory).increment(by: 3)
-        Meter(label: "queue_depth", dimensions: [("queue", "revocation")], factory: factory).set(1.5)
-        Meter(label: "queue_depth", dimensions: [("queue", "grant")], factory: factory).set(2)
-        Recorder(label: "lag_seconds", dimensions: [("app", "a \\ b \" c \n d")], factory: factory).record(0.25)
+        Counter(label: "grants_total", factory: registry).increment(by: 3)
+        Meter(label: "queue_depth", dimensions: [("queue", "revocation")], factory: registry).set(1.5)
+        Meter(label: "queue_depth", dimensions: [("queue", "grant")], factory: registry).set(2)
+        Recorder(label: "lag_seconds", dimensions: [("app", "a \\ b \" c \n d")], factory: registry).record(0.25)
 
         #expect(
             registry.exposition() == #"""
@@ -47,12 +46,10 @@ struct TextExpositionTests {
         )
     }
 
-    @Test(
-        arguments: [
-            (0, "0"), (-0.0, "-0"), (42, "42"), (-1.5, "-1.5"), (0.1, "0.1"), (1e21, "1e+21"), (.leastNonzeroMagnitude, "5e-324"),
-            (9_007_199_254_740_991, "9007199254740991"), (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
-        ] as [(Double, String)]
-    )
+    @Test(arguments: [
+        (0 as Double, "0"), (-0.0, "-0"), (42, "42"), (-1.5, "-1.5"), (0.1, "0.1"), (1e21, "1e+21"), (.leastNonzeroMagnitude, "5e-324"),
+        (9_007_199_254_740_991, "9007199254740991"), (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
+    ])
     func numbersAreWrittenAsGoReadsThem(value: Double, text: String) {
         let registry = PrometheusRegistry([MetricDescription("x", .gauge, help: "X.")], process: nil)
         Meter(label: "x", factory: registry).set(value)
@@ -64,13 +61,12 @@ struct TextExpositionTests {
         let help = random.text()
         let names = ["a", "b", "c"].shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random))
         let registry = PrometheusRegistry([MetricDescription("x", .gauge, help: help, labels: Array(names))], process: nil)
-        let factory = registry
 
         var expected: [[String: String]: Double] = [:]
         for _ in 0..<200 {
             let labels = names.map { ($0, random.text()) }.shuffled(using: &random)
             let value = random.value()
-            Meter(label: "x", dimensions: labels, factory: factory).set(value)
+            Meter(label: "x", dimensions: labels, factory: registry).set(value)
             // An empty label counts as absent.
             expected[Dictionary(uniqueKeysWithValues: labels.filter { !$0.1.isEmpty })] = value
         }
@@ -145,24 +141,22 @@ struct OpenMetricsTests {
         )
     }
 
-    @Test(
-        arguments: [
-            (nil, .prometheus), ("", .prometheus), ("*/*", .prometheus), ("text/html, */*;q=0.8", .prometheus),
-            ("application/openmetrics-text", .openMetrics), ("application/openmetrics-text; version=1.0.0", .openMetrics),
-            ("application/openmetrics-text;version=2.0.0", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
-            // The request of Prometheus 2.42.
-            (
-                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                .openMetrics
-            ),
-            // The request of Prometheus 3.
-            (
-                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
-                .openMetrics
-            ),
-            ("text/plain;version=0.0.4, application/openmetrics-text;q=0.9", .prometheus), (";;,q=x;", .prometheus),
-        ] as [(String?, ExpositionFormat)]
-    )
+    @Test(arguments: [
+        (nil as String?, ExpositionFormat.prometheus), ("", .prometheus), ("*/*", .prometheus), ("text/html, */*;q=0.8", .prometheus),
+        ("application/openmetrics-text", .openMetrics), ("application/openmetrics-text; version=1.0.0", .openMetrics),
+        ("application/openmetrics-text;version=2.0.0", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
+        // The request of Prometheus 2.42.
+        (
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            .openMetrics
+        ),
+        // The request of Prometheus 3.
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            .openMetrics
+        ),
+        ("text/plain;version=0.0.4, application/openmetrics-text;q=0.9", .prometheus), (";;,q=x;", .prometheus),
+    ])
     func theScraperChoosesTheFormat(_ accept: String?, _ format: ExpositionFormat) {
         #expect(ExpositionFormat(accept: accept) == format)
     }
@@ -195,12 +189,11 @@ struct PromtoolTests {
             MetricDescription("x_seconds", .histogram(buckets: [0.5, 1e9]), help: "A histogram.", labels: ["a"]),
             MetricDescription("x_empty_total", .counter, help: "A family without series.", labels: ["a"]),
         ])
-        let factory = registry
-        Counter(label: "x_total", dimensions: [("b", awkward), ("a", "")], factory: factory).increment()
+        Counter(label: "x_total", dimensions: [("b", awkward), ("a", "")], factory: registry).increment()
         for value in [Double.nan, .infinity, -.infinity, 1e300, .leastNonzeroMagnitude, -0.0] {
-            Meter(label: "x_ratio", dimensions: [("value", "\(value)")], factory: factory).set(value)
+            Meter(label: "x_ratio", dimensions: [("value", "\(value)")], factory: registry).set(value)
         }
-        Timer(label: "x_seconds", dimensions: [("a", awkward)], factory: factory).recordSeconds(2)
+        Timer(label: "x_seconds", dimensions: [("a", awkward)], factory: registry).recordSeconds(2)
         return registry.exposition()
     }
 }

@@ -59,53 +59,19 @@ struct WebhookMessageTests {
             WebhookMessage(try change(edit), of: nil, withAddress: false).id
         }
         #expect(try id() == id())
-        #expect(
-            try Set([id(), id { $0.recordedAt = .earliest }, id { $0.userID = "bob" }, id { $0.id = 8 }, id { $0.app = "other" }]).count
-                == 5
-        )
+        let others = try [id { $0.recordedAt = .earliest }, id { $0.userID = "bob" }, id { $0.id = 8 }, id { $0.app = "other" }]
+        #expect(try Set(others + [id()]).count == 5)
         #expect(try id().hasPrefix("msg_"))
     }
 
     /// The example of Standard Webhooks.
     @Test func aSignatureIsThatOfTheStandard() throws {
         let secret = try #require(WebhookSecret(Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")))
-        let signature = secret.signature(
-            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
-            timestamp: 1_614_265_330,
-            body: Array(#"{"test": 2432232314}"#.utf8)
-        )
+        let body = Array(#"{"test": 2432232314}"#.utf8)
+        let signature = secret.signature(id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330, body: body)
         #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
         for text in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_short", "whsec_" + String(repeating: "A", count: 28)] {
             #expect(WebhookSecret(Secret(text)) == nil)
         }
-    }
-
-    @Test(arguments: [
-        ("169.254.169.254", true), ("0.0.0.0", true), ("224.0.0.1", true), ("100.100.100.200", true), ("10.0.0.1", false),
-        ("127.0.0.1", false), ("192.168.1.1", false), ("8.8.8.8", false), ("::", true), ("::1", false), ("fe80::1", true),
-        ("fe80::1%eth0", true), ("::ffff:169.254.169.254", true), ("64:ff9b::a9fe:a9fe", true), ("fd00:ec2::254", true), ("ff02::1", true),
-        ("fd00:ec2::23", true), ("fd20:ce::254", true), ("fd20:ce::253", false), ("168.63.129.16", true), ("168.63.129.17", false),
-        ("2001:db8::1", false), ("rubbish", true),
-    ])
-    func anAddressThatHandsOutCredentialsIsRefused(_ address: String, _ isDangerous: Bool) {
-        #expect(HostAddress.isDangerous(address) == isDangerous)
-    }
-
-    @Test(arguments: [
-        ("127.0.0.1", true), ("10.1.2.3", true), ("172.16.0.1", true), ("172.32.0.1", false), ("192.168.1.1", true), ("192.169.1.1", false),
-        ("100.64.0.1", true), ("100.128.0.1", false), ("169.254.1.1", true), ("17.1.1.1", false), ("::1", true), ("fd00::1", true),
-        ("fe80::1", true), ("2620:149::1", false),
-    ])
-    func nobodyComesToAPrivateAddressFromOutside(_ address: String, _ isPrivate: Bool) {
-        #expect(HostAddress.isPrivate(address) == isPrivate)
-    }
-
-    @Test func aHostIsJudgedByItsAddresses() throws {
-        #expect(throws: HostAddress.Refused.self) { try HostAddress.resolve("169.254.169.254", allowingAny: false) }
-        #expect(throws: HostAddress.Refused.self) { try HostAddress.resolve("[::ffff:169.254.169.254]", allowingAny: false) }
-        // Written otherwise, as the resolver takes it.
-        #expect(throws: HostAddress.Refused.self) { try HostAddress.resolve("0xa9fea9fe", allowingAny: false) }
-        #expect(try HostAddress.resolve("169.254.169.254", allowingAny: true) == ["169.254.169.254"])
-        #expect(try HostAddress.resolve("127.0.0.1", allowingAny: false) == ["127.0.0.1"])
     }
 }

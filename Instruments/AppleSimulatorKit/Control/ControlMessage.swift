@@ -5,8 +5,7 @@ package import Foundation
 
 /// An operation of the simulator: its route, the members of its request, its answer and its effect.
 ///
-/// The control routes read it and a client writes it, so that each name and path stands in one place. A request is a JSON object. It may be
-/// absent if all its members are optional.
+/// The control routes read it and a client writes it, so that each name stands once. It is a JSON object, or absent if it may be empty.
 package protocol ControlMessage: Codable, Sendable {
     associatedtype Answer: Codable & Sendable
 
@@ -82,7 +81,6 @@ extension CaseIterable where Self: CodingKey {
 }
 
 extension CodingKey {
-    /// - Throws: `ControlError.malformed` if the member is present and lies outside of `range`.
     func check<Number: BinaryInteger>(_ member: Number?, in range: ClosedRange<Number>) throws(ControlError) {
         guard let member, !range.contains(member) else { return }
         throw .malformed("\(stringValue): It lies outside \(range.lowerBound)...\(range.upperBound).")

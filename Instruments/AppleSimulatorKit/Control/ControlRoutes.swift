@@ -5,13 +5,10 @@ import Foundation
 import Hummingbird
 import NIOCore
 
-/// The simulator's own routes, for other processes: a demo, an end-to-end test, a person with curl. Each is a ``ControlMessage``.
-/// openapi.json describes them.
+/// The simulator's own routes, for other processes: each is a ``ControlMessage``, and openapi.json describes them.
 ///
-/// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock.
-///
-/// Statuses: 200; 400 for a malformed body; 404 for an unknown object; 409 for an impossible operation. Every answer except a 200 is
-/// `{"error": "<a sentence>"}`.
+/// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock. Every answer except a 200 is `{"error": "<a sentence>"}`:
+/// 400 for a malformed body, 404 for an unknown object, 409 for an impossible operation.
 struct ControlRoutes: Sendable {
     let simulator: AppleSimulator
 
@@ -30,13 +27,7 @@ struct ControlRoutes: Sendable {
     func add(to router: Router<SimulatorContext>) {
         let group = router.group("simulator")
         for message in Self.messages { add(message, to: group) }
-        group.get("openapi.json") { _, _ in
-            Response(
-                status: .ok,
-                headers: [.contentType: "application/json"],
-                body: ResponseBody(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json))
-            )
-        }
+        group.get("openapi.json") { _, _ in json(.ok, PackageResources.openapi_json) }
     }
 
     private func add<Message: ControlMessage>(_: Message.Type, to group: RouterGroup<SimulatorContext>) {
@@ -47,23 +38,20 @@ struct ControlRoutes: Sendable {
             let body = try await request.body.collect(upTo: Self.largestBody)
             do {
                 let message = try Message.read(Data(body.readableBytesView), id: context.parameters.get("id"))
-                return json(.ok, try await message.happen(in: simulator))
+                return json(.ok, line(try await message.happen(in: simulator)))
             } catch let error as SimulatorError {
-                return json(error.status, Refusal(error: error.description))
+                return json(error.status, line(Refusal(error: error.description)))
             } catch ControlError.malformed(let sentence) {
-                return json(.badRequest, Refusal(error: sentence))
+                return json(.badRequest, line(Refusal(error: sentence)))
             }
         }
     }
 
     private struct Refusal: Encodable { let error: String }
+    private func line(_ value: some Encodable) -> Data { JSONText.encode(value) + Data("\n".utf8) }
 
-    private func json(_ status: HTTPResponse.Status, _ value: some Encodable) -> Response {
-        Response(
-            status: status,
-            headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: JSONText.encode(value) + Data("\n".utf8)))
-        )
+    private func json(_ status: HTTPResponse.Status, _ text: some Sequence<UInt8>) -> Response {
+        Response(status: status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: ByteBuffer(bytes: text)))
     }
 }
 

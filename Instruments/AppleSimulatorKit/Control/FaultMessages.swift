@@ -22,9 +22,7 @@ extension Fault: ControlMessage {
         if idToken != nil, connection != nil || status != nil {
             throw .malformed("An id_token stands in Apple's own answer, not in a scripted or lost one.")
         }
-        if connection == .cut, status == nil {
-            throw .malformed("An answer can only be cut if it has a status and a body.")
-        }
+        if connection == .cut, status == nil { throw .malformed("An answer can only be cut if it has a status and a body.") }
     }
 }
 
@@ -43,10 +41,7 @@ package struct ClearFaults: ControlMessage {
 
     package init() {}
 
-    package func happen(in simulator: AppleSimulator) -> Done {
-        simulator.withWorld { $0.faults.clear() }
-        return Done()
-    }
+    package func happen(in simulator: AppleSimulator) -> Done { simulator.change { $0.faults.clear() } }
 }
 
 package struct ClearFault: ObjectMessage {
@@ -56,8 +51,5 @@ package struct ClearFault: ObjectMessage {
 
     package init(id: Int) { self.id = id }
 
-    package func happen(in simulator: AppleSimulator) throws -> Done {
-        try simulator.withWorld { try $0.faults.clear(id) }
-        return Done()
-    }
+    package func happen(in simulator: AppleSimulator) throws -> Done { try simulator.change { try $0.faults.clear(id) } }
 }

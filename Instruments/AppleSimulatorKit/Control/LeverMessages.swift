@@ -53,8 +53,7 @@ package struct RegisterKey: ControlMessage {
         guard let publicKey = try? P256.Signing.PublicKey(pemRepresentation: publicKey) else {
             throw ControlError.malformed("public_key is not the PEM of a P-256 public key.")
         }
-        try simulator.withWorld { try $0.register(RegisteredKey(id: keyID, publicKey: publicKey), for: clientID) }
-        return Done()
+        return try simulator.change { try $0.register(RegisteredKey(id: keyID, publicKey: publicKey), for: clientID) }
     }
 }
 
@@ -65,10 +64,7 @@ package struct RevokeKey: ObjectMessage {
 
     package init(id: String) { self.id = id }
 
-    package func happen(in simulator: AppleSimulator) throws -> Done {
-        try simulator.withWorld { try $0.revokeKey(id) }
-        return Done()
-    }
+    package func happen(in simulator: AppleSimulator) throws -> Done { try simulator.change { try $0.revokeKey(id) } }
 }
 
 /// Apple's time, and how far it is ahead of the machine's.
@@ -152,8 +148,5 @@ package struct ResetCounters: ControlMessage {
 
     package init() {}
 
-    package func happen(in simulator: AppleSimulator) -> Done {
-        simulator.withWorld { $0.counters.reset() }
-        return Done()
-    }
+    package func happen(in simulator: AppleSimulator) -> Done { simulator.change { $0.counters.reset() } }
 }

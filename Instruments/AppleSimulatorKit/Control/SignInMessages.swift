@@ -74,8 +74,6 @@ package struct SignIns: Codable, Sendable {
     }
 
     /// Signs the id_tokens, if the options ask for them. It takes 0.2 ms for each, so not under the world's lock.
-    ///
-    /// - Throws: an error of swift-crypto if it cannot sign.
     fileprivate init(_ signIns: [SignIn], _ options: SignInOptions, _ key: SigningKey) throws {
         guard options.withIDToken == true else {
             self.signIns = signIns
@@ -101,7 +99,7 @@ package struct ChangePasswords: ControlMessage {
     package func encode(to encoder: any Encoder) throws { try people.encode(to: encoder) }
 
     package func happen(in simulator: AppleSimulator) throws -> Done {
-        try simulator.withWorld { world in
+        try simulator.change { world in
             let people = try world.choose(people) { user in
                 world.users[user].grants.contains { world.grants[$0].isAlive && world.grants[$0].hasRefreshToken }
             }
@@ -110,7 +108,6 @@ package struct ChangePasswords: ControlMessage {
                 world.grants[grant].end(.passwordChanged, at: world.now)
             }
         }
-        return Done()
     }
 }
 

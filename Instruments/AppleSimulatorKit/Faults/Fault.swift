@@ -56,11 +56,9 @@ package struct Fault: Sendable, Codable, Equatable {
         case idToken = "id_token"
         case status, headers, body, padding
     }
-}
 
-// MARK: Common faults
+    // MARK: Common faults
 
-extension Fault {
     package static func answer(_ status: Int, headers: [String: String] = [:], body: String = "", count: Int? = nil) -> Fault {
         Fault { ($0.count, $0.status, $0.headers, $0.body) = (count, status, headers, body) }
     }
@@ -117,9 +115,9 @@ struct FaultScript: Sendable {
 
     mutating func clear() { scheduled = [] }
 
-    /// The fault that hits a request. The request uses up one of the fault's count.
-    mutating func next(for request: FaultTarget) -> Fault? {
-        guard let index = scheduled.firstIndex(where: { $0.fault.meets(request) }) else { return nil }
+    /// The fault that hits a request about a user, if it names one. The request uses up one of the fault's count.
+    mutating func next(at endpoint: Endpoint, _ form: FormBody?, of userID: String?) -> Fault? {
+        guard let index = scheduled.firstIndex(where: { $0.fault.meets(endpoint, form, of: userID) }) else { return nil }
         let fault = scheduled[index].fault
         if let remaining = scheduled[index].remaining {
             scheduled[index].remaining = remaining - 1
@@ -138,27 +136,16 @@ package struct ScheduledFault: Sendable, Codable, Equatable {
     package let fault: Fault
 }
 
-/// The properties of a request that select its fault.
-struct FaultTarget {
-    let endpoint: Endpoint
-    let grantType: String?
-    let clientID: String?
-    let userID: String?
-}
-
 extension Fault {
-    fileprivate func meets(_ request: FaultTarget) -> Bool {
-        if let endpoint, endpoint != request.endpoint { return false }
-        if idToken != nil, request.endpoint != .token { return false }
+    fileprivate func meets(_ asked: Endpoint, _ form: FormBody?, of userID: String?) -> Bool {
+        if let endpoint, endpoint != asked { return false }
+        if idToken != nil, asked != .token { return false }
         // siwatch proves its clients at a time of its own, so only a fault that means these requests hits them.
-        if grantType != request.grantType, grantType != nil || request.grantType == TokenRequest.clientCredentials { return false }
-        if let clientID, clientID != request.clientID { return false }
-        if let userIDs {
-            guard let userID = request.userID, userIDs.contains(userID) else { return false }
-        }
-        if let userShare {
-            guard let userID = request.userID, Self.place(of: userID) < userShare else { return false }
-        }
+        let wanted = form?["grant_type"]
+        if grantType != wanted, grantType != nil || wanted == TokenRequest.clientCredentials { return false }
+        if let clientID, clientID != form?["client_id"] { return false }
+        if let userIDs, !(userID.map(userIDs.contains) ?? false) { return false }
+        if let userShare { return userID.map { Self.place(of: $0) < userShare } ?? false }
         return true
     }
 

@@ -12,8 +12,6 @@ package struct ClientKey: Sendable {
     package init(id: String, privateKey: P256.Signing.PrivateKey) { (self.id, self.privateKey) = (id, privateKey) }
 
     /// Reads the text of a `.p8` file, which is PKCS #8 in PEM.
-    ///
-    /// - Throws: `CryptoKitASN1Error` or `CryptoKitError` if the text is no P-256 private key.
     package init(id: String, pem: String) throws { try self.init(id: id, privateKey: P256.Signing.PrivateKey(pemRepresentation: pem)) }
     package static func generate(id: String = "ABC123DEFG") -> ClientKey { ClientKey(id: id, privateKey: P256.Signing.PrivateKey()) }
 

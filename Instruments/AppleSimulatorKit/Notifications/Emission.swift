@@ -28,8 +28,7 @@ package struct Emission: Sendable, Codable {
         case eventTimeInSeconds = "event_time_in_seconds"
         case privateEmail = "is_private_email"
         case deletionSpelling = "deletion_spelling"
-        case audience
-        case signature
+        case audience, signature
     }
 
     /// The form of `is_private_email`; a string, if absent.

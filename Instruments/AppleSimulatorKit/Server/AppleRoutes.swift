@@ -30,19 +30,15 @@ struct AppleRoutes: Sendable {
         do {
             return .token(.ok, try tokens(TokenRequest(form.get()), style))
         } catch let error as TokenError {
-            if (try? form.get())?["grant_type"] == "authorization_code" {
-                simulator.withWorld { $0.counters.countRefusedCode(error) }
-            }
+            if (try? form.get())?["grant_type"] == "authorization_code" { simulator.withWorld { $0.counters.countRefusedCode(error) } }
             return refusal(error)
         }
     }
 
-    /// - Throws: a `TokenError`, or an error of swift-crypto if it cannot sign the id_token.
     private func tokens(_ request: TokenRequest, _ style: IDTokenStyle?) throws -> ByteBuffer {
         let reply = try simulator.withWorld { try $0.answer(request, style, now: $0.now) }
         switch reply {
-        case .ready(let body):
-            return body
+        case .ready(let body): return body
         case .draft(let draft):
             let body = try draft.signed()
             simulator.withWorld { $0.keep(body, of: draft) }
@@ -52,8 +48,7 @@ struct AppleRoutes: Sendable {
 
     private func keys() -> AppleAnswer { .keys(ByteBuffer(bytes: simulator.withWorld { $0.signingKeys.document })) }
 
-    /// Answers nearly every request with 200 and an empty body, whether or not it revoked anything. Only a later refresh proves a
-    /// revocation.
+    /// Answers nearly every request with an empty 200, whether or not it revoked anything. Only a later refresh proves a revocation.
     private func revoke(_ form: Result<FormBody, TokenError>) -> AppleAnswer {
         do {
             let request = try RevocationRequest(form.get())

@@ -60,15 +60,12 @@ struct Exchange {
 
     private func respond(_ resolution: Resolution) async throws -> Response {
         switch resolution {
-        case .answer(let answer):
-            return answer.response
-        case .cut(let answer):
-            return answer.response(cutting: channel)
+        case .answer(let answer): return answer.response
+        case .cut(let answer): return answer.response(cutting: channel)
         case .reset:
             try await channel.reset()
             return .nobodyReads
-        case .hang:
-            return .nobodyReads
+        case .hang: return .nobodyReads
         }
     }
 

@@ -74,9 +74,7 @@ extension Channel {
         try await (self as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
         try await close()
     }
-}
 
-extension Channel {
     /// Waits until the client goes away, or closes the connection when the simulator stops.
     func untilClosed() async throws {
         // Hummingbird lets a client close its half alone and goes on. This code waits for nothing but the end, so it must see it.

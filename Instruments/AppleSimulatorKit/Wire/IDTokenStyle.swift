@@ -29,40 +29,26 @@ package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
     case nonceUnsupported = "nonce_unsupported"
     /// `email_verified` and `is_private_email` as strings, as in captures until 2024.
     case stringFlags = "string_flags"
-}
 
-extension IDTokenStyle {
     /// The id_token, or `nil` where there is none.
     ///
     /// - Parameter otherClientID: the audience for ``anotherAudience``.
-    /// - Throws: an error of swift-crypto if it cannot sign.
     func idToken(of claims: IDTokenClaims, otherClientID: String, key: SigningKey) throws -> String? {
         let day: Int64 = 86_400
         var claims = claims
         var key = key
         switch self {
-        case .anotherSubject:
-            claims.members["sub"] = Invented.userID()
-        case .anotherAudience:
-            claims.members["aud"] = otherClientID
-        case .anotherIssuer:
-            claims.members["iss"] = "https://account.apple.com"
-        case .anotherNonce:
-            (claims.members["nonce"], claims.members["nonce_supported"]) = (Invented.nonce(), true)
-        case .missingNonce:
-            claims.members["nonce"] = nil
-        case .expired:
-            claims.move(by: -30 * day)
-        case .issuedInFuture:
-            claims.move(by: day)
-        case .forged:
-            key = try .forged(id: key.id)
-        case .unknownKey:
-            key = try .forged()
-        case .notAJWT:
-            return "no JWT"
-        case .missing:
-            return nil
+        case .anotherSubject: claims.members["sub"] = Invented.userID()
+        case .anotherAudience: claims.members["aud"] = otherClientID
+        case .anotherIssuer: claims.members["iss"] = "https://account.apple.com"
+        case .anotherNonce: (claims.members["nonce"], claims.members["nonce_supported"]) = (Invented.nonce(), true)
+        case .missingNonce: claims.members["nonce"] = nil
+        case .expired: claims.move(by: -30 * day)
+        case .issuedInFuture: claims.move(by: day)
+        case .forged: key = try .forged(id: key.id)
+        case .unknownKey: key = try .forged()
+        case .notAJWT: return "no JWT"
+        case .missing: return nil
         case .nonceUnsupported:
             claims.members["nonce"] = nil
             claims.members["nonce_supported"] = false

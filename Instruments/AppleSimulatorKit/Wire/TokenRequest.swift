@@ -35,8 +35,7 @@ struct TokenRequest: Sendable {
             guard let scope = form["scope"] else { throw .invalidRequest }
             guard scope == "user.migration" else { throw .invalidScope }
             grant = .clientCredentials
-        default:
-            throw .unsupportedGrantType
+        default: throw .unsupportedGrantType
         }
         (self.clientID, self.clientSecret) = (clientID, clientSecret)
     }

@@ -14,8 +14,6 @@ extension AppleWorld {
     ///
     /// The grant comes first. Since December 2022 Apple answers `invalid_grant` to a dead token even if the client and its secret are made
     /// up, so a dead token never proves a good secret. No document says whether a bad secret uses up the code beside it. Here it does not.
-    ///
-    /// - Parameter style: the deviation of the id_token, if any.
     mutating func answer(_ request: TokenRequest, _ style: IDTokenStyle?, now: Moment) throws(TokenError) -> TokenReply {
         let grant = try grant(for: request, now: now)
         do {
@@ -43,9 +41,7 @@ extension AppleWorld {
             guard grants[index].clientID == request.clientID else { throw .clientMismatch(request.clientID) }
             guard !code.isUsed else { throw .usedCode }
             guard grants[index].isAlive, now < code.expiresAt else { throw .deadCode }
-            if code.redirectURI != redirectURI {
-                throw redirectURI.map(TokenError.redirectMismatch) ?? .invalidRequest
-            }
+            if code.redirectURI != redirectURI { throw redirectURI.map(TokenError.redirectMismatch) ?? .invalidRequest }
             return index
         }
     }
@@ -56,7 +52,7 @@ extension AppleWorld {
         grants[grant].code?.isUsed = true
         grants[grant].hasRefreshToken = true
         counters.codes.redeemed += 1
-        return draft(grant, refreshToken: refreshToken, nonce: grants[grant].code?.nonce, carriesIDToken: true, style, now: now)
+        return draft(grant, refreshToken: refreshToken, style, now: now)
     }
 
     private mutating func refresh(_ grant: Int, _ style: IDTokenStyle?, now: Moment) -> TokenReply {
@@ -67,28 +63,21 @@ extension AppleWorld {
         }
         // The next access token replaces the one in this answer.
         grants[grant].answer = nil
-        let carriesIDToken = configuration.refreshCarriesIDToken
-        return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: carriesIDToken, style, now: now))
+        return .draft(draft(grant, refreshToken: nil, style, now: now))
     }
 
-    private mutating func draft(
-        _ grant: Int,
-        refreshToken: String?,
-        nonce: String?,
-        carriesIDToken: Bool,
-        _ style: IDTokenStyle?,
-        now: Moment
-    ) -> TokenAnswerDraft {
+    /// - Parameter refreshToken: the new one in the answer to a code; nil in an answer to a refresh, whose id_token has no nonce.
+    private mutating func draft(_ grant: Int, refreshToken: String?, _ style: IDTokenStyle?, now: Moment) -> TokenAnswerDraft {
         let accessToken = renewAccessToken(of: grant)
-        let user = users[grants[grant].user]
-        let clientID = grants[grant].clientID
+        let (user, clientID) = (users[grants[grant].user], grants[grant].clientID)
+        let nonce = refreshToken.flatMap { _ in grants[grant].code?.nonce }
         let (id, address) = (user.id, user.address)
         let claims = IDTokenClaims(userID: id, clientID: clientID, address: address, accessToken: accessToken, nonce: nonce, now: now)
         return TokenAnswerDraft(
             grant: grant,
             accessToken: accessToken,
             refreshToken: refreshToken,
-            claims: carriesIDToken ? claims : nil,
+            claims: refreshToken != nil || configuration.refreshCarriesIDToken ? claims : nil,
             style: style,
             otherClientID: groups[grants[grant].group].clientIDs.first { $0 != clientID } ?? "\(clientID).other",
             key: signingKeys.current,
@@ -116,8 +105,7 @@ extension AppleWorld {
     /// Changes nothing, and does not tell the caller, if the token is dead, unknown, a code or of another client, or the secret is bad.
     mutating func revoke(_ request: RevocationRequest, now: Moment) {
         counters.revocations.asked += 1
-        guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,
-            grants[index].clientID == request.clientID
+        guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive, grants[index].clientID == request.clientID
         else { return }
         do {
             try authenticate(request.clientID, secret: request.clientSecret, now: now)
@@ -160,13 +148,7 @@ extension AppleWorld {
     mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, of caller: String, hasUserAgent: Bool) -> Arrival {
         let token = form?["refresh_token"] ?? form?["code"] ?? form?["token"]
         let grant = token.flatMap { self.grant(of: $0, .code, .refresh, .access) }
-        let target = FaultTarget(
-            endpoint: endpoint,
-            grantType: form?["grant_type"],
-            clientID: form?["client_id"],
-            userID: grant.map { users[grants[$0].user].id }
-        )
-        let fault = faults.next(for: target)
+        let fault = faults.next(at: endpoint, form, of: grant.map { users[grants[$0].user].id })
         counters.begin()
         let subject = subject(of: endpoint, form)
         // siwatch proves each client once, at a time of its own. The order and the pace of its work do not show it.

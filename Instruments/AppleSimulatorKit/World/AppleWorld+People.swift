@@ -43,8 +43,7 @@ extension AppleWorld {
             grants[grant].code = Grant.Code(redirectURI: options.redirectURI, nonce: options.nonce, expiresAt: at + Grant.Code.life)
             remember(text, .code, of: grant)
             code = text
-        case .nothing:
-            break
+        case .nothing: break
         }
         return SignIn(
             userID: users[user].id,
@@ -60,7 +59,6 @@ extension AppleWorld {
         )
     }
 
-    /// - Throws: `SimulatorError.accountDeleted` if the user has deleted the Apple Account.
     func requireAccount(of user: Int) throws(SimulatorError) { if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) } }
 
     /// Whether a person's consent to an app group stands.

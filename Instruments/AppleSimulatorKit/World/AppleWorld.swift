@@ -35,11 +35,9 @@ package struct AppleWorld: Sendable {
     }
 
     var now: Moment { .now(aheadBy: clockOffset) }
-}
 
-// MARK: Finding
+    // MARK: Finding
 
-extension AppleWorld {
     func group(ofClient clientID: String) throws(SimulatorError) -> Int {
         guard let group = groupOfClient[clientID] else { throw .unknownClient(clientID) }
         return group
@@ -61,11 +59,9 @@ extension AppleWorld {
         guard let latest = users[user].grants.last else { throw .notAuthorized(users[user].id) }
         return grants[latest].group
     }
-}
 
-// MARK: Remembering
+    // MARK: Remembering
 
-extension AppleWorld {
     mutating func add(_ user: SimulatedUser) -> Int {
         users.append(user)
         userOfID[user.id] = users.count - 1
@@ -90,11 +86,9 @@ extension AppleWorld {
         remember(new, .access, of: grant)
         return new
     }
-}
 
-// MARK: Client secrets
+    // MARK: Client secrets
 
-extension AppleWorld {
     private static let rememberedSecrets = 10_000
 
     /// Whether `text` proves that the caller is the client `clientID`.

@@ -78,8 +78,7 @@ package struct RefreshHistory: Sendable, Codable, Equatable {
     }
 
     enum CodingKeys: String, CodingKey {
-        case requests
-        case answers
+        case requests, answers
         case answeredAt = "answered_at"
     }
 

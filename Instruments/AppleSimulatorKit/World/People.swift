@@ -2,13 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// The people of an operation, as two members of its message: `user_ids`, or `any` with a number.
-package enum People: Sendable {
+package enum People: Codable, Sendable {
     case these([String])
     /// The first so many people that the operation can apply to, in the order of their creation.
     case any(Int)
-}
 
-extension People: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case userIDs = "user_ids"
         case any

@@ -81,8 +81,7 @@ package struct SignIn: Sendable, Codable, Equatable {
         case code = "authorization_code"
         case idToken = "id_token"
         case redirectURI = "redirect_uri"
-        case nonce
-        case email
+        case nonce, email
         case emailIsPrivate = "email_is_private"
         case grantedAt = "granted_at"
     }

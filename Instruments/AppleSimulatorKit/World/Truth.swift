@@ -16,11 +16,10 @@ package struct UserTruth: Sendable, Codable, Equatable {
     enum CodingKeys: String, CodingKey {
         case userID = "user_id"
         case teamID = "team_id"
-        case email
         case emailIsPrivate = "email_is_private"
         case emailForwarding = "email_forwarding"
         case isAccountDeleted = "account_deleted"
-        case credentials
+        case email, credentials
     }
 }
 
@@ -53,14 +52,10 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
 
     enum CodingKeys: String, CodingKey {
         case clientID = "client_id"
-        case state
-        case reason
+        case state, reason, refreshes, exchanges, revocations
         case changedAt = "changed_at"
         case grantedAt = "granted_at"
         case liveTokens = "live_tokens"
-        case refreshes
-        case exchanges
-        case revocations
     }
 }
 
@@ -85,9 +80,7 @@ extension AppleWorld {
             emailIsPrivate: user.address?.isPrivate,
             emailForwarding: user.address?.isPrivate == true ? (user.isForwarding ? "enabled" : "disabled") : nil,
             isAccountDeleted: user.deletedAt != nil,
-            credentials: clientIDs.map { clientID in
-                CredentialTruth(user.grants.map { grants[$0] }.filter { $0.clientID == clientID })
-            }
+            credentials: clientIDs.map { clientID in CredentialTruth(user.grants.map { grants[$0] }.filter { $0.clientID == clientID }) }
         )
     }
 }

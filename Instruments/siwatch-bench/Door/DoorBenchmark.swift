@@ -196,10 +196,7 @@ struct DoorBenchmark: Sendable {
                 return share
             }
             try await http.shutdown()
-            return [
-                .init("share of one core, idle", alone),
-                .init("share of one core while \(clients) clients wait for changes", beside),
-            ]
+            return [.init("share of one core, idle", alone), .init("share of one core while \(clients) clients wait for changes", beside)]
         }
     }
 }

@@ -15,8 +15,7 @@ struct PostingConnections: Sendable {
 
     private static let threads = 2
 
-    /// - Returns: how many were answered in a second.
-    /// - Throws: `HarnessError` for an answer that is not 2xx.
+    /// How many were answered in a second, each with a 2xx.
     func answersPerSecond(to bodies: [String]) async throws -> Double {
         let start = ContinuousClock.now
         try await withThrowingTaskGroup { group in

@@ -72,11 +72,7 @@ struct Latencies: Sendable {
 }
 
 extension Workplace {
-    /// Reports one fact after the other, and waits for each to show.
-    ///
-    /// - Parameters:
-    /// - state: the expected state after each fact.
-    /// - insert: inserts a fact, in one commit.
+    /// Reports one fact after the other, in one commit each, and waits for the state that it brings.
     func latencies<Fact>(
         of facts: [(userID: String, Fact)],
         until state: String,

@@ -148,15 +148,13 @@ final class BareConnection {
     deinit { sqlite3_close_v2(handle) }
 
     func execute(_ sql: String) throws {
-        guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else {
-            throw HarnessError("\(sql): \(String(cString: sqlite3_errmsg(handle)))")
-        }
+        guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw HarnessError("\(sql): \(lastError)") }
     }
 
     func prepare(_ sql: String) throws -> BareStatement {
         var statement: OpaquePointer?
         guard sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK, let statement else {
-            throw HarnessError("\(sql): \(String(cString: sqlite3_errmsg(handle)))")
+            throw HarnessError("\(sql): \(lastError)")
         }
         return BareStatement(statement, of: self)
     }

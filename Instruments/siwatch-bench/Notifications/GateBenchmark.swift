@@ -5,11 +5,9 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// The cost to backends of the trigger that wakes siwatch. Many backends insert at once, a row to a commit, with the trigger and without
-/// it, by turns.
+/// The cost to backends of the trigger that wakes siwatch. Many insert at once, a row to a commit, with the trigger and without, by turns.
 ///
-/// siwatch is stopped, so that it takes no processor time from them. Then the gate opens every 250 ms. While siwatch works, the gate stays
-/// shut.
+/// siwatch is stopped, so that it takes no processor time from them. The gate then opens every 250 ms. Else it stays shut.
 struct GateBenchmark: Sendable {
     let rounds: Int
 
@@ -75,9 +73,7 @@ struct GateBenchmark: Sendable {
         }
         return Run(perSecond: Double(times.count) / (ContinuousClock.now - start).inSeconds, times: times)
     }
-}
 
-extension GateBenchmark {
     private func keepShut(_ place: Workplace) async throws {
         try await place.withBackend { backend in
             while true {

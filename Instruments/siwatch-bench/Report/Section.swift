@@ -45,8 +45,7 @@ extension Section.Row {
         case .perSecond(let rate):
             let spread = limit.spread.map { "  " + between($0) } ?? ""
             return Self(limit.label, rate.perSecond, ratio: (ours / rate).rounded(to: 2) + spread)
-        case .unknown(let reason):
-            return Self(limit.label, reason)
+        case .unknown(let reason): return Self(limit.label, reason)
         }
     }
 
@@ -138,10 +137,8 @@ enum OpenSSLSpeed {
             let fields = output.last { $0.contains("+F2:") }?.split(separator: ":") ?? []
             return fields.count > 4 ? Double(fields[4]).map { .perSecond($0) } ?? unreadable : unreadable
         // The exit code of env for a missing program.
-        case 127:
-            return .unknown("openssl is not installed")
-        default:
-            return .unknown("openssl ended with \(status)")
+        case 127: return .unknown("openssl is not installed")
+        default: return .unknown("openssl ended with \(status)")
         }
     }
 

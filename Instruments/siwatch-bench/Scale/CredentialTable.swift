@@ -57,9 +57,7 @@ struct CredentialTable: Sendable {
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
         }
     }
-}
 
-extension CredentialTable {
     /// Writes the same rows to PostgreSQL. There each user has an event row, as after the first settlement.
     func fillServer(_ place: Workplace) async throws {
         try await place.withBackend { backend in

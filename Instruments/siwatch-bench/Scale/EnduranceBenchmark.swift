@@ -72,13 +72,8 @@ struct EnduranceBenchmark: Sendable {
                 try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
             }
             let log = try FileManager.default.attributesOfItem(atPath: place.folder.databasePath + "-wal")[.size] as? Int ?? 0
-            samples.append(
-                Sample(
-                    resident: try ProcessUsage(of: daemon).resident,
-                    log: log,
-                    phase: readsSince != nil ? .pinned : hasRead ? .afterwards : .undisturbed
-                )
-            )
+            let phase: Phase = readsSince != nil ? .pinned : hasRead ? .afterwards : .undisturbed
+            samples.append(Sample(resident: try ProcessUsage(of: daemon).resident, log: log, phase: phase))
             try await Task.sleep(for: .milliseconds(500))
         }
         return (samples, work)
@@ -130,7 +125,8 @@ struct MoveBenchmark: Sendable {
                 let start = ContinuousClock.now
                 try await file.folder.complete("move", "--to", schema.url, "--schema", schema.name)
                 let time = ContinuousClock.now - start
-                let moved = try await arrived(schema)
+                let arrivals = Workplace(folder: file.folder, apple: file.apple, schema: schema)
+                let moved = try await arrivals.withBackend { try await $0.int("SELECT COUNT(*) FROM credential_state") }
                 guard moved == size else { throw HarnessError("\(moved) of \(size) credentials have arrived") }
                 return Section(
                     "siwatch move, from SQLite to PostgreSQL, \(table.name) credentials",
@@ -142,11 +138,5 @@ struct MoveBenchmark: Sendable {
                 )
             }
         }
-    }
-
-    private func arrived(_ schema: ServerSchema) async throws -> Int {
-        let backend = try Backend(schema)
-        defer { try? backend.close() }
-        return try await backend.int("SELECT COUNT(*) FROM credential_state")
     }
 }

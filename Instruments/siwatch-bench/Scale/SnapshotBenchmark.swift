@@ -6,8 +6,7 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// The speed of claims while a reader holds one snapshot of PostgreSQL open. Every table and index then keeps all rows that were deleted or
-/// moved since.
+/// The speed of claims while a reader holds one snapshot of PostgreSQL open, for which all rows stay that were deleted or moved since.
 struct SnapshotBenchmark: Sendable {
     let length: Duration
     let users: Int
@@ -35,22 +34,21 @@ struct SnapshotBenchmark: Sendable {
                         try await backend.insert(notifications: [$0])
                     }.latencies
                 }
-                var (before, during) = (Times(), Times())
-                before.claims = try await claims(bodies, place)
+                var before = try await claims(bodies, place)
                 before.latencies = try await place.withDaemon { _ in
                     try await Task.sleep(for: Self.warmUp)
                     return try await latencies(0..<Self.claims)
                 }
                 // Clear the rows of the previous measurement, which the snapshot does not hold.
                 try await place.vacuum()
-                let work = try await place.withBackend { reader in
+                let (work, during) = try await place.withBackend { reader in
                     try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                     _ = try await reader.int("SELECT COUNT(*) FROM user_state")
-                    let work: Work
-                    (work, during.latencies) = try await load(bodies, place) { try await latencies(Self.claims..<Self.claims * 2) }
-                    during.claims = try await claims(bodies, place)
+                    let (work, meanwhile) = try await load(bodies, place) { try await latencies(Self.claims..<Self.claims * 2) }
+                    var during = try await claims(bodies, place)
+                    during.latencies = meanwhile
                     try await reader.execute("COMMIT")
-                    return work
+                    return (work, during)
                 }
                 return section(before, during, work)
             }
@@ -58,14 +56,10 @@ struct SnapshotBenchmark: Sendable {
     }
 
     private struct Times {
-        var claims = Claims()
-        var latencies: [Duration] = []
-    }
-
-    private struct Claims {
         var notifications: [Duration] = []
         var checks: [Duration] = []
         var looks: [Duration] = []
+        var latencies: [Duration] = []
     }
 
     private struct Work {
@@ -104,9 +98,9 @@ struct SnapshotBenchmark: Sendable {
     }
 
     /// Runs the daemon's own code. The daemon is stopped. Each claim is a commit, and its rows arrive just before it.
-    private func claims(_ bodies: [String], _ place: Workplace) async throws -> Claims {
+    private func claims(_ bodies: [String], _ place: Workplace) async throws -> Times {
         let store = try place.openStore()
-        var claims = Claims()
+        var times = Times()
         let lease = Duration.seconds(60)
         try await place.withBackend { backend in
             let rounds = Int(Self.warmUp / Self.pause) + Self.claims
@@ -121,42 +115,30 @@ struct SnapshotBenchmark: Sendable {
                 let claimed = ContinuousClock.now
                 let none = try await store.claimNotifications(upTo: Self.most, at: .current, lease: lease, suspects: true)
                 let looked = ContinuousClock.now
-                let due = try await store.claimDueCredentials(
-                    of: "example",
-                    upTo: Self.claimed,
-                    firstChecks: Self.claimed,
-                    at: .current,
-                    policy: RefreshPolicy(),
-                    preferring: [],
-                    quotas: [:]
-                )
+                let due = try await store.claimDue(Self.claimed, at: .current)
                 let picked = ContinuousClock.now
                 guard found.count == Self.claimed, none.isEmpty, due.count == Self.claimed else {
                     throw HarnessError("\(found.count) and \(none.count) notifications and \(due.count) checks were claimed")
                 }
                 if begin.duration(to: start) > Self.warmUp {
-                    claims.notifications.append(claimed - start)
-                    claims.looks.append(looked - claimed)
-                    claims.checks.append(picked - looked)
+                    times.notifications.append(claimed - start)
+                    times.looks.append(looked - claimed)
+                    times.checks.append(picked - looked)
                 }
                 try await Task.sleep(until: begin + .seconds(1) + Self.pause * round, clock: .continuous)
             }
             try await backend.execute("DELETE FROM notification_queue")
         }
         try await store.close()
-        return claims
+        return times
     }
 
     private func section(_ before: Times, _ during: Times, _ work: Work) -> Section {
         func row(_ label: String, _ times: (Times) -> [Duration]) -> [Section.Row] {
-            let usual = times(before).percentile(0.5)
+            let (usual, held) = (times(before).percentile(0.5), times(during).percentile(0.5))
             return [
                 .init("\(label), usual, p50", usual.inMilliseconds),
-                .init(
-                    "  while the snapshot is held, p50",
-                    times(during).percentile(0.5).inMilliseconds,
-                    ratio: (times(during).percentile(0.5) / usual).rounded(to: 2)
-                ),
+                .init("  while the snapshot is held, p50", held.inMilliseconds, ratio: (held / usual).rounded(to: 2)),
                 .init("  and p99", times(during).percentile(0.99).inMilliseconds),
             ]
         }
@@ -165,9 +147,9 @@ struct SnapshotBenchmark: Sendable {
             PostgreSQL: a snapshot held open for \(length), \(work.notifications) notifications and \(work.checks) checks settled meanwhile \
             (× = as long as usual)
             """,
-            row("to claim \(Self.claimed) notifications", \.claims.notifications)
-                + row("to find that there is none", \.claims.looks)
-                + row("to pick \(Self.claimed) checks", \.claims.checks)
+            row("to claim \(Self.claimed) notifications", \.notifications)
+                + row("to find that there is none", \.looks)
+                + row("to pick \(Self.claimed) checks", \.checks)
                 + row("from commit to state", \.latencies)
                 + [.init("dead rows in the queue at the end", "\(work.dead)")],
             arguments: "--only postgres-snapshot --snapshot-minutes \(Int(length.inSeconds / 60))"

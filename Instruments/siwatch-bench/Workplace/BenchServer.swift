@@ -5,8 +5,7 @@ import DaemonHarness
 import GRDB
 import Synchronization
 
-/// The PostgreSQL server that the benchmarks start. It has none of the settings that make tests quick: each commit is on disk before it
-/// counts.
+/// The PostgreSQL server of the benchmarks. No setting makes it quick, as in tests: each commit is on disk before it counts.
 enum BenchServer {
     private static let server = Result { try PostgresServer(isDurable: true, settings: settings) }
     /// Settings that an administrator would make first. All others are the server's defaults.

@@ -37,9 +37,7 @@ extension Workplace {
 
     /// Settles the held notifications, measured from the one commit that queues them all to the last commit that settles them.
     ///
-    /// - Parameters:
-    ///   - count: how many there are, each of them news.
-    /// - replicas: how many siwatch wait for them.
+    /// - Parameter count: how many there are, each of them news.
     func settleHeld(_ count: Int, by replicas: Int = 1) async throws -> HeldRun {
         try await withBackend { backend in
             let run = try await withReplicas(replicas) { daemons in

@@ -8,8 +8,7 @@ import Foundation
 import PostgresStore
 import SQLiteStore
 
-/// The surroundings of a part: a folder, a simulated Apple, a database, and siwatch processes. All of it goes when the part ends, however
-/// it ends.
+/// The surroundings of a part: a folder, a simulated Apple, a database, and siwatch processes. All go when it ends, however it ends.
 struct Workplace: Sendable {
     let folder: WatchedFolder
     let apple: SimulatedApple
@@ -22,9 +21,7 @@ struct Workplace: Sendable {
         defer { folder.remove() }
         // Longer than any part takes, because signing a new answer takes longer than all else.
         return try await SimulatedApple.with(in: folder.url, .process, answerReuse: .seconds(7200)) { apple in
-            try await store.withDatabase { schema in
-                try await body(Workplace(folder: folder, apple: apple, schema: schema).configured())
-            }
+            try await store.withDatabase { schema in try await body(Workplace(folder: folder, apple: apple, schema: schema).configured()) }
         }
     }
 
@@ -60,9 +57,7 @@ struct Workplace: Sendable {
         return self
     }
 
-    /// - Parameters:
-    ///   - refresh: the lines of the table `[refresh]`.
-    ///   - others: those of other tables.
+    /// - Parameter refresh: the lines of the table `[refresh]`.
     func configure(refresh: String = "", _ others: [String: String] = [:]) throws {
         try folder.configure(apple: apple, on: schema, others.merging(["refresh": refresh]) { $1 })
     }
@@ -127,9 +122,7 @@ struct Workplace: Sendable {
         }
         return bodies
     }
-}
 
-extension Workplace {
     /// Opens the store with the daemon's own code. The daemon does not run meanwhile.
     func openStore() throws -> any CredentialStore {
         let store: any CredentialStore =
@@ -140,10 +133,22 @@ extension Workplace {
     }
 
     func size() async throws -> Int {
-        guard schema != nil else {
-            return try FileManager.default.attributesOfItem(atPath: folder.databasePath)[.size] as? Int ?? 0
-        }
+        guard schema != nil else { return try FileManager.default.attributesOfItem(atPath: folder.databasePath)[.size] as? Int ?? 0 }
         return try await withBackend { try await $0.int("SELECT pg_database_size(current_database())") }
+    }
+}
+
+extension WorkStore {
+    func claimDue(_ count: Int, at now: Timestamp) async throws -> [DueCredential] {
+        try await claimDueCredentials(
+            of: "example",
+            upTo: count,
+            firstChecks: count,
+            at: now,
+            policy: RefreshPolicy(),
+            preferring: [],
+            quotas: [:]
+        )
     }
 }
 

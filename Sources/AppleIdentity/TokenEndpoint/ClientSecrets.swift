@@ -33,9 +33,9 @@ package final class ClientSecrets: Sendable {
     /// The longest life that Apple allows, by its own clock: about six months.
     package static let longestLifetime = Duration.seconds(15_777_000)
     /// A leaked secret is useful for at most an hour.
-    package static let lifetime = Duration.hours(1)
+    static let lifetime = Duration.hours(1)
     /// How far `iat` lies in the past, because Apple answers `invalid_client` to a token from the future.
-    package static let backdating = Duration.minutes(1)
+    static let backdating = Duration.minutes(1)
     /// The same for every endpoint.
     package static let audience = "https://appleid.apple.com"
 

@@ -52,7 +52,7 @@ struct TokenResponse {
         switch members?["error"]?.string {
         case "invalid_grant": .invalidGrant(description: members?["error_description"])
         case "invalid_request": .invalidRequest
-        case "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope": .misconfigured
+        case let error? where ClientRefusal.isWord(error): .misconfigured
         case let error: .other(error: error)
         }
     }

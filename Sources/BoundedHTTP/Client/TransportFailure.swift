@@ -30,6 +30,9 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
     case withheld
     case other
 
+    /// For people, as the end of a sentence.
+    package var words: String { self == .tls ? "no TLS 1.2 connection with a valid certificate" : rawValue }
+
     /// Whether the server may have read the request and acted on it.
     package var mayHaveArrived: Bool {
         switch self {

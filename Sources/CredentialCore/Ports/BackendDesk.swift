@@ -46,6 +46,23 @@ package struct ToldSignIn: Sendable, Equatable {
         self.address = address
         self.signedInAt = signedInAt
     }
+
+    /// All that is told, so that two lists differ if their sign-ins do.
+    package var parts: [String?] {
+        let proof: [String?] =
+            switch self.proof {
+            case .code(let code, let redirectURI, let nonce): ["code", code.reveal, redirectURI, nonce]
+            case .refreshToken(let token): ["token", token.reveal]
+            case nil: [nil]
+            }
+        let address = [self.address?.text, self.address?.isPrivate.map { "\($0)" }]
+        return [clientID, userID, signedInAt.map { "\($0.milliseconds)" }] + proof + address
+    }
+}
+
+extension [String?] {
+    /// The parts as bytes for a digest. None of them can be mistaken for a part of another.
+    package var digestible: [UInt8] { flatMap { "\($0?.utf8.count ?? -1):\($0 ?? "")".utf8 } }
 }
 
 /// Makes a request safe to repeat: the second one with the key tells nothing anew.

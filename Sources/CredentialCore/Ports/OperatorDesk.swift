@@ -8,8 +8,6 @@ package protocol OperatorDesk: Sendable {
     func withdraw(_ id: Int64) async throws -> Bool
     /// Carries out one request and answers it, or continues a long one, in one transaction. Only the holder of the lock may call it.
     func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest?
-    /// Appends a notification to its queue, as a backend does. Refuses an empty body and one longer than `Queue.longestNotification`.
-    func enqueue(notification body: [UInt8]) async throws -> Int64
 }
 
 /// A request that was carried out, nil if it was not understood, with its answer; nil for one more portion of a long request.

@@ -36,10 +36,21 @@ package struct SignInOutcome: Sendable, Equatable {
 
     package static let waiting = "waiting"
 
+    package var isWaiting: Bool { outcome == Self.waiting }
+
+    /// Nil while it waits.
+    package var logged: GrantLogOutcome? { GrantLogOutcome(rawValue: outcome) }
+
     /// Whether it is settled, and the user has signed in.
-    package var isSignedIn: Bool { ["applied", "stale", "duplicate", "retold"].contains(outcome) }
+    package var isSignedIn: Bool {
+        switch logged {
+        case .applied, .stale, .duplicate, .retold: true
+        case .inFuture, .rejected, nil: false
+        }
+    }
 }
 
+/// Over HTTP its members have these names, in snake case.
 package struct UserState: Sendable, Equatable, Codable {
     package var app: String
     package var userID: String
@@ -48,7 +59,7 @@ package struct UserState: Sendable, Equatable, Codable {
     package var changedAt: Timestamp?
     package var verifiedAt: Timestamp?
     package var email: String?
-    package var emailIsPrivate: Bool?
+    package var isPrivateEmail: Bool?
     package var emailForwarding: String?
 
     /// Whether a session of this sign-in is to end: the rule of docs/schema.md.

@@ -20,7 +20,8 @@ package struct Overview: Sendable {
     package var clients: [ClientStatus] = []
     /// By app and name, with their waiting work, counted up to `mostWaiting` of each kind.
     package var refusedClients: [RefusedClient] = []
-    package var unknownCanaries: [UnknownCanary] = []
+    /// Canaries without a token that Apple could be asked about.
+    package var unknownCanaries: [AppUserID] = []
     package var otherTeams: [OtherTeam] = []
     /// Of the last hour.
     package var rejectedSignIns: [RejectedSignIns] = []
@@ -199,16 +200,6 @@ package struct CredentialCount: Sendable, Equatable, Codable {
 
     package init(app: String, state: String, count: Int) {
         (self.app, self.state, self.count) = (app, state, count)
-    }
-}
-
-/// A canary without a token that Apple could be asked about.
-package struct UnknownCanary: Sendable, Equatable, Codable {
-    package var app: String
-    package var userID: String
-
-    package init(app: String, userID: String) {
-        (self.app, self.userID) = (app, userID)
     }
 }
 

@@ -31,7 +31,7 @@ package struct BreakerRules: Sendable, Equatable {
     package static let canaryInterval = Duration.seconds(3600)
 
     /// The number of probes that shows whether answers are normal again: a tenth of the window, but enough to allow one rejection.
-    package var trialLength: Int { min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent)) }
+    var trialLength: Int { min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent)) }
 
     func isTooGreatAShare(_ rejections: Int, of answers: Int) -> Bool {
         rejections * 100 > answers * maxRejectedPercent

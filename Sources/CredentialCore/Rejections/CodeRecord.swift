@@ -9,7 +9,7 @@ package struct CodeRecord: Sendable, Equatable {
 
     package static let length = 20
     /// The greatest percentage of these codes that may fail.
-    package static let mostFailed = 20
+    static let mostFailed = 20
 
     package init() {}
 

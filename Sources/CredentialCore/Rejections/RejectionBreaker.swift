@@ -69,7 +69,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     package private(set) var confirmedAt: Timestamp?
     /// Until when the breaker ignores the proportion, because an operator has confirmed disproportionate rejections.
     package private(set) var mutedUntil: Timestamp?
-    package private(set) var outOfProportionAt: Timestamp?
+    private(set) var outOfProportionAt: Timestamp?
     private var window = AnswerWindow()
     /// The answers to probes since the rejections went out of proportion; nil while they are in proportion.
     private var trial: AnswerWindow?

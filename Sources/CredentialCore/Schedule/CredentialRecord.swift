@@ -142,7 +142,7 @@ extension CredentialRecord {
     }
 
     /// Lets a rejection that cannot be believed now wait until the daily check, and ends the claim.
-    package mutating func waitForRepetition(under policy: RefreshPolicy) {
+    mutating func waitForRepetition(under policy: RefreshPolicy) {
         release()
         dueAt = answeredAt?.advanced(by: policy.repetition)
     }

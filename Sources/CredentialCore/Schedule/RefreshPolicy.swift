@@ -45,10 +45,10 @@ package struct RefreshPolicy: Sendable, Equatable {
     }
 
     /// Whether a sign-in is told so late that its backend must have known it for long.
-    package func isImport(grantedAt: Timestamp, now: Timestamp) -> Bool { grantedAt.duration(to: now) >= interval }
+    func isImport(grantedAt: Timestamp, now: Timestamp) -> Bool { grantedAt.duration(to: now) >= interval }
 
     /// The longest wait of a fresh sign-in's token for its first check: ten minutes, or less if checks are frequent.
-    package var longestFirstWait: Duration { min(.seconds(600), interval * Self.spread) }
+    var longestFirstWait: Duration { min(.seconds(600), interval * Self.spread) }
 
     /// The next try after `failures` failures in a row (1 or more), not before a reasonable `retryAfter` of Apple's.
     package func retry(
@@ -99,9 +99,7 @@ extension [Duration] {
 extension CredentialID {
     /// A fixed place in 0..<1 from the names alone (FNV-1a), so that the spread needs no random number.
     var slot: Double {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in userID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        for byte in clientID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        var hash = clientID.utf8.fnv1a(after: userID.utf8.fnv1a())
         // FNV's last letters hardly reach the leading bits. One round of MurmurHash3's finish brings them there.
         hash = (hash ^ hash >> 33) &* 0xff51_afd7_ed55_8ccd
         return Double(hash >> 11) / 0x1p53

@@ -34,15 +34,15 @@ package struct RevocationLimit: Sendable, Equatable {
     private static let hour = Duration.seconds(3600)
 }
 
-/// More requests of an app in an hour than `maxRequests`, and than `maxPercent` of its authorized credentials, reach the revocation limit.
+/// More requests of an app in an hour than `maxPerHour`, and than that percentage of its authorized credentials, reach the revocation limit.
 package struct RevocationLimitRules: Sendable, Equatable {
-    package var maxRequests: Int
-    package var maxPercent: Int
+    package var maxPerHour: Int
+    package var maxPercentPerHour: Int
 
-    package init(maxRequests: Int = 50, maxPercent: Int = 1) {
-        self.maxRequests = maxRequests
-        self.maxPercent = maxPercent
+    package init(maxPerHour: Int = 50, maxPercentPerHour: Int = 1) {
+        self.maxPerHour = maxPerHour
+        self.maxPercentPerHour = maxPercentPerHour
     }
 
-    func bound(authorized: Int) -> Int { max(maxRequests, authorized * maxPercent / 100) }
+    func bound(authorized: Int) -> Int { max(maxPerHour, authorized * maxPercentPerHour / 100) }
 }

@@ -87,7 +87,7 @@ package struct TokenToRevoke: Sendable {
     /// The team from which Apple last accepted the token; nil if Apple never has.
     package var verifiedTeam: String?
 
-    package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing, verifiedTeam: String? = nil) {
+    init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing, verifiedTeam: String? = nil) {
         guard let token, let sealed = token.sealed else { return nil }
         self.clientID = clientID
         key = token.key

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// A pure fold of settlements over the contents of a store: facts move registers, the breaker judges, and the rows to write come out.
+/// What a case reads of the store, `SettlementScope` names.
 package struct SettlementFold {
     let rules: SettlementRules
     let now: Timestamp

@@ -52,16 +52,16 @@ package struct SettlementRules: Sendable {
     package static let longestLead = Duration.seconds(3)
     /// How often siwatch looks at a grant that waits for its client. Rare, because many may wait: only a start makes a client known, and a
     /// start makes its grants due at once.
-    package static let waitingGrantRetry = Duration.seconds(6 * 3600)
+    static let waitingGrantRetry = Duration.seconds(6 * 3600)
     /// How often siwatch looks at a grant that waits for its time, because not its date but the clock may be wrong.
-    package static let aheadRetry = Duration.seconds(600)
+    static let aheadRetry = Duration.seconds(600)
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
     /// The longest time between two looks at a row that waits for a sign-in.
-    package static let longestSignInRetry = Duration.seconds(60)
+    static let longestSignInRetry = Duration.seconds(60)
     /// How often siwatch looks at a request to revoke while another request revokes its tokens.
-    package static let repeatedRevocationRetry = Duration.seconds(30)
+    static let repeatedRevocationRetry = Duration.seconds(30)
     /// How long a request for a token of an import waits for later lines, one of which may be a newer sign-in of the user.
-    package static let longestRestOfImport = Duration.seconds(3600)
+    static let longestRestOfImport = Duration.seconds(3600)
     /// How long after a rejection the notification that explains it may come.
     package static let longestWaitForNotification = Duration.seconds(3600)
 }

@@ -160,11 +160,11 @@ package struct Credential: Sendable, Equatable {
     }
 
     /// Whether Apple's last admitted answer about `T` is a rejection. At the same time the 200 wins.
-    package var isTokenRejected: Bool { isGreater(rejectedAt, than: verifiedAt) }
+    var isTokenRejected: Bool { isGreater(rejectedAt, than: verifiedAt) }
 
     /// Whether Apple last accepted `T` from this team. What Apple says of `T` to another team says nothing of the user, because an app that
     /// has changed hands asks about the tokens of its old team.
-    package func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
+    func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
 
     /// Whether Apple rejects `T` and has never accepted it. Its rejection says nothing of any sign-in.
     package func isTokenNeverAccepted(under user: AppUser) -> Bool {

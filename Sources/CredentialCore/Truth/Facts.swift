@@ -34,7 +34,7 @@ package struct Event: Sendable, Equatable {
         self.occurredAt = occurredAt
     }
 
-    package var endsSignIns: Bool {
+    var endsSignIns: Bool {
         switch kind {
         case .consentRevoked, .accountDeleted: true
         case .emailEnabled, .emailDisabled, .unknown: false

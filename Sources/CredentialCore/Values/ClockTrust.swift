@@ -14,10 +14,14 @@ package struct ClockTrust: Sendable {
     }
 
     /// More than any clock drifts between two looks, and too little to do harm.
-    package static let largestStep = Duration.seconds(60)
+    static let largestStep = Duration.seconds(60)
     /// The greatest accepted difference from Apple's clock, as by default in `queues.clock_skew`.
     package static let largestSkew = Duration.seconds(300)
     package static let hold = Duration.seconds(3600)
+    /// A skew that an operator hears of, because it makes new sign-ins wait.
+    package static let noticedSkew = Duration.seconds(30)
+    /// The longest exchange whose answer tells the time to a second or two. Nobody knows for how long a slower answer was on its way.
+    package static let longestExactExchange = Duration.seconds(2)
     /// How long Apple's last date counts. After a week the clock that never steps may itself be off by a minute.
     private static let longestMemory = Duration.seconds(7 * 86_400)
 
@@ -30,13 +34,16 @@ package struct ClockTrust: Sendable {
     /// An answer with another date than Apple's clock should show. A single server may be wrong; the next answer tells.
     private var stray: (date: Timestamp, uptime: Duration)?
     /// Whether the wall clock has stepped since. Or the clock that never steps stood still, with the machine.
-    package private(set) var hasSteppedSinceApple = false
+    private(set) var hasSteppedSinceApple = false
 
     /// - Parameter uptime: the time of a clock that never steps.
     package init(wall: Timestamp, uptime: Duration) {
         seen = (wall, uptime)
         steadySince = uptime
     }
+
+    /// Apple's clock by a `Date`, which is cut to the second: the middle of that second.
+    package static func time(of date: Timestamp) -> Timestamp { date.advanced(by: .milliseconds(500)) }
 
     /// Takes in what Apple's clock shows, `isExact` if to a second or two, and says whether it is believed.
     @discardableResult

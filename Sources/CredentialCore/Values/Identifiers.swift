@@ -12,7 +12,7 @@ package struct CredentialID: Sendable, Hashable, Codable {
 }
 
 /// One user in one app group.
-package struct AppUserID: Sendable, Hashable {
+package struct AppUserID: Sendable, Hashable, Encodable {
     package var app: String
     package var userID: String
 
@@ -80,4 +80,9 @@ package struct AppClients: Sendable, Equatable {
 /// The name of an enum's case in snake case, without its values: a word for logs.
 package func caseName(of value: some Any) -> String {
     "\(value)".prefix { $0 != "(" }.reduce("") { $0 + ($1.isUppercase ? "_\($1.lowercased())" : "\($1)") }
+}
+
+extension Sequence<UInt8> {
+    /// The 64 bits of FNV-1a, which go on from those of earlier bytes. Every release and replica makes the same.
+    package func fnv1a(after hash: UInt64 = 0xcbf2_9ce4_8422_2325) -> UInt64 { reduce(hash) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } }
 }

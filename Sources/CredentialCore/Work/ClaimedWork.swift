@@ -16,7 +16,7 @@ package struct Claim: Sendable, Hashable {
     /// A row with this many unsettled attempts before the claim may kill the process, so it is claimed alone.
     package static let suspectAttempts = 2
     /// A row with this many unsettled attempts before the claim is put away unread.
-    package static let poisonAttempts = 5
+    static let poisonAttempts = 5
 
     package var isPoison: Bool { attempts > Self.poisonAttempts }
 

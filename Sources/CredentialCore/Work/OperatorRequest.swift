@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// An operator's request to the process that holds the lock on the database, as a row of its own.
+/// An operator's request to the process that holds the lock on the database, as a row of its own. The cases' names stand in that row, as
+/// JSON, and in the log event `operator_request_answered`.
 package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Stops the checks and revocations of an app until it is resumed.
     case pause(app: String)
@@ -33,14 +34,22 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Whether the request erases, so that its own row must not keep the user's name.
     package var isErasure: Bool { if case .forget = self { true } else { false } }
 
-    package var erasesTokens: Bool {
+    private enum Sequel { case erasedTokens, changedPauses, workLeft, nothing }
+
+    private var sequel: Sequel {
         switch self {
-        case .forget, .undoImport: true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckUser, .recheckApp,
-            .retryQuarantined, .dropQuarantined:
-            false
+        case .forget, .undoImport: .erasedTokens
+        case .pause, .resume, .confirmRejections, .resetBreaker: .changedPauses
+        case .recheckApp, .confirmRevocations, .dropRevocations: .workLeft
+        case .recheckUser, .retryQuarantined, .dropQuarantined: .nothing
         }
     }
+
+    package var erasesTokens: Bool { sequel == .erasedTokens }
+    /// Whether it changes breakers or pauses, which a running siwatch keeps in memory.
+    package var changesPauses: Bool { sequel == .changedPauses }
+    /// Whether work is left after the answer, which a running siwatch does in portions.
+    package var goesOn: Bool { sequel == .workLeft }
 
     package var app: String? {
         switch self {
@@ -59,6 +68,7 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     }
 }
 
+/// The cases' names stand in the request's row, as JSON, and in the log event `operator_request_answered`.
 package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The app is paused since this time, which may be earlier than the request.
     case paused(since: Timestamp)

@@ -29,35 +29,6 @@ package enum GrantVerdict: Sendable, Equatable {
     case rejected(GrantRejection)
 }
 
-package enum GrantRejection: String, Sendable, CaseIterable {
-    case unknownClientExpired = "unknown_client_expired"
-    case malformed
-    /// The backend has sealed the token to a key that the key file does not hold.
-    case unknownTokenKey = "unknown_token_key"
-    /// The backend's sealed token does not open for this user and client.
-    case unreadableToken = "unreadable_token"
-    case poison
-
-    // Reasons for authorization codes only.
-
-    /// The code's five minutes were over, by our clock before siwatch sent it, or by Apple's word.
-    case codeExpired = "code_expired"
-    /// The code expired and Apple never looked at it, because Apple refuses the client.
-    case invalidClient = "invalid_client"
-    case codeUsed = "code_used"
-    /// Apple issued the code to another client.
-    case clientMismatch = "client_mismatch"
-    case redirectURIMismatch = "redirect_uri_mismatch"
-    /// The id_token names another user than the row.
-    case userMismatch = "user_mismatch"
-    /// The tokens that Apple issued for the code came without an id_token that verifies for this sign-in.
-    case badIDToken = "bad_id_token"
-    /// Apple refused the code in words that siwatch does not know.
-    case rejectedByApple = "rejected_by_apple"
-    /// siwatch had sent the code before and did not hear or keep the answer. The tokens that Apple may have issued then are lost.
-    case answerLost = "answer_lost"
-}
-
 /// What the store did with one settlement, for the metrics.
 package enum Settled: Sendable, Equatable {
     case notification(NotificationLogOutcome)

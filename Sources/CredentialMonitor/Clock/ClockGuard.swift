@@ -25,11 +25,6 @@ package final class ClockGuard: Sendable {
         var second: Int64
     }
 
-    /// A skew that an operator hears of, because it makes new sign-ins wait.
-    private static let longestSkew = Duration.seconds(30)
-    /// The longest exchange whose answer tells the time to a second or two.
-    private static let longestExactExchange = Duration.seconds(2)
-
     package init(clock: WallClock, uptime: @escaping @Sendable () -> Duration, telemetry: Telemetry) {
         (self.clock, self.uptime, self.telemetry) = (clock, uptime, telemetry)
         state = NIOLockedValueBox(State(trust: ClockTrust(wall: clock.now, uptime: uptime())))
@@ -72,9 +67,9 @@ package final class ClockGuard: Sendable {
             return state.last != observation
         }
         guard isNew else { return }
-        var date = date.advanced(by: .milliseconds(500))
-        let isExact = duration <= Self.longestExactExchange
-        // Nobody knows for how long a slow answer was on its way. Of the times that Apple's clock may show, the nearest to ours is no alarm.
+        var date = ClockTrust.time(of: date)
+        let isExact = duration <= ClockTrust.longestExactExchange
+        // Of the times that Apple's clock may show, the nearest to ours is no alarm.
         if !isExact { date = max(date, min(now, date.advanced(by: duration))) }
         let isBelieved = state.withLockedValue { [date] in
             $0.trust.hear(apple: date, isExact: isExact, wall: clock.now, uptime: uptime())
@@ -85,7 +80,7 @@ package final class ClockGuard: Sendable {
         state.withLockedValue { $0.skew = skew }
         telemetry.gauge(.appleClockSkew, skew.inSeconds)
         // A skew ends only at half the limit, so that a clock at the limit is not reported every second.
-        let (isOff, isRight) = (skew.magnitude > Self.longestSkew, skew.magnitude < Self.longestSkew / 2)
+        let (isOff, isRight) = (skew.magnitude > ClockTrust.noticedSkew, skew.magnitude < ClockTrust.noticedSkew / 2)
         guard isOff || isRight else { return }
         telemetry.episode(.clockSkewed, until: .clockRight, isOff ? "" : nil, ["duration_ms": "\(skew.milliseconds)"])
     }

@@ -100,6 +100,7 @@ package struct CodeHandler: WorkHandler, LanePart {
         else { return .unpermitted(at: clock.now) }
         (asked.teamID, asked.clientAnswer) = (answer.response.identity.teamID, answer.clientAnswer)
         let answeredAt = answer.answeredAt
+        telemetry.answered(app.name, answer.response.answer, ["app": "\(app.name)", "client_id": "\(content.clientID)"])
         switch answer.response.answer {
         case .news(.issued(let tokens)): return await judge.verdict(on: tokens, in: answer, of: work, content, by: app)
         case .news(.refused(.codeUsed, let detail)) where work.mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
@@ -109,10 +110,8 @@ package struct CodeHandler: WorkHandler, LanePart {
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)
         // An earlier refusal of the client says more, so it stays with the row.
         case .throttled:
-            telemetry.log(.throttled, ["app": "\(app.name)"])
             return .failed(at: answeredAt, isAnswerLost: false, detail: work.isBlamed ? nil : "status 429")
         case .unavailable(let detail, let isAnswerLost, _):
-            telemetry.log(.answerUnavailable, ["app": "\(app.name)", "client_id": "\(content.clientID)", "error": "\(detail)"])
             return .failed(at: answeredAt, isAnswerLost: isAnswerLost, detail: work.isBlamed ? nil : detail)
         }
     }

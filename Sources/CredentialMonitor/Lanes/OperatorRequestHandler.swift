@@ -55,12 +55,10 @@ package struct OperatorRequestHandler: Service, LanePart {
         if isStale.withLockedValue(\.self) { try await takeOver() }
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
-        switch handled.request {
-        case .confirmRejections, .resetBreaker, .pause, .resume:
+        if handled.request?.changesPauses == true {
             isStale.withLockedValue { $0 = true }
             try await takeOver()
-        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, .forget, .undoImport, .confirmRevocations, .dropRevocations,
-            nil:
+        } else {
             hint()
         }
         return true

@@ -144,7 +144,7 @@ package struct RevocationHandler: WorkHandler, LanePart {
             let answer = await pace.ask(about: work.id.clientID) { await app.endpoint.revoke(token, of: work.id.clientID) }
             guard let answer else { return unasked }
             asked.clientAnswer = answer.clientAnswer
-            telemetry.answered(work.app, work.id, answer.response.answer)
+            telemetry.answered(work.app, answer.response.answer, telemetry.metadata(work.app, work.id))
             return verdict(on: answer)
         }
         // A revoked token had been accepted before, so a 200 about it is a proof.

@@ -118,7 +118,7 @@ package final class SettlementWriter: Service {
     package var trouble: StoreError? { storeTrouble.withLockedValue { $0 } }
 
     /// Whether the store has not answered for so long that it may never answer.
-    package var isHung: Bool {
+    var isHung: Bool {
         state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > longestCommit } ?? false
     }
 

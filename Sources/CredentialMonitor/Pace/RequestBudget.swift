@@ -104,7 +104,7 @@ package final class RequestBudget: Sendable {
     /// How many more pieces of work the app may have under way. In a lane for all apps, a slow app must not take every hand.
     package var room: Int { state.withLockedValue { max($0.limits.maxConcurrentRequests - $0.underWay, 0) } }
 
-    package func whileUnderWay<Result>(_ body: () async -> Result) async -> Result {
+    func whileUnderWay<Result>(_ body: () async -> Result) async -> Result {
         state.withLockedValue { $0.underWay += 1 }
         defer { state.withLockedValue { $0.underWay -= 1 } }
         return await body()

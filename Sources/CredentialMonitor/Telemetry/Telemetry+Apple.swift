@@ -26,15 +26,15 @@ extension Telemetry {
         case .news(.unnamed): break
         case .news(.ambiguous(let detail)): log(.answerAmbiguous, metadata(app, credential).adding(error: detail))
         case .news(.anotherUser): log(.answerAmbiguous, metadata(app, credential).adding(error: "id_token of another user"))
-        case .misconfigured, .throttled, .unavailable: answered(app, credential, answer)
+        case .misconfigured, .throttled, .unavailable: answered(app, answer, metadata(app, credential))
         }
     }
 
-    func answered<News>(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<News>) {
+    func answered<News>(_ app: String, _ answer: EndpointAnswer<News>, _ subject: @autoclosure () -> Logger.Metadata) {
         switch answer {
         case .news, .misconfigured: break
         case .throttled: log(.throttled, ["app": "\(app)"])
-        case .unavailable(let detail, _, _): log(.answerUnavailable, metadata(app, credential).adding(error: detail))
+        case .unavailable(let detail, _, _): log(.answerUnavailable, subject().adding(error: detail))
         }
     }
 

@@ -21,10 +21,6 @@ extension Telemetry {
 
     package func dropped(_ lines: Int) { if lines > 0 { count(.logLinesDropped, by: lines) } }
 
-    package func observe(findings counts: [String: Int]) {
-        for severity in ["note", "degraded", "down"] { gauge(.findings, Double(counts[severity] ?? 0), ["severity": severity]) }
-    }
-
     // MARK: Figures of the tables
 
     package func observe(_ overview: Overview) {
@@ -86,9 +82,12 @@ extension Telemetry {
         episode(.checksDoNotFit, until: .checksFit, of: ["app": app], round.fits ? nil : "", round.fits ? [:] : figures)
     }
 
+    /// The client of requests without a token that siwatch knows.
+    package static let noClient = "none"
+
     /// Notes an answer to a backend or to Apple; the client is nil without a token, the operation for a path that is none.
     package func served(client: String?, operation: String?, status: Int) {
-        count(.httpRequests, ["client": client ?? "none", "operation": operation ?? "other", "status": "\(status)"])
+        count(.httpRequests, ["client": client ?? Self.noClient, "operation": operation ?? "other", "status": "\(status)"])
     }
 
     /// - Parameter words: of the last refusal, without a value of the request; nil once the door hardly refuses the client.
@@ -127,7 +126,7 @@ extension Telemetry {
         create(.logLinesSuppressed, LoggedEvent.allCases.map(\.name))
         create(.appleResponses, ["token", "keys", "revoke"], ["200", "400", "429", "timeout"])
         create(.httpRequests, ["apple"], ["receiveNotification"], ["200", "401", "503"])
-        create(.httpRefusals, ["none"])
+        create(.httpRefusals, [Self.noClient])
         create(.notificationsRejected, RejectionReason.words)
         create(.grants, GrantLogOutcome.words)
         create(.notifications, Event.Kind.labels, NotificationLogOutcome.words)

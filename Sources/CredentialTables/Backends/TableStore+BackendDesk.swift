@@ -175,7 +175,8 @@ extension TableConnection {
     fileprivate func userState(of userID: String, in app: String) throws -> UserState? {
         let states: [UserState] = try fetchValues(
             """
-            SELECT app, user_id, state, reason, changed_at, verified_at, email, email_is_private, email_forwarding
+            SELECT app, user_id, state, reason, changed_at, verified_at, email,
+                   email_is_private AS is_private_email, email_forwarding
               FROM user_state WHERE user_id = \(userID) AND app = \(app)
             """
         )

@@ -85,9 +85,7 @@ extension TableStore {
     }
 
     package func replay(_ name: String, at now: Timestamp) async throws -> Int {
-        try await transaction { connection in
-            try connection.change("UPDATE delivery_retry SET due_at = \(now), failures = 0 WHERE delivery = \(name)")
-        }
+        try await transaction { try $0.change("UPDATE delivery_retry SET due_at = \(now), failures = 0 WHERE delivery = \(name)") }
     }
 
     package func dropDead(of name: String) async throws -> Int {

@@ -69,7 +69,7 @@ extension TableStore {
     package func retoldSignIns(among rows: [Int64]) async throws -> Int {
         try await query { connection in
             let isAsked = try connection.dialect.isOne("grant_id", of: rows)
-            return try connection.fetchInt("SELECT COUNT(*) FROM grant_log WHERE \(isAsked) AND outcome = 'retold'")
+            return try connection.count("SELECT 1 FROM grant_log WHERE \(isAsked) AND outcome = \(GrantLogOutcome.retold.rawValue)")
         }
     }
 

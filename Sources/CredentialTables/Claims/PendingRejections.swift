@@ -9,6 +9,9 @@ extension PendingRejection {
     static let isDoubted = """
         c.answer = 'rejected' AND c.due_at IS NOT NULL AND c.verified_at IS NOT NULL AND COALESCE(c.rejected_at, 0) <= c.verified_at
         """
+
+    /// SQL: drops it.
+    static let drop = "pending_since = NULL, pending_asked_at = NULL, pending_key = NULL"
 }
 
 extension TableConnection {
@@ -41,7 +44,7 @@ extension TableConnection {
         let (repeated, end) = (rule.repeatedAfter ?? .zero, rule.answered.upperBound)
         return try fetchAll(
             """
-            SELECT user_id, client, attempts, due_at FROM credential AS c \(dialect.indexed(by: "credential_pending"))
+            SELECT \(sql: ClaimableCredential.columns) FROM credential AS c \(dialect.indexed(by: "credential_pending"))
              WHERE app = \(app) AND pending_since BETWEEN \(rule.answered.lowerBound) AND \(end) - \(repeated)
                AND (\(client) IS NULL OR client = \(client)) AND (\(key) IS NULL OR pending_key = \(key))
                AND (\(repeated) = 0 OR answered_at >= pending_since + \(repeated)

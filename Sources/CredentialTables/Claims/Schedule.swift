@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
+import NIOConcurrencyHelpers
 
 /// The checks of an app's clients, in the order of their due times. Clients that the configuration no longer names are left out: Apple
 /// would blame siwatch for them, and they may come back.
@@ -18,7 +19,7 @@ struct Schedule<Connection: TableConnection> {
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
             try connection.ask(
                 """
-                SELECT user_id, client, attempts, due_at FROM credential
+                SELECT \(sql: ClaimableCredential.columns) FROM credential
                  WHERE client = \(client) AND due_at <= \(now) AND verified_at IS NOT NULL AND NOT (\(waits))
                  ORDER BY due_at LIMIT \(min(limit, quotas[client] ?? limit))
                 """
@@ -34,7 +35,7 @@ struct Schedule<Connection: TableConnection> {
         try first(limit, of: clients, quotas, isFirst: true, on: connection) { client, limit, floor in
             try connection.ask(
                 """
-                SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
+                SELECT \(sql: ClaimableCredential.columns) FROM credential \(connection.dialect.indexed(by: "credential_first"))
                  WHERE client = \(client) AND first_check = 0 AND due_at BETWEEN \(floor) AND \(now) ORDER BY due_at LIMIT \(limit)
                 """
             )
@@ -46,7 +47,7 @@ struct Schedule<Connection: TableConnection> {
         try first(limit, of: clients, quotas, isFirst: false, on: connection) { client, limit, floor in
             try connection.ask(
                 """
-                SELECT user_id, client, attempts, due_at FROM credential
+                SELECT \(sql: ClaimableCredential.columns) FROM credential
                  WHERE client = \(client) AND due_at BETWEEN \(floor) AND \(now) AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
                  ORDER BY due_at LIMIT \(limit)
                 """
@@ -161,5 +162,31 @@ struct ClaimableCredential: Sendable {
     struct ID: Hashable {
         var userID: String
         var client: Int64
+    }
+}
+
+extension TableStore {
+    /// Claimed credentials and credentials that wait after a failure keep their due times. Claims repair an answer that a clock, set back
+    /// since, has dated ahead.
+    package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
+        let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
+        for client in clients {
+            try await repeatWhileFull { [portion] connection in
+                let dialect = connection.dialect
+                return try connection.change(
+                    """
+                    UPDATE credential AS c
+                       SET due_at = \(dialect.greatest)(\(now) + (c.due_at - \(now)) % \(policy.interval),
+                                                       COALESCE(c.answered_at, 0) + \(policy.interval))
+                      FROM (SELECT user_id, client FROM credential
+                             WHERE client = \(client) AND due_at IS NOT NULL AND due_at > \(now.advanced(by: policy.repetition))
+                               AND claimed_by IS NULL
+                               AND failures = 0 AND COALESCE(answered_at, 0) <= \(now)
+                             \(dialect.lockOrder("user_id, client")) LIMIT \(sql: portion) \(dialect.skipLocked)) AS late
+                     WHERE c.user_id = late.user_id AND c.client = late.client
+                    """
+                )
+            }
+        }
     }
 }

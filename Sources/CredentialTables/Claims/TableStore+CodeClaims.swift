@@ -91,19 +91,19 @@ extension RowStatement {
         shared: ["now", "furthest", "lease_end", "owner"],
         sqlite: """
             UPDATE grant_queue
-               SET due_at = @lease_end, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = @owner,
+               SET due_at = @lease_end, attempts = \(Dialect.sqlite.counted("attempts")) + 1, claimed_by = @owner,
                    waits_since = MIN(COALESCE(waits_since, @now), @now)
              WHERE id = @id AND (due_at <= @now OR due_at > @furthest)
-            RETURNING id, attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost <> 0, \(codeColumns)
+            RETURNING id, attempts, granted_at, waits_since, \(Dialect.sqlite.counted("failures")), answer_lost <> 0, \(codeColumns)
             """,
         postgres: """
             WITH free AS (
               SELECT id FROM grant_queue WHERE id = ANY($1) AND (due_at <= @now OR due_at > @furthest) ORDER BY id FOR UPDATE SKIP LOCKED)
             UPDATE grant_queue q
-               SET due_at = @lease_end, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = @owner,
+               SET due_at = @lease_end, attempts = \(Dialect.postgres.counted("q.attempts")) + 1, claimed_by = @owner,
                    waits_since = LEAST(COALESCE(q.waits_since, @now), @now)
               FROM free WHERE q.id = free.id AND q.id = ANY($1)
-            RETURNING q.id, attempts, granted_at, waits_since, LEAST(GREATEST(failures, 0), 1000), answer_lost <> 0, \(codeColumns)
+            RETURNING q.id, attempts, granted_at, waits_since, \(Dialect.postgres.counted("failures")), answer_lost <> 0, \(codeColumns)
             """
     )
 }

@@ -39,7 +39,7 @@ extension TableStore {
             let answers = try clients.sorted().compactMap { directory.clients[$0] }.map { client in
                 try connection.ask(
                     """
-                    SELECT user_id, client, attempts, due_at FROM credential \(connection.dialect.indexed(by: "credential_first"))
+                    SELECT \(sql: ClaimableCredential.columns) FROM credential \(connection.dialect.indexed(by: "credential_first"))
                      WHERE client = \(client.id) AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
                        AND EXISTS (SELECT 1 FROM app WHERE id = \(client.app.id) AND paused_at IS NULL)
                      ORDER BY first_check, due_at, user_id LIMIT 1

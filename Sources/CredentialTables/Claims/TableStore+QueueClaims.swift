@@ -8,7 +8,7 @@ extension TableStore {
     package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
         let lane = QueueLane(
             queue: .grant,
-            condition: "authorization_code IS NULL",
+            condition: Tables.withoutCode,
             size: "octet_length(concat(client_id, user_id, refresh_token, token_sealed, email))",
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed, import_id"
         )

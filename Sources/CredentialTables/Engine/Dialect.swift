@@ -6,7 +6,7 @@ package enum Dialect: Sendable {
     case sqlite
     case postgres
 
-    private func words(sqlite: SQL, postgres: SQL) -> SQL {
+    func words<Words>(sqlite: Words, postgres: Words) -> Words {
         switch self {
         case .sqlite: sqlite
         case .postgres: postgres
@@ -34,8 +34,13 @@ package enum Dialect: Sendable {
     /// The bytes of a notification, in the type of their column.
     func payload(_ bytes: [UInt8]) -> SQL { words(sqlite: "CAST(\(bytes) AS TEXT)", postgres: "\(bytes)") }
 
-    func payloadSize(_ column: String) -> SQL {
+    package func payloadSize(_ column: String) -> SQL {
         words(sqlite: "length(CAST(\(sql: column) AS BLOB))", postgres: "octet_length(\(sql: column))")
+    }
+
+    /// SQL: a number of attempts or failures, within bounds, because a writer of the file can put any number there.
+    package func counted(_ column: String) -> String {
+        words(sqlite: "MIN(MAX(\(column), 0), 1000)", postgres: "LEAST(GREATEST(\(column), 0), 1000)")
     }
 
     /// Names the index for a query that SQLite would plan badly. PostgreSQL keeps statistics.

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import Foundation
 
 /// Decodes a row into a value, by the column names. The column `client_id` is the member `clientID`.
 struct RowDecoder<Row: FetchedRow>: Decoder {
@@ -61,18 +60,5 @@ extension FetchedRow {
             isInWord = !isCapital
         }
         return index(of: column) ?? index(of: key.stringValue)
-    }
-}
-
-package enum JSONText {
-    package static func encode(_ value: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
-    }
-
-    /// Nil if the text does not decode.
-    package static func decode<Value: Decodable>(_ text: String, as type: Value.Type = Value.self) -> Value? {
-        try? JSONDecoder().decode(type, from: Data(text.utf8))
     }
 }

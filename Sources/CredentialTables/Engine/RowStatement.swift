@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+package import CredentialCore
+
 /// A statement for many rows, each with values of the same columns. A server runs it once, over an array of each column. SQLite runs it for
 /// each row. In its SQL, `@name` is the value of a column, or a value that all rows share.
 package struct RowStatement: Sendable {
     private let sqlite: String
     private let postgres: String
+    /// SQL: what SQLite then runs for each row, over its first value. Without text, if there is nothing to do.
+    package private(set) var removal = ""
 
     /// - Parameters:
     ///   - sqlite: without text, if there is nothing to do for SQLite.
@@ -27,12 +31,7 @@ package struct RowStatement: Sendable {
         }
     }
 
-    package func sql(_ dialect: Dialect) -> String {
-        switch dialect {
-        case .sqlite: sqlite
-        case .postgres: postgres
-        }
-    }
+    package func sql(_ dialect: Dialect) -> String { dialect.words(sqlite: sqlite, postgres: postgres) }
 }
 
 // MARK: Shapes
@@ -101,7 +100,7 @@ extension RowStatement {
         )
     }
 
-    /// Copies rows `q` of a queue into a log, whose columns come with their values in SQL. A server deletes them in the same statement.
+    /// Moves rows `q` of a queue into a log, whose columns come with their values in SQL.
     static func move(
         from queue: String,
         _ taken: String,
@@ -112,7 +111,7 @@ extension RowStatement {
     ) -> RowStatement {
         let start = "INSERT INTO \(log) (\(columns.map(\.key).joined(separator: ", ")))"
         let values = columns.map(\.value).joined(separator: ", ")
-        return RowStatement(
+        var move = RowStatement(
             ["id"] + row,
             shared: shared,
             sqlite: "\(start) SELECT \(values) FROM \(queue) AS q WHERE q.id = @id",
@@ -121,11 +120,8 @@ extension RowStatement {
                 \(start) SELECT \(values) FROM @places JOIN q ON q.id = @id ORDER BY n.place
                 """
         )
-    }
-
-    /// Deletes the rows that `move` has copied, where it has not.
-    static func removeMoved(from queue: String) -> RowStatement {
-        RowStatement(["id"], sqlite: "DELETE FROM \(queue) WHERE id = @id", postgres: "")
+        move.removal = "DELETE FROM \(queue) WHERE id = ?1"
+        return move
     }
 
     /// Takes rows `t` that are still due when they were, and moves their due time to the end of a lease. Skips rows that others hold.
@@ -140,7 +136,7 @@ extension RowStatement {
             key + ["due_at", "lease_end"],
             shared: ["owner"],
             sqlite: """
-                UPDATE \(table) AS t SET due_at = @lease_end, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = @owner
+                UPDATE \(table) AS t SET due_at = @lease_end, attempts = \(Dialect.sqlite.counted("attempts")) + 1, claimed_by = @owner
                  WHERE \(equal(key)) AND t.due_at = @due_at AND \(condition.sqlite)
                 RETURNING \(columns)
                 """,
@@ -152,11 +148,25 @@ extension RowStatement {
                    WHERE \(condition.postgres)
                    ORDER BY \(names) FOR UPDATE OF t SKIP LOCKED),
                 claimed AS (
-                  UPDATE \(table) t SET due_at = free.lease_end, attempts = LEAST(GREATEST(t.attempts, 0), 1000) + 1, claimed_by = @owner
+                  UPDATE \(table) t
+                     SET due_at = free.lease_end, attempts = \(Dialect.postgres.counted("t.attempts")) + 1, claimed_by = @owner
                     FROM free WHERE \(key.map { "t.\($0) = free.\($0)" }.joined(separator: " AND "))
                   RETURNING free.place, t.*)
                 SELECT \(columns), place FROM claimed ORDER BY place
                 """
+        )
+    }
+
+    /// Takes rows of a queue of SQLite for a lease.
+    package static func take(_ queue: Queue, returning columns: String) -> RowStatement {
+        RowStatement(
+            ["id"],
+            shared: ["lease_end", "owner"],
+            sqlite: """
+                UPDATE \(queue.rawValue) SET due_at = @lease_end, attempts = \(Dialect.sqlite.counted("attempts")) + 1, claimed_by = @owner
+                 WHERE id = @id RETURNING id, attempts, \(columns)
+                """,
+            postgres: ""
         )
     }
 

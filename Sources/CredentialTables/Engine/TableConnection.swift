@@ -58,7 +58,7 @@ package protocol TableConnection {
 
     /// Moves notifications into the log. Logs an event as a duplicate if the log has it already.
     /// - Returns: after the commit, the settlements that were duplicates.
-    func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int]
+    func log(_ notifications: [NotificationEntry], at now: Timestamp) throws -> () throws -> [Int]
 
     /// Takes the lock of `lockSettlements`, and appends rows to `credential_change`.
     func lockSettlements(publishing rows: [[ColumnValue]]) throws

@@ -35,6 +35,9 @@ package struct Departure: Sendable, Equatable {
 }
 
 extension Departure {
+    /// SQL: the columns of `departure` for `init`.
+    package static let columns = "id, destination, at, is_complete"
+
     package init(_ row: some TableRow) { self.init(id: row[0], destination: row[1], at: row[2], isComplete: row[3]) }
 }
 

@@ -65,7 +65,7 @@ extension TableContents {
             )
             try connection.execute(
                 """
-                INSERT INTO departure (id, destination, at, is_complete)
+                INSERT INTO departure (\(sql: Departure.columns))
                  VALUES (\(departure.id), \(departure.destination), \(departure.at), \(departure.isComplete))
                 """
             )

@@ -134,6 +134,6 @@ extension RowStatement {
         "credential",
         key: ["user_id", "client"],
         ["due_at"],
-        others: ", pending_since = NULL, pending_asked_at = NULL, pending_key = NULL"
+        others: ", \(PendingRejection.drop)"
     )
 }

@@ -17,16 +17,12 @@ extension TableStore {
     }
 
     package func answer(to id: Int64) async throws -> OperatorAnswer? {
-        let text = try await query { connection in
-            try connection.fetchOne("SELECT answer FROM operator_request WHERE id = \(id)")?.text(at: 0)
-        }
+        let text = try await query { try $0.fetchOne("SELECT answer FROM operator_request WHERE id = \(id)")?.text(at: 0) }
         return text.map { JSONText.decode($0) ?? .notUnderstood }
     }
 
     package func withdraw(_ id: Int64) async throws -> Bool {
-        try await transaction { connection in
-            try connection.change("DELETE FROM operator_request WHERE id = \(id) AND answer IS NULL") > 0
-        }
+        try await transaction { try $0.change("DELETE FROM operator_request WHERE id = \(id) AND answer IS NULL") > 0 }
     }
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
@@ -53,11 +49,6 @@ extension TableStore {
         return handled
     }
 
-    package func enqueue(notification body: [UInt8]) async throws -> Int64 {
-        try await transaction { try $0.insert("notification_queue (payload) VALUES (\($0.dialect.payload(body)))") }
-    }
-
-    /// - Throws: `AppRenameError`. Then nothing has changed.
     package func renameApp(_ old: String, to new: String) async throws {
         try await transaction { connection in
             try connection.beginRename(of: old)

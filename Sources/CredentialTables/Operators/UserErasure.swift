@@ -32,11 +32,11 @@ struct UserErasure<Connection: TableConnection> {
 
     private func waitingRows() throws -> [OperatorAnswer.WaitingRow] {
         try StoredTable.ofUsers.filter(\.isQueue).flatMap { table in
-            // A request that is opened has tokens in `revocation`. A token has the number of its request.
+            // A token to revoke has the number of its request.
             let id = table.has("id") ? "id" : "request"
-            let isWaiting = table.has("opened_at") ? "opened_at IS NULL AND" : ""
+            let isWaiting = table.isWaiting(for: request.userID, in: request.app)
             return try connection.fetchAll(
-                "SELECT DISTINCT \(sql: id) FROM \(sql: table.name) WHERE \(sql: isWaiting) \(isOfUser(table)) ORDER BY \(sql: id)"
+                "SELECT DISTINCT \(sql: id) FROM \(sql: table.name) WHERE \(isWaiting) ORDER BY \(sql: id)"
             ).map { OperatorAnswer.WaitingRow(table: table.name, id: $0.integer(at: 0)) }
         }
     }

@@ -94,7 +94,7 @@ extension TableConnection {
             """
             SELECT client_id AS "clientID", is_ahead AS "isAhead", COUNT(*) AS count, MIN(waits_since) AS since
               FROM (SELECT client_id, is_ahead <> 0 AS is_ahead, waits_since FROM grant_queue
-                     WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
+                     WHERE \(sql: Tables.withoutCode) AND \(sql: Tables.postponed)
                      ORDER BY due_at DESC LIMIT \(limit)) AS found
              GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
             """

@@ -5,9 +5,7 @@ package import CredentialCore
 
 extension TableStore {
     package func newestSignIns(upTo limit: Int) async throws -> [String] {
-        try await query { connection in
-            try connection.fetchAll("SELECT user_id FROM grant_log ORDER BY id DESC LIMIT \(limit)").map { $0.text(at: 0) ?? "" }
-        }
+        try await query { try $0.fetchAll("SELECT user_id FROM grant_log ORDER BY id DESC LIMIT \(limit)").map { $0[0] } }
     }
 
     /// The newest rows of each log and queue. The logs have no index by user, because every settlement would pay for it. An operator asks

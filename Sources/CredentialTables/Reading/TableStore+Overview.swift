@@ -33,7 +33,7 @@ extension TableStore {
                     OtherTeam(app: app, teamID: teamID, oldTeamID: team, tokens: min(count, Overview.mostTokens))
                 }
                 let unknown = try connection.unknownCanaries(question.canaries[app] ?? [], of: app)
-                overview.unknownCanaries += unknown.map { UnknownCanary(app: app, userID: $0) }
+                overview.unknownCanaries += unknown.map { AppUserID(app: app, userID: $0) }
             }
             if let backlog = question.backlog {
                 overview.backlog = backlog
@@ -60,7 +60,6 @@ extension TableStore {
         return try await query { try $0.overdueCredentials(before: time, upTo: limit, in: directory) }
     }
 
-    /// The number of an app's tokens that have a scheduled check. It counts row by row.
     package func scheduledCredentials(of app: String) async throws -> Int {
         try await query { connection in
             try connection.count(

@@ -4,8 +4,7 @@
 package import CredentialCore
 
 extension TableStore {
-    /// All rows that name a user, in one snapshot. It reads the logs from end to end, as `history` does.
-    /// - Parameter isNamed: whether a notification that is not verified names the user.
+    /// In one snapshot. It reads the logs from end to end, as `history` does.
     package func personalData(
         of userID: String,
         in app: String?,
@@ -58,6 +57,11 @@ extension StoredTable {
 
     /// The tables that hold work. Their rows go when they are settled.
     var isQueue: Bool { ["notification_queue", "grant_queue", "revocation_queue", "revocation"].contains(name) }
+
+    /// SQL: which rows of a queue wait for a user. A request that is opened has tokens in `revocation`.
+    func isWaiting(for userID: String, in app: String?) -> SQL {
+        "\(sql: has("opened_at") ? "opened_at IS NULL AND" : "") \(isOfUser(userID, in: app))"
+    }
 
     func has(_ column: String) -> Bool { columns.contains { $0.name == column } }
 

@@ -5,7 +5,6 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension TableStore {
-    /// - Throws: `StoreOpenError` if a client would move to another app.
     package func register(_ apps: [AppClients]) throws {
         let known = directory.withLockedValue { $0 }
         let registered = try blockingTransaction { connection in
@@ -17,7 +16,6 @@ extension TableStore {
         try tookIn(apps)
     }
 
-    /// Throws the error that `register` would throw, and changes nothing.
     package func check(_ apps: [AppClients]) throws(StoreOpenError) { try directory.withLockedValue { $0 }.check(apps) }
 
     package func loadDirectory() throws {
@@ -25,7 +23,6 @@ extension TableStore {
         directory.withLockedValue { $0 = stored }
     }
 
-    /// A random key that the database keeps sealed. siwatch makes it once, by `make`.
     package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
         try blockingTransaction { connection in
             // When two replicas make a key at the same time, the second takes the key of the first.
@@ -43,7 +40,6 @@ extension TableStore {
         }
     }
 
-    /// The sealed key of that name; nil if there is none yet.
     package func sealedSecret(named name: String) throws -> [UInt8]? {
         try blockingQuery { try $0.fetchOne("SELECT sealed FROM secret WHERE name = \(name)")?.bytes(at: 0) }
     }
@@ -101,8 +97,6 @@ extension TableStore {
         await notificationsWereReleased()
     }
 
-    /// Makes the breakers forget blamed clients and rejected canaries without a token left to check, because no good answer about them can
-    /// come. Returns whether there were any.
     package func forgetDryCauses(at now: Timestamp) async throws -> Bool {
         let directory = self.directory.withLockedValue { $0 }
         let breakers = try await query { connection in

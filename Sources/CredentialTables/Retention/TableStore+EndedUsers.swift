@@ -19,10 +19,7 @@ extension TableStore {
         var last = upkeep.withLockedValue(\.walkedUsers)
         for _ in 0..<portions {
             try Task.checkCancellation()
-            let (ended, next) = try await query { [usersAtOnce, last] connection in
-                let users = try connection.endedUsers(after: last, upTo: usersAtOnce)
-                return (users.ended, users.next)
-            }
+            let (ended, next) = try await query { [usersAtOnce, last] in try $0.endedUsers(after: last, upTo: usersAtOnce) }
             let toForget = ended.filter { isGreater(usersUntil, than: $0.endedAt) }.map(\.id)
             let toStrip = ended.filter { $0.hasAddress && isGreater(addressesUntil, than: $0.endedAt) }.map(\.id)
             if !toForget.isEmpty || !toStrip.isEmpty {
@@ -94,9 +91,8 @@ extension TableConnection {
     /// The users who are signed in nowhere, now that nobody changes them, and who have no waiting row.
     private func stillEnded(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [UserRecord] {
         try users(ids.filter { directory.apps[$0.app] != nil }.sorted { $0.userID < $1.userID }, in: directory).values.filter { user in
-            // A request that is opened has tokens in `revocation`.
-            let hasWork = try ["grant_queue WHERE", "revocation WHERE", "revocation_queue WHERE opened_at IS NULL AND"].contains { rows in
-                try exists("SELECT 1 FROM \(sql: rows) user_id = \(user.id.userID)")
+            let hasWork = try StoredTable.ofUsers.filter(\.isQueue).contains { table in
+                try exists("SELECT 1 FROM \(sql: table.name) WHERE \(table.isWaiting(for: user.id.userID, in: nil))")
             }
             return !hasWork && user.holdings.allSatisfy { $0.standing?.state != .authorized && !$0.record.holdsToken }
         }.sorted { $0.id.userID < $1.id.userID }

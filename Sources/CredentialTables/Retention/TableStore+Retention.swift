@@ -8,7 +8,6 @@ extension TableStore {
     /// Rows per transaction. Settlements wait only briefly for so few.
     var portion: Int { 500 }
 
-    /// Deletes rows that have passed their retention. Call it only at a time that can be trusted.
     package func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
@@ -37,30 +36,6 @@ extension TableStore {
         }
         try await forgetEndedUsers(at: now, naming: pseudonymizer)
         try await forgetOwn(at: now)
-    }
-
-    /// Brings checks forward that are due later than the interval allows. Claimed credentials and credentials that wait after a failure
-    /// keep their due times. Claims repair an answer that a clock, set back since, has dated ahead.
-    package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
-        let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
-        for client in clients {
-            try await repeatWhileFull { [portion] connection in
-                let dialect = connection.dialect
-                return try connection.change(
-                    """
-                    UPDATE credential AS c
-                       SET due_at = \(dialect.greatest)(\(now) + (c.due_at - \(now)) % \(policy.interval),
-                                                       COALESCE(c.answered_at, 0) + \(policy.interval))
-                      FROM (SELECT user_id, client FROM credential
-                             WHERE client = \(client) AND due_at IS NOT NULL AND due_at > \(now.advanced(by: policy.repetition))
-                               AND claimed_by IS NULL
-                               AND failures = 0 AND COALESCE(answered_at, 0) <= \(now)
-                             \(dialect.lockOrder("user_id, client")) LIMIT \(sql: portion) \(dialect.skipLocked)) AS late
-                     WHERE c.user_id = late.user_id AND c.client = late.client
-                    """
-                )
-            }
-        }
     }
 
     private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
@@ -157,7 +132,7 @@ extension TableStore {
         }
     }
 
-    private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
+    func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
         while try await transaction(body) == portion { try Task.checkCancellation() }
     }
 }
@@ -168,56 +143,5 @@ extension PruneProgress.Portion {
     fileprivate init?(_ row: some TableRow) {
         guard let oldest = row.time(at: 2) else { return nil }
         self.init(ids: row.integer(at: 0)...row.integer(at: 1), oldest: oldest, left: row.time(at: 4).map { (row.integer(at: 3), $0) })
-    }
-}
-
-extension TableStore {
-    /// Looks at the rejections that siwatch believed an hour ago or earlier. Returns how many of them had no notification, by app. It
-    /// counts each rejection once.
-    package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
-        let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
-        var missed: [String: Int] = [:]
-        while true {
-            let (rows, counts) = try await transaction { [portion] connection in
-                // A waiting row may be the missing notification. After a stop of siwatch, counting now would be too soon.
-                let isOldest = "id = (SELECT MIN(id) FROM notification_queue)"
-                let oldest = try connection.fetchOne("SELECT received_at FROM notification_queue WHERE \(sql: isOldest)")?.time(at: 0)
-                let soonest = oldest?.advanced(by: .zero - SettlementRules.longestWaitForNotification)
-                return try connection.countMissedNotifications(admittedBefore: min(before, soonest ?? before), upTo: portion)
-            }
-            missed.merge(counts) { $0 + $1 }
-            // The counts so far are committed. After a cancellation, the next call counts the rest.
-            if rows < portion || Task.isCancelled { return missed }
-        }
-    }
-}
-
-extension TableConnection {
-    /// An event for this sign-in explains a rejection, whenever the event came. A rejection that Apple took back needs no explanation.
-    fileprivate func countMissedNotifications(admittedBefore time: Timestamp, upTo limit: Int) throws -> (rows: Int, [String: Int]) {
-        // The second of two replicas waits here, and then does not find the rows of the first.
-        try lockSettlements()
-        let rows = try fetchAll(
-            """
-            SELECT a.id, app.id, app.name,
-                   EXISTS (SELECT 1 FROM user_event e
-                            WHERE e.user_id = a.user_id AND e.app = a.app
-                              AND (e.consent_revoked_at >= a.granted_at OR e.deleted_at >= a.granted_at)),
-                   EXISTS (SELECT 1 FROM credential c
-                            WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
-                              AND c.verified_at >= a.rejected_at)
-              FROM admitted_rejection a JOIN app ON app.id = a.app
-             WHERE a.admitted_at <= \(time) ORDER BY a.admitted_at LIMIT \(sql: limit)
-            """
-        )
-        var missed: [String: Int] = [:]
-        for row in rows {
-            let (app, isNotified, isTakenBack) = (row.integer(at: 1), row.bool(at: 3), row.bool(at: 4))
-            try execute("DELETE FROM admitted_rejection WHERE id = \(row.integer(at: 0))")
-            if isTakenBack { continue }
-            try execute("UPDATE app SET admitted = admitted + 1, missed = missed + \(isNotified ? 0 : 1) WHERE id = \(app)")
-            if !isNotified { missed[row.text(at: 2) ?? "", default: 0] += 1 }
-        }
-        return (rows.count, missed)
     }
 }

@@ -90,5 +90,8 @@ extension PendingRejection {
 }
 
 extension ClaimableCredential {
+    /// SQL: the columns of `credential` for `init`.
+    static let columns = "user_id, client, attempts, due_at"
+
     init(_ row: some TableRow) { self.init(userID: row[0], client: row[1], attempts: row[2], dueAt: row[3]) }
 }

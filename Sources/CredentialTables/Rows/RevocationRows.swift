@@ -60,7 +60,7 @@ struct RevocationRows<Connection: TableConnection> {
     private func put(_ work: ClaimedRevocationRequest, _ changes: SQL) throws {
         try connection.execute(
             """
-            UPDATE revocation_queue SET effective_at = \(work.effectiveAt.columnValue), \(changes), attempts = 0, claimed_by = NULL
+            UPDATE revocation_queue SET effective_at = \(work.effectiveAt.columnValue), \(changes), \(sql: Claim.end)
              WHERE id = \(work.id)
             """
         )
@@ -111,7 +111,7 @@ extension RowStatement {
         "revocation",
         key: DueRevocation.keyColumns,
         RevocationProof.answerColumns + ["rounds", "failures", "standing", "verified_team", "due_at"],
-        others: ", attempts = 0, claimed_by = NULL"
+        others: ", \(Claim.end)"
     )
     fileprivate static let deleteToken = delete(from: "revocation", key: DueRevocation.keyColumns)
 }

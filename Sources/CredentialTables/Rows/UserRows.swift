@@ -105,7 +105,7 @@ extension RowStatement {
         from: "user_event",
         key: AppUser.keyColumns,
         where: """
-            COALESCE(t.consent_revoked_at, t.deleted_at, t.revoked_at, t.email_at, t.forwarding_at) IS NULL
+            NOT (\(StoredTable.userEvent.condition))
             AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = t.user_id AND c.app = t.app)
             """
     )

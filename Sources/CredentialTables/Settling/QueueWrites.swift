@@ -12,7 +12,7 @@ struct QueueWrites<Connection: TableConnection> {
     private(set) var removed: [Queue: Int] = [:]
     /// Whether a secret, or a message about a forgotten user, was erased.
     private(set) var hasErased = false
-    private var logged: [LoggedNotification] = []
+    private var logged: [NotificationEntry] = []
     private var quarantined: [[ColumnValue]] = []
     private var ringed: [UnsignedRing: (rows: Int, bytes: Int)] = [:]
     private var postponedNotifications: [[ColumnValue]] = []
@@ -26,7 +26,7 @@ struct QueueWrites<Connection: TableConnection> {
         for row in rows {
             switch row {
             case .logNotification(let work, let notification, let app, let outcome, let settlement):
-                let entry = LoggedNotification(work: work, notification: notification, app: app, outcome: outcome, settlement: settlement)
+                let entry = NotificationEntry(work: work, notification: notification, app: app, outcome: outcome, settlement: settlement)
                 logged.append(entry)
                 removed[.notification, default: 0] += 1
                 // The message names a forgotten user.
@@ -62,10 +62,8 @@ struct QueueWrites<Connection: TableConnection> {
         if connection.dialect == .postgres { try connection.execute("SET LOCAL enable_nestloop = off") }
         let duplicates = try connection.log(logged, at: now)
         try connection.execute(.quarantine, quarantined, bound(now))
-        try connection.execute(.removeQuarantined, quarantined.map { [$0[0]] })
         try connection.execute(.postponeNotifications, postponedNotifications)
         try connection.execute(.logGrants, loggedGrants, bound(now))
-        try connection.execute(.removeGrants, loggedGrants.map { [$0[0]] })
         try connection.execute(.postponeGrants, postponedGrants)
         try connection.execute(.postponeCodes, postponedCodes)
         if connection.dialect == .postgres { try connection.execute("SET LOCAL enable_nestloop = on") }
@@ -83,7 +81,12 @@ struct QueueWrites<Connection: TableConnection> {
     }
 }
 
-package struct LoggedNotification {
+/// A row to come of `notification_log`.
+package struct NotificationEntry {
+    /// SQL: the columns of an event, and those of its settlement. The payload stands between; a duplicate has none.
+    package static let eventColumns = "app, jti, client_id, user_id, type, event_time"
+    package static let settlementColumns = "received_at, settled_at, outcome"
+
     package let work: ClaimedNotification
     package let notification: VerifiedNotification
     package let app: String
@@ -104,7 +107,6 @@ extension RowStatement {
         row: ["reason", "detail"],
         shared: ["rejected_at"]
     )
-    fileprivate static let removeQuarantined = removeMoved(from: "notification_queue")
     fileprivate static let logGrants = move(
         from: "grant_queue",
         "client_id, user_id, granted_at",
@@ -117,12 +119,11 @@ extension RowStatement {
         row: ["user_id", "outcome", "reason", "detail", "signed_in_at", "real_user_status"],
         shared: ["settled_at"]
     )
-    fileprivate static let removeGrants = removeMoved(from: "grant_queue")
     fileprivate static let postponeNotifications = postpone("notification_queue", [])
     fileprivate static let postponeGrants = postpone("grant_queue", ["waits_since", "is_ahead"])
     fileprivate static let postponeCodes = postpone("grant_queue", ["failures", "answer_lost", "detail"])
 
     private static func postpone(_ queue: String, _ columns: [String]) -> RowStatement {
-        update(queue, key: ["id"], ["due_at"] + columns, others: ", attempts = 0, claimed_by = NULL")
+        update(queue, key: ["id"], ["due_at"] + columns, others: ", \(Claim.end)")
     }
 }

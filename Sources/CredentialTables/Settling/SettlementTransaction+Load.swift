@@ -99,6 +99,9 @@ extension TableConnection {
 }
 
 extension Claim {
+    /// SQL: ends the claim of a row.
+    static let end = "attempts = 0, claimed_by = NULL"
+
     fileprivate init(_ row: some TableRow, from start: Int) { self.init(owner: row[start], attempts: row[start + 1]) }
 }
 

@@ -70,8 +70,8 @@ extension SettlementTransaction {
         let dialect = connection.dialect
         try connection.execute(
             """
-            UPDATE credential AS c SET pending_since = NULL, pending_asked_at = NULL, pending_key = NULL,
-                                       due_at = \(dialect.greatest)(c.due_at, c.answered_at + \(rules.policy.interval))
+            UPDATE credential AS c
+               SET \(sql: PendingRejection.drop), due_at = \(dialect.greatest)(c.due_at, c.answered_at + \(rules.policy.interval))
               FROM (SELECT user_id, client FROM credential WHERE app = \(app) AND pending_since IS NOT NULL
                     \(dialect.lockOrder("user_id, client")) \(dialect.forUpdate)) AS found
              WHERE c.user_id = found.user_id AND c.client = found.client

@@ -16,7 +16,7 @@ extension Tables {
           token_fingerprint \(bytes)    NOT NULL,
           sealed_token      \(bytes)    NOT NULL,
           -- What is known of the token.
-          standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "accepted_before", "never_accepted"))),
+          standing          TEXT    NOT NULL CHECK (\(isWord("standing", of: "accepted", "accepted_before", "never_accepted"))),
           verified_team     TEXT,
           key_id            TEXT,
           before_at         \(integer),

@@ -18,7 +18,7 @@ extension Tables {
           payload     \(payload),
           received_at \(integer) NOT NULL,
           settled_at  \(integer) NOT NULL,
-          outcome     TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "unknown_type"))),
+          outcome     TEXT    NOT NULL CHECK (\(isWord("outcome", of: "applied", "stale", "duplicate", "unknown_type"))),
           CHECK (payload IS NOT NULL OR outcome = 'duplicate')
         )\(rows);
         -- Time first: what arrives together then stands together, so that a batch touches few pages.
@@ -46,7 +46,7 @@ extension Tables {
           user_id    \(name),
           granted_at \(integer) NOT NULL,
           settled_at \(integer) NOT NULL,
-          outcome    TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "retold", "in_future", "rejected"))),
+          outcome    TEXT    NOT NULL CHECK (\(isWord("outcome", of: "applied", "stale", "duplicate", "retold", "in_future", "rejected"))),
           reason     TEXT,
           detail     TEXT,
           -- Of a code, what the id_token says. Otherwise NULL.
@@ -78,7 +78,7 @@ extension Tables {
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
           settled_at       \(integer) NOT NULL,
           outcome          TEXT    NOT NULL
-                                   CHECK (\(isOne("outcome", of: "proved", "already_invalid", "superseded", "no_token",
+                                   CHECK (\(isWord("outcome", of: "proved", "already_invalid", "superseded", "no_token",
                                                           "no_valid_token", "rejected"))),
           reason           TEXT,
           effective_at     \(integer),
@@ -98,7 +98,7 @@ extension Tables {
           reason           TEXT,
           email            TEXT,
           email_forwarding TEXT,
-          source           TEXT    NOT NULL CHECK (\(isOne("source", of: "notification", "refresh", "grant", "revocation"))),
+          source           TEXT    NOT NULL CHECK (\(isWord("source", of: "notification", "refresh", "grant", "revocation"))),
           notification_jti TEXT,
           occurred_at      \(integer) NOT NULL,
           recorded_at      \(integer) NOT NULL,

@@ -109,6 +109,16 @@ extension Tables {
     /// server would read all of it, row by row.
     package static let anyNotification = "received_at > 0"
 
+    /// Which rows were put off. A new row has no due time.
+    package static let postponed = "due_at > 0 AND claimed_by IS NULL"
+
+    /// Which sign-ins waited for a client that is known now. A process that died had claimed a sign-in with an attempt: it goes first.
+    package static let released = "\(postponed) AND attempts = 0 AND is_ahead = 0 AND client_id IN (SELECT client_id FROM client)"
+
+    /// The two lanes of sign-ins.
+    package static let withoutCode = "authorization_code IS NULL"
+    package static let withCode = "authorization_code IS NOT NULL"
+
     private var indexedNotifications: String { words(sqlite: Self.setAside, postgres: Self.anyNotification) }
 
     /// Which requests to revoke have no tokens at work and do not wait for an operator.

@@ -45,8 +45,8 @@ extension Tables {
           user_id           \(name)    NOT NULL,
           client            \(integer) NOT NULL\(references("client")),
           app               \(integer) NOT NULL\(references("app")),
-          state             TEXT    NOT NULL CHECK (\(isOne("state", of: "authorized", "revoked", "notFound"))),
-          reason            TEXT    NOT NULL CHECK (\(isOne("reason", of: "granted", "token_rejected", "consent_revoked", "account_deleted",
+          state             TEXT    NOT NULL CHECK (\(isWord("state", of: "authorized", "revoked", "notFound"))),
+          reason            TEXT    NOT NULL CHECK (\(isWord("reason", of: "granted", "token_rejected", "consent_revoked", "account_deleted",
                                                                "revoked_by_app", "never_granted"))),
           changed_at        \(integer) CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
           granted_at        \(integer),
@@ -60,7 +60,7 @@ extension Tables {
           rejected_at       \(integer),
           answered_at       \(integer),
           -- What Apple said of the token then, believed or not.
-          answer            TEXT CHECK (\(isOne("answer", of: "valid", "rejected", "another_user", "unclear"))),
+          answer            TEXT CHECK (\(isWord("answer", of: "valid", "rejected", "another_user", "unclear"))),
           -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
           pending_since     \(integer) CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
           pending_asked_at  \(integer),

@@ -22,26 +22,21 @@ package struct Tables: Sendable {
     /// Which rows of the quarantine are in a ring.
     package func members(of ring: UnsignedRing) -> String {
         switch ring {
-        case .forged: "(\(isOne("reason", of: "malformed", "not_an_event", "wrong_algorithm", "forbidden_header", "bad_signature")))"
+        case .forged: "(\(isWord("reason", of: "malformed", "not_an_event", "wrong_algorithm", "forbidden_header", "bad_signature")))"
         case .unknownKey: "reason = 'unknown_key'"
         }
     }
 
     /// Whether a column holds one of some words. Does not use IN for SQLite, which builds a table of more than two words with every row
     /// that it checks.
-    func isOne(_ column: String, of values: String...) -> String {
+    func isWord(_ column: String, of values: String...) -> String {
         switch dialect {
         case .sqlite: values.map { "\(column) = '\($0)'" }.joined(separator: " OR ")
         case .postgres: "\(column) IN (\(values.map { "'\($0)'" }.joined(separator: ", ")))"
         }
     }
 
-    func words(sqlite: String, postgres: String) -> String {
-        switch dialect {
-        case .sqlite: sqlite
-        case .postgres: postgres
-        }
-    }
+    func words(sqlite: String, postgres: String) -> String { dialect.words(sqlite: sqlite, postgres: postgres) }
 
     var id: String { words(sqlite: "INTEGER PRIMARY KEY", postgres: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY") }
     /// The id of a row, which no later row gets.

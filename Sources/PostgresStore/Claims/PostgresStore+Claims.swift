@@ -38,7 +38,7 @@ extension PostgresStore {
     package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration, suspects: Bool) async throws
         -> [ClaimedNotification]
     {
-        let (condition, size, columns) = (Tables.anyNotification, "octet_length(payload)", "payload, received_at")
+        let (condition, size, columns) = (Tables.anyNotification, Dialect.postgres.payloadSize("payload").text, "payload, received_at")
         let lane = QueueLane(queue: .notification, condition: condition, size: size, returning: columns)
         return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: suspects) { [owner] row in
             ClaimedNotification(id: row[0], claim: Claim(owner: owner, attempts: row[1]), payload: row[3], receivedAt: row[4])
@@ -73,7 +73,7 @@ extension QueueLane {
         // A postponed sign-in also goes first, once in six hours.
         let againFirst = queue == .grant && (floor == nil || connection.floors.beginsWithSignInsDueAgain(at: now))
         // Makes rows due that were postponed by a clock that has since been set back.
-        try connection.send(
+        try connection.execute(
             """
             UPDATE \(sql: queue.rawValue) SET due_at = \(now)
              WHERE id = ANY (ARRAY(SELECT id FROM \(sql: queue.rawValue)
@@ -81,38 +81,19 @@ extension QueueLane {
                                     ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
             """
         )
-        let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(sql: queue.rawValue)_id_seq'), 0)")
-        let attempt = "LEAST(GREATEST(attempts, 0), 1000) + 1"
-        // No sign-in was ever due before 0. A search from 0 on does not read through all new sign-ins.
-        let lowest = Timestamp(milliseconds: queue == .grant ? 0 : .min)
-        let fresh: (name: String, condition: SQL) = ("fresh", "due_at = 0 AND id > \(floor?.id ?? 0)")
-        let again: (name: String, condition: SQL) = ("again", "due_at > \(floor?.dueAt ?? lowest) AND due_at <= \(now) AND due_at <> 0")
-        let (first, second) = againFirst ? (again, fresh) : (fresh, again)
-        let order = againFirst ? "due_at = 0, due_at, id" : "due_at, id"
-        // As in `Claim.claimable`, a row that may have killed the process comes alone. The statement joins nothing: if a vacuum found the
-        // queue empty, the server expects one row, and would go through all of it, or through all pairs.
-        let rows = try connection.rows(
+        let newest = try connection.ask("SELECT COALESCE(pg_sequence_last_value('\(sql: queue.rawValue)_id_seq'), 0)")
+        let attempt = "\(connection.dialect.counted("attempts")) + 1"
+        // The statement joins nothing: if a vacuum found the queue empty, the server expects one row, and would go through all of it, or
+        // through all pairs.
+        let rows = try connection.fetchAll(
             """
-            WITH \(sql: first.name) AS MATERIALIZED (
-              SELECT *, \(sql: size) AS size FROM \(sql: queue.rawValue) WHERE \(sql: condition) AND \(first.condition)
-               ORDER BY due_at, id LIMIT \(limit) FOR UPDATE SKIP LOCKED),
-            \(sql: second.name) AS MATERIALIZED (
-              SELECT *, \(sql: size) AS size FROM \(sql: queue.rawValue) WHERE \(sql: condition) AND \(second.condition)
-               ORDER BY due_at, id LIMIT \(limit) - (SELECT COUNT(*) FROM \(sql: first.name)) FOR UPDATE SKIP LOCKED),
-            numbered AS (
-              SELECT *, row_number() OVER w AS place, attempts >= \(sql: Claim.suspectAttempts) AS is_suspect,
-                     bool_or(attempts >= \(sql: Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
-                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY \(sql: order))),
-            taken AS MATERIALIZED (
-              SELECT * FROM numbered
-               WHERE CASE WHEN place = 1 AND is_suspect THEN \(suspects) ELSE NOT follows_suspect END
-                 AND size_before < \(sql: Queue.largestClaim)),
+            WITH \(taken(upTo: limit, at: now, above: floor, againFirst: againFirst, suspects: suspects)),
             claimed AS (
               UPDATE \(sql: queue.rawValue) SET due_at = \(now.advanced(by: lease)), attempts = \(sql: attempt), claimed_by = \(owner)
                WHERE id = ANY (ARRAY(SELECT id FROM taken)))
             SELECT id, \(sql: attempt), due_at, \(sql: returning) FROM taken ORDER BY place
             """
-        ).map { $0 }
+        )
         if againFirst { connection.floors.nothingAgainAt = rows.contains { $0.integer(at: 2) != 0 } ? nil : now }
         let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0
         if let known = connection.floors.queues[queue]?.known?.id, seen < known {
@@ -122,6 +103,34 @@ extension QueueLane {
         let end = Self.end(of: rows, againFirst: againFirst, suspects: suspects, newest: seen, at: now)
         connection.floors.queues[queue]?.end(at: now, from: Self.begin(of: rows), upTo: end)
         return rows
+    }
+
+    /// SQL: the due rows to take as `taken`, each with its `place`. As in `Claim.claimable`, a row that may have killed the process comes
+    /// alone.
+    private func taken(upTo limit: Int, at now: Timestamp, above floor: QueuePlace?, againFirst: Bool, suspects: Bool) -> SQL {
+        // No sign-in was ever due before 0. A search from 0 on does not read through all new sign-ins.
+        let lowest = Timestamp(milliseconds: queue == .grant ? 0 : .min)
+        let fresh: (name: String, condition: SQL) = ("fresh", "due_at = 0 AND id > \(floor?.id ?? 0)")
+        let again: (name: String, condition: SQL) = ("again", "due_at > \(floor?.dueAt ?? lowest) AND due_at <= \(now) AND due_at <> 0")
+        let (first, second) = againFirst ? (again, fresh) : (fresh, again)
+        let due: SQL = "SELECT *, \(sql: size) AS size FROM \(sql: queue.rawValue) WHERE \(sql: condition)"
+        return """
+            \(sql: first.name) AS MATERIALIZED (
+              \(due) AND \(first.condition)
+               ORDER BY due_at, id LIMIT \(limit) FOR UPDATE SKIP LOCKED),
+            \(sql: second.name) AS MATERIALIZED (
+              \(due) AND \(second.condition)
+               ORDER BY due_at, id LIMIT \(limit) - (SELECT COUNT(*) FROM \(sql: first.name)) FOR UPDATE SKIP LOCKED),
+            numbered AS (
+              SELECT *, row_number() OVER w AS place, attempts >= \(sql: Claim.suspectAttempts) AS is_suspect,
+                     bool_or(attempts >= \(sql: Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
+                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due
+              WINDOW w AS (ORDER BY \(sql: againFirst ? "due_at = 0, due_at, id" : "due_at, id"))),
+            taken AS MATERIALIZED (
+              SELECT * FROM numbered
+               WHERE CASE WHEN place = 1 AND is_suspect THEN \(suspects) ELSE NOT follows_suspect END
+                 AND size_before < \(sql: Queue.largestClaim))
+            """
     }
 
     /// The first place of each order; nil if there is no row.

@@ -46,7 +46,7 @@ private struct Gates {
     init(_ connection: Connection, stop: Int32) throws {
         self.connection = connection
         self.stop = stop
-        let channel = try connection.rows("SELECT \(sql: Schema.channel)").first?.text(at: 0) ?? ""
+        let channel = try connection.fetchOne("SELECT \(sql: Schema.channel)")?.text(at: 0) ?? ""
         try connection.change("LISTEN \(sql: channel)")
     }
 
@@ -92,7 +92,7 @@ private struct Gates {
     /// - Parameter milliseconds: how long the gates stay shut; nil opens them.
     private func set(_ milliseconds: Int?) throws {
         for queue in Schema.queuesThatTell {
-            let until = milliseconds.map { "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + \($0)" } ?? "0"
+            let until = milliseconds.map { "\(Schema.now) + \($0)" } ?? "0"
             try connection.send("SELECT setval('\(sql: Schema.gate(of: queue))', \(sql: until))")
         }
         try connection.flush()

@@ -49,7 +49,7 @@ extension Connection: TableConnection {
         try send(
             """
             UPDATE notification_queue SET due_at = 0
-             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(sql: Tables.anyNotification) AND due_at > 0 AND claimed_by IS NULL
+             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(sql: Tables.anyNotification) AND \(sql: Tables.postponed)
                                     ORDER BY id FOR UPDATE SKIP LOCKED))
             """
         )
@@ -62,8 +62,7 @@ extension Connection: TableConnection {
         try lockSettlements()
         // A replica that starts waits here before it registers its apps. Then it finds this app under its new name.
         try send("LOCK TABLE replica IN SHARE MODE")
-        let isInUse = try exists("SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)")
-        guard !isInUse else { throw AppRenameError.inUse }
+        if try replicaIsAtWork() { throw AppRenameError.inUse }
         // The owner of the new name makes a lane for it.
         try send("DELETE FROM lane WHERE app = \(app)")
     }
@@ -78,8 +77,13 @@ extension Connection {
 
     /// Whether no pooler stands between. A pooler gives its clients process numbers of its own.
     func speaksWithTheServerItself() throws -> Bool {
-        try rows("SELECT pg_backend_pid()").integer == Int(PQbackendPID(handle))
+        try fetchInt("SELECT pg_backend_pid()") == Int(PQbackendPID(handle))
     }
+
+    func replicaIsAtWork() throws -> Bool { try exists("SELECT 1 FROM \(Schema.livingReplicas)") }
+
+    /// The server's time.
+    func time() throws -> Timestamp { try fetchOne("SELECT \(sql: Schema.now)")?.time(at: 0) ?? .earliest }
 
     var descriptor: Int32 { PQsocket(handle) }
 
@@ -108,13 +112,13 @@ extension Connection {
 extension Connection {
     /// Sessions that hold a lock which keeps siwatch from its tables, for an operator to end: of administrators, and of other programs'
     /// migrations.
-    func lockHolders(in schema: String) throws -> [String] {
-        try rows(
+    func lockHolders(in address: PostgresAddress) throws -> [String] {
+        try fetchAll(
             """
             SELECT DISTINCT 'session ' || a.pid || ' of ' || quote_ident(a.usename)
               FROM pg_locks l
               JOIN pg_stat_activity a ON a.pid = l.pid AND (a.usename, a.application_name) IS DISTINCT FROM (current_user, 'siwatch')
-              JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(schema)
+              JOIN (\(Schema.relations(of: address))) ON c.oid = l.relation
              WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
              ORDER BY 1

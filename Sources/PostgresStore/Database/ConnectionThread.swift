@@ -144,7 +144,7 @@ actor ConnectionThread {
         do {
             if let error = error as? PostgresError, error.endsConnection { throw error }
             try connection.rollBack()
-            if let error = error as? PostgresError, error.isLockTimeout { holders = try connection.lockHolders(in: address.schema) }
+            if let error = error as? PostgresError, error.isLockTimeout { holders = try connection.lockHolders(in: address) }
         } catch {
             self.connection = nil
         }

@@ -29,7 +29,7 @@ struct Migrator {
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
         // All users of the tables wait behind a waiting migration, so it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
-        try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext(\(address.schema)))")
+        try connection.lockMigrations(of: address)
         let script = try plan().script
         if !script.isEmpty { try connection.runScript("SET LOCAL statement_timeout = 0;\n\(script)") }
         try connection.sendCommit()
@@ -106,7 +106,7 @@ struct Migrator {
             """
         let row: PostgresRow?
         do {
-            row = try connection.rows(question).first
+            row = try connection.fetchOne(question)
         } catch let error as PostgresError where error.sqlState == "42P05" {
             // This is the first statement on a new connection, but another client has prepared one there.
             throw Self.poolerIsInTheWay
@@ -136,9 +136,7 @@ struct Migrator {
 
     /// Somebody dropped a missing table by hand. No migration creates it again.
     private func refuseIncomplete() throws {
-        let there = try connection.rows(
-            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
-        ).map { $0.text(at: 0) }
+        let there = try connection.fetchAll("SELECT c.relname FROM \(Schema.relations(of: address))").map { $0.text(at: 0) }
         let missing = Schema.tablesAndViews.filter { !there.contains($0) }.sorted().joined(separator: ", ")
         guard missing.isEmpty else {
             throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup")
@@ -166,15 +164,19 @@ struct Migrator {
     }
 
     private func refuseForeign() throws {
-        let others: SQL = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
-        if try connection.exists(others) { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
+        guard try connection.exists("SELECT 1 FROM \(Schema.relations(of: address))") else { return }
+        throw StoreOpenError("the schema \(address.schema) holds tables of another program")
     }
 }
 
 extension Connection {
     /// Scans the catalog, because the server's memory of names may be older than a lock that the caller waited for.
     func hasTable(_ name: String, of address: PostgresAddress) throws -> Bool {
-        let ours: SQL = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = \(address.schema)"
-        return try exists("SELECT 1 FROM \(ours) AND c.relname = \(name)")
+        try exists("SELECT 1 FROM \(Schema.relations(of: address)) WHERE c.relname = \(name)")
+    }
+
+    /// Takes the lock of migrations and moves, until the transaction ends.
+    func lockMigrations(of address: PostgresAddress) throws {
+        try send("SELECT pg_advisory_xact_lock(1397315393, hashtext(\(address.schema)))")
     }
 }

@@ -29,11 +29,10 @@ extension PostgresStore {
     /// Tables of the schema that this user may not read. `pg_dump` would fail on them.
     package static func unreadableTables(at address: PostgresAddress) throws -> [String] {
         try PostgresStore.reader(of: address).wait { connection in
-            try connection.rows(
+            try connection.fetchAll(
                 """
-                SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                 WHERE n.nspname = \(address.schema) AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
-                 ORDER BY c.relname
+                SELECT c.relname FROM \(Schema.relations(of: address))
+                 WHERE c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY c.relname
                 """
             ).map { $0[0] }
         }
@@ -66,17 +65,15 @@ private struct Examiner {
 
     private func missingRights() throws -> [String] {
         // If somebody else owns the schema, the GRANT of a migration only warns, and nobody hears the warning.
-        let strangers = try Schema.roles.filter {
-            try !connection.rows("SELECT has_schema_privilege(\($0)::name, \(address.schema), 'USAGE')").isTrue
-        }
+        let strangers = try Schema.roles.filter { try !isTrue("SELECT has_schema_privilege(\($0)::name, \(address.schema), 'USAGE')") }
         if !strangers.isEmpty {
             let roles = strangers.joined(separator: ", ")
             return ["\(roles) may not use the schema \(address.schema): GRANT USAGE ON SCHEMA \(address.schema) TO \(roles)"]
         }
-        let tables = try connection.rows(
+        let tables = try connection.fetchAll(
             """
-            SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE n.nspname = \(address.schema) AND c.relkind = 'r'
+            SELECT c.relname FROM \(Schema.relations(of: address))
+             WHERE c.relkind = 'r'
                AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
                         AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
              ORDER BY c.relname
@@ -95,9 +92,7 @@ private struct Examiner {
                 """
             )
         }
-        let roles = try Schema.roles.filter {
-            try !connection.rows("SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = \($0))").isTrue
-        }
+        let roles = try Schema.roles.filter { try !connection.exists("SELECT 1 FROM pg_roles WHERE rolname = \($0)") }
         if !roles.isEmpty, try !isTrue("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user") {
             missing.append(
                 "this user may not create the roles \(roles.joined(separator: " and ")): let an administrator run "
@@ -117,7 +112,7 @@ private struct Examiner {
         let quoting = "log_error_verbosity is not terse: a row that is refused stands in the server's log, its token too"
         return try (isTerse ? [] : [quoting])
             + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
-                try connection.rows("SELECT current_setting(\(name))").first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
+                try text("SELECT current_setting(\(name))") == "off" ? "\(name) is off: \(meaning)" : nil
             }
     }
 
@@ -125,7 +120,7 @@ private struct Examiner {
     /// backends alone.
     private func loggedValues() throws -> [String] {
         let queue = "\(address.quotedSchema).grant_queue"
-        let causes = try connection.rows(
+        let causes = try connection.fetchAll(
             """
             WITH settings AS (
               SELECT name, setting, setting || COALESCE(unit, '') AS words, source NOT IN ('user', 'database user') AS is_everybodys
@@ -158,17 +153,17 @@ private struct Examiner {
 
     /// Other roles that can read the clear tokens in the queue. Leaves out administrators, because everybody knows that they can.
     private func readersOfTokens() throws -> [String] {
-        let readers = try connection.rows(
+        let readers = try connection.fetchAll(
             """
             SELECT quote_ident(r.rolname) FROM pg_roles r
-              JOIN pg_class c ON c.relname = 'grant_queue' JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(address.schema)
+              JOIN (\(Schema.relations(of: address))) ON c.relname = 'grant_queue'
              WHERE NOT r.rolsuper AND r.oid <> c.relowner AND r.rolname !~ '^pg_'
                AND (has_column_privilege(r.oid, c.oid, 'refresh_token', 'SELECT')
                     OR has_column_privilege(r.oid, c.oid, 'authorization_code', 'SELECT'))
              ORDER BY 1
             """
         ).map { $0.text(at: 0) ?? "" }
-        let publications = try connection.rows(
+        let publications = try connection.fetchAll(
             """
             SELECT quote_ident(pubname) FROM pg_publication WHERE puballtables
             UNION SELECT quote_ident(pubname) FROM pg_publication_tables WHERE schemaname = \(address.schema) AND tablename = 'grant_queue'
@@ -187,25 +182,24 @@ private struct Examiner {
     }
 
     private func room() throws -> [String] {
-        let free = try connection.rows(
+        let free = try connection.fetchOne(
             """
             SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
                    - (SELECT COUNT(*)::integer FROM pg_stat_activity WHERE datname IS NOT NULL)
             """
-        ).first?.int(at: 0)
+        )?.int(at: 0)
         guard let free, free < Self.connections else { return [] }
         return ["\(max(free, 0)) connections are free, and each siwatch needs \(Self.connections): raise max_connections"]
     }
 
     private func distanceOfClocks() throws -> [String] {
         let before = clock.now
-        let server = try connection.rows("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint").first?.time(at: 0)
-        guard let server else { return [] }
+        let server = try connection.time()
         let apart = server < before ? server.duration(to: before) : before.duration(to: server)
         guard apart > clockSkew else { return [] }
         return ["its clock and that of this host are \(apart.components.seconds) s apart, and queues.clock_skew allows less"]
     }
 
-    private func text(_ sql: SQL) throws -> String { try connection.rows(sql).first?.text(at: 0) ?? "" }
-    private func isTrue(_ sql: SQL) throws -> Bool { try connection.rows(sql).isTrue }
+    private func text(_ sql: SQL) throws -> String { try connection.fetchOne(sql)?.text(at: 0) ?? "" }
+    private func isTrue(_ sql: SQL) throws -> Bool { try connection.fetchOne(sql)?.bool(at: 0) ?? false }
 }

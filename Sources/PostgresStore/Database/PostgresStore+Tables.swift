@@ -39,18 +39,15 @@ extension PostgresStore: TableStore {
         var portion: Int64? = 0
         while let begin = portion {
             portion = try blockingTransaction { connection in
-                // A grant with an attempt came with a move. A process that died had claimed it. It is due before the others.
-                try connection.rows(
+                try connection.fetchOne(
                     """
                     WITH portion AS MATERIALIZED (
-                      SELECT id FROM grant_queue
-                       WHERE id > \(begin) AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0
-                         AND client_id IN (SELECT client_id FROM client)
+                      SELECT id FROM grant_queue WHERE id > \(begin) AND \(sql: Tables.released)
                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
                     released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
                     SELECT MAX(id) FROM portion
                     """
-                ).first.flatMap { $0.isNull(at: 0) ? nil : $0.integer(at: 0) }
+                ).flatMap { $0.isNull(at: 0) ? nil : $0.integer(at: 0) }
             }
         }
     }
@@ -104,7 +101,7 @@ extension Connection {
     /// The roles that may not insert into their queues, and are used: somebody other than siwatch logs in as them, or belongs to them.
     func missingInsertRights(in schema: String) throws -> String? {
         let pairs = Queue.allCases.flatMap { queue in Schema.roles(of: queue).map { (role: $0, table: queue.rawValue) } }
-        let missing = try rows(
+        let missing = try fetchAll(
             """
             SELECT quote_ident(r.rolname), p.queue FROM unnest(\(array: pairs.map(\.role)), \(array: pairs.map(\.table))) AS p (role, queue)
               JOIN pg_roles r ON r.rolname = p.role
@@ -129,7 +126,7 @@ extension PostgresStore {
     /// may still see. The server shows other users' transactions only to members of `pg_read_all_stats`.
     func oldestSnapshot(heldFor time: Duration) async throws -> Timestamp? {
         try await reader.run { connection in
-            try connection.rows(
+            try connection.fetchOne(
                 """
                 SELECT (floor(extract(epoch FROM MIN(since)) * 1000))::bigint
                   FROM (SELECT COALESCE(xact_start, query_start) AS since FROM pg_stat_activity
@@ -138,7 +135,7 @@ extension PostgresStore {
                         UNION ALL SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()) held
                  WHERE since <= clock_timestamp() - \(time) * INTERVAL '1 millisecond'
                 """
-            ).first?.time(at: 0)
+            )?.time(at: 0)
         }
     }
 }
@@ -167,16 +164,13 @@ extension PostgresStore {
     }
 
     package func dueRows(at now: Timestamp, upTo limit: Int, in connection: Connection) throws -> [String: Int] {
-        let lanes = [
-            (Queue.notification, Tables.anyNotification), (.grant, "authorization_code IS NULL"),
-            (.grant, "authorization_code IS NOT NULL"),
-        ]
+        let lanes = [(Queue.notification, Tables.anyNotification), (.grant, Tables.withoutCode), (.grant, Tables.withCode)]
         let answers = try lanes.map { queue, lane in
             let due: SQL = "SELECT 1 FROM \(sql: queue.rawValue) WHERE \(sql: lane) AND due_at <= \(now) LIMIT \(limit)"
             return (queue, try connection.send("SELECT COUNT(*) FROM (\(due)) q"))
         }
         return try answers.reduce(into: [:]) { due, lane in
-            due[lane.0.label, default: 0] += try connection.rows(of: lane.1).integer
+            due[lane.0.label, default: 0] += try connection.rows(of: lane.1)[0].int(at: 0)
         }
     }
 }

@@ -123,12 +123,6 @@ final class PostgresRows: RandomAccessCollection {
     var endIndex: Int { Int(PQntuples(result)) }
 
     subscript(index: Int) -> PostgresRow { PostgresRow(rows: self, index: Int32(index)) }
-
-    /// The first column of the first row; 0 if there is no row.
-    var integer: Int { first.map { Int($0.integer(at: 0)) } ?? 0 }
-
-    /// The first column of the first row; false if there is no row.
-    var isTrue: Bool { first?.bool(at: 0) ?? false }
 }
 
 /// One row. It keeps the whole answer.

@@ -45,7 +45,7 @@ extension PostgresStore: Fleet {
             let time = try connection.send("SELECT \(sql: Schema.now)")
             try connection.sendCommit()
             let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
-            let now = Timestamp(milliseconds: Int64(try connection.rows(of: time).integer))
+            let now: Timestamp = try connection.rows(of: time)[0][0]
             return Tenure(epochs: Dictionary(uniqueKeysWithValues: epochs), time: now, elders: elders)
         }
     }
@@ -112,17 +112,12 @@ extension PostgresStore: Fleet {
 
     package func replicas(for lane: FleetLane) async throws -> [Replica] {
         try await reader.run { connection in
-            let living: SQL = "SELECT replica, lanes FROM replica WHERE seen_at > \(sql: Schema.now) - \(ReplicaStatus.presence)"
-            return try connection.rows(living).compactMap {
+            try connection.fetchAll("SELECT replica, lanes FROM \(Schema.livingReplicas)").compactMap {
                 let lanes = JSONText.decode($0.text(at: 1) ?? "", as: [String].self) ?? []
                 return lanes.contains(lane.text) ? JSONText.decode($0.text(at: 0) ?? "", as: Replica.self) : nil
             }
         }
     }
 
-    package var time: Timestamp {
-        get async throws {
-            try await renewals.run { Timestamp(milliseconds: Int64(try $0.rows("SELECT \(sql: Schema.now)").integer)) }
-        }
-    }
+    package var time: Timestamp { get async throws { try await renewals.run { try $0.time() } } }
 }

@@ -39,7 +39,7 @@ package actor PostgresContents {
         }
         try onConnection { connection in
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
-            try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext(\(address.schema)))")
+            try connection.lockMigrations(of: address)
             try connection.flush()
         }
     }
@@ -70,7 +70,7 @@ extension PostgresContents: TableContents {
             try connection.send("SET LOCAL statement_timeout = 0")
             try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
             // Reports a siwatch that is at work instead of waiting for it.
-            try refuseReplicas(connection)
+            if try connection.replicaIsAtWork() { throw MoveRefusal.inUse(place: place) }
             // From here on nobody changes the rows, so each statement sees the same.
             try connection.send("LOCK TABLE \(sql: StoredTable.all.map(\.name).joined(separator: ", ")) IN EXCLUSIVE MODE")
             try connection.flush()
@@ -83,19 +83,9 @@ extension PostgresContents: TableContents {
         try onConnection { _ in connection = try Connection(address) }
     }
 
-    /// If the database saw a siwatch within these milliseconds, by its own clock, that siwatch is at work.
-    private static let longestSilence = 10_000
-
-    private func refuseReplicas(_ connection: Connection) throws {
-        let living: SQL = "SELECT 1 FROM replica WHERE seen_at > \(sql: Schema.now) - \(sql: Self.longestSilence)"
-        if try connection.exists(living) { throw MoveRefusal.inUse(place: place) }
-    }
-
     package func greatestID(of table: StoredTable) throws -> Int64 {
-        try onConnection { connection in
-            try connection.rows("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence(\(table.name), 'id')::regclass), 0)")
-                .first?.integer(at: 0) ?? 0
-        }
+        let sequence: SQL = "pg_get_serial_sequence(\(table.name), 'id')::regclass"
+        return try onConnection { try $0.fetchOne("SELECT COALESCE(pg_sequence_last_value(\(sequence)), 0)")?.integer(at: 0) ?? 0 }
     }
 
     package func beginReading(_ table: StoredTable) throws {
@@ -109,7 +99,7 @@ extension PostgresContents: TableContents {
 
     package func read() throws -> StoredRows? {
         guard let reading else { return nil }
-        let rows = try onConnection { try $0.rows("FETCH \(sql: Self.portion) FROM \(sql: reading.cursor)").map(reading.values) }
+        let rows = try onConnection { try $0.fetchAll("FETCH \(sql: Self.portion) FROM \(sql: reading.cursor)").map(reading.values) }
         return rows.isEmpty ? nil : rows
     }
 
@@ -190,7 +180,7 @@ extension StoredTable {
 extension Connection {
     func departure(of address: PostgresAddress) throws -> Departure? {
         guard try hasTable("departure", of: address) else { return nil }
-        return try rows("SELECT id, destination, at, is_complete FROM \(sql: address.quotedSchema).departure").first.map { Departure($0) }
+        return try fetchOne("SELECT \(sql: Departure.columns) FROM \(sql: address.quotedSchema).departure").map { Departure($0) }
     }
 }
 

@@ -13,8 +13,8 @@ extension Connection {
     /// The last query of a settlement's first round trip, so that the directory has the client of every row that was read, and the present
     /// name of its app.
     package func confirm(_ directory: ClientDirectory) throws {
-        let known = try rows("SELECT (SELECT COALESCE(MAX(id), 0) FROM client), (SELECT string_agg(name, E'\\n' ORDER BY id) FROM app)")
-        guard let row = known.first, row.integer(at: 0) == directory.newestClient, row.text(at: 1) ?? "" == directory.names else {
+        let known = try fetchOne("SELECT (SELECT COALESCE(MAX(id), 0) FROM client), (SELECT string_agg(name, E'\\n' ORDER BY id) FROM app)")
+        guard let row = known, row.integer(at: 0) == directory.newestClient, row.text(at: 1) ?? "" == directory.names else {
             throw OutdatedDirectory()
         }
     }
@@ -25,9 +25,9 @@ extension Connection {
     }
 
     /// Logs an event as a duplicate if the log has it already, or if it came earlier in the batch. The payload never leaves the server.
-    package func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int] {
-        var events: Set<LoggedEvent> = []
-        let rows = notifications.map { $0.values(isFirst: events.insert(LoggedEvent($0)).inserted) }
+    package func log(_ notifications: [NotificationEntry], at now: Timestamp) throws -> () throws -> [Int] {
+        var events: Set<EventKey> = []
+        let rows = notifications.map { $0.values(isFirst: events.insert(EventKey($0)).inserted) }
         let answer = try ask(.logNotifications, rows, bound(now))
         // If the answer was lost, the duplicates count as other notifications.
         return { answer?.rows?.map { $0.int(at: 0) } ?? [] }
@@ -40,7 +40,7 @@ extension Connection {
               SELECT (SELECT value FROM counter WHERE name = \(ring.rowsCounter)) - \(sql: UnsignedRing.mostRows) AS rows,
                      (SELECT value FROM counter WHERE name = \(ring.bytesCounter)) - \(sql: UnsignedRing.mostBytes) AS bytes),
             oldest AS (
-              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
+              SELECT id, \(dialect.payloadSize("payload")) AS size FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
                ORDER BY id LIMIT (SELECT CASE WHEN bytes > 0 THEN NULL ELSE GREATEST(rows, 0) END FROM ring)),
             numbered AS (SELECT id, size, row_number() OVER w AS place, sum(size) OVER w - size AS before FROM oldest WINDOW w AS (ORDER BY id)),
             evicted AS (
@@ -64,19 +64,19 @@ extension Connection {
 /// The tables hold clients that this process does not know, or no longer hold some that it knows.
 struct OutdatedDirectory: Error {}
 
-private struct LoggedEvent: Hashable {
+private struct EventKey: Hashable {
     let id: AppUserID
     let type: String
     let time: Timestamp
 
-    init(_ logged: LoggedNotification) {
+    init(_ logged: NotificationEntry) {
         id = AppUserID(app: logged.app, userID: logged.notification.userID)
         type = logged.notification.type
         time = logged.notification.event.occurredAt
     }
 }
 
-extension LoggedNotification {
+extension NotificationEntry {
     fileprivate func values(isFirst: @autoclosure () -> Bool) -> [ColumnValue] {
         let (told, isFirst) = (notification, outcome != .duplicate && isFirst())
         return bound(work.id, settlement, isFirst, app, told.tokenID, told.clientID, told.userID)
@@ -95,6 +95,7 @@ extension RowStatement {
             """
     )
 
+    private static let (event, settlement) = (NotificationEntry.eventColumns, NotificationEntry.settlementColumns)
     fileprivate static let logNotifications = RowStatement(
         ["id", "settlement", "is_first", "app", "jti", "client_id", "user_id", "type", "event_time", "outcome"],
         shared: ["now"],
@@ -103,8 +104,8 @@ extension RowStatement {
             WITH gone AS (DELETE FROM notification_queue WHERE id = ANY($1) RETURNING id, payload, received_at),
             told AS MATERIALIZED (SELECT n.*, gone.payload, gone.received_at FROM @rows JOIN gone ON gone.id = n.id),
             fresh AS (
-              INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
-              SELECT app, jti, client_id, user_id, type, event_time, payload, received_at, @now, outcome
+              INSERT INTO notification_log (\(event), payload, \(settlement))
+              SELECT \(event), payload, received_at, @now, outcome
                 FROM told WHERE is_first ORDER BY event_time, user_id COLLATE "C", app COLLATE "C", type COLLATE "C"
                   ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
               RETURNING event_time, user_id, app, type),
@@ -114,8 +115,8 @@ extension RowStatement {
                      AND f.type = told.type
                WHERE f.user_id IS NULL),
             kept AS (
-              INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
-              SELECT app, jti, client_id, user_id, type, event_time, received_at, @now, 'duplicate' FROM repeated ORDER BY settlement)
+              INSERT INTO notification_log (\(event), \(settlement))
+              SELECT \(event), received_at, @now, 'duplicate' FROM repeated ORDER BY settlement)
             SELECT settlement FROM repeated
             """
     )

@@ -76,7 +76,7 @@ struct BatchNumber {
 
     /// Whether the number is committed. Waits for a commit that is still under way. Nil if there is no row.
     func isWritten(on connection: Connection) throws -> Bool? {
-        try connection.rows("SELECT number FROM settled_batch WHERE owner = \(owner) FOR UPDATE").first.map { $0.integer(at: 0) == number }
+        try connection.fetchOne("SELECT number FROM settled_batch WHERE owner = \(owner) FOR UPDATE").map { $0.integer(at: 0) == number }
     }
 }
 
@@ -88,17 +88,17 @@ extension PostgresStore {
     /// time-out of the server runs between two messages, and the host of a frozen process answers keepalives. Their process finds the
     /// connection lost, and does all of it again.
     func endStalledTransactions() async throws {
-        _ = try await writer.run { [address] connection in
-            try connection.rows(
+        try await writer.run { [address] connection in
+            try connection.execute(
                 """
                 SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
                  WHERE a.usename = current_user AND a.datname = current_database() AND a.pid <> pg_backend_pid()
                    AND a.state = 'active' AND a.wait_event = 'ClientRead' AND a.query NOT ILIKE 'COPY%'
                    AND a.query_start < clock_timestamp() - \(Self.longestPauseInAFlight) * INTERVAL '1 millisecond'
-                   AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
-                                WHERE l.pid = a.pid AND l.granted AND n.nspname = \(address.schema))
+                   AND EXISTS (SELECT 1 FROM pg_locks l JOIN (\(Schema.relations(of: address))) ON c.oid = l.relation
+                                WHERE l.pid = a.pid AND l.granted)
                 """
-            ).count
+            )
         }
     }
 }

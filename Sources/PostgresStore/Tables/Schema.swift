@@ -18,6 +18,14 @@ enum Schema {
     }
 
     static let now = tables.now
+
+    /// SQL: the tables, views and sequences `c` of a schema.
+    static func relations(of address: PostgresAddress) -> SQL {
+        "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = \(address.schema)"
+    }
+
+    /// SQL: the replicas that the server saw lately.
+    static let livingReplicas: SQL = "replica WHERE seen_at > \(sql: now) - \(ReplicaStatus.presence)"
 }
 
 extension Schema {

@@ -14,7 +14,6 @@ struct NotificationRows {
     private static let sequence = "COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'notification_queue'), 0)"
     /// The due time of rows that a former process left. It is before all others.
     static let leftBehind = Timestamp(milliseconds: -1)
-    fileprivate static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
 
     /// The new rows next after the mark. Empty while a row is left that a former process claimed.
     func new(upTo limit: Int) throws -> [ClaimedNotification] {
@@ -50,7 +49,8 @@ struct NotificationRows {
     func setAside(_ ids: ClosedRange<Int64>, dueAt time: Timestamp, heldBy holder: String?) throws {
         try connection.execute(
             """
-            UPDATE notification_queue SET due_at = \(time), attempts = \(sql: Self.oneMoreAttempt), claimed_by = \(holder.columnValue)
+            UPDATE notification_queue
+               SET due_at = \(time), attempts = \(sql: connection.dialect.counted("attempts")) + 1, claimed_by = \(holder.columnValue)
              WHERE due_at = 0 AND id BETWEEN \(ids.lowerBound) AND \(ids.upperBound)
             """
         )
@@ -135,17 +135,4 @@ struct NotificationRows {
 
 extension RowStatement {
     fileprivate static let takeNotifications = take(.notification, returning: "CAST(payload AS BLOB), received_at")
-
-    /// Takes rows of a queue for a lease.
-    static func take(_ queue: Queue, returning columns: String) -> RowStatement {
-        RowStatement(
-            ["id"],
-            shared: ["lease_end", "owner"],
-            sqlite: """
-                UPDATE \(queue.rawValue) SET due_at = @lease_end, attempts = \(NotificationRows.oneMoreAttempt), claimed_by = @owner WHERE id = @id
-                RETURNING id, attempts, \(columns)
-                """,
-            postgres: ""
-        )
-    }
 }

@@ -21,11 +21,11 @@ final class Checkpointer: Sendable {
     let foreign: ForeignCheckpoints
     /// Pages in the log after the last commit of siwatch's writer.
     private let logPages: LogPages
-    private let erasure = NIOLockedValueBox(Erasure())
+    private let erasure = NIOLockedValueBox(PendingErasure())
     /// Pages in the log at the last checkpoint.
     private let triedAtPages = Atomic<Int>(0)
 
-    private struct Erasure {
+    private struct PendingErasure {
         /// Whether the log may hold an erased token. At first true, because a former process may have left one.
         var isInLog = true
         var triedAt: Timestamp?

@@ -25,7 +25,8 @@ extension DatabaseFile {
         let queue = try DatabaseQueue(path: path)
         try queue.writeWithoutTransaction { db in
             // No step leaves a rollback journal, which the next process would not play back.
-            try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID); PRAGMA journal_mode = WAL")
+            let mark = "PRAGMA application_id = \(FileSchema.applicationID)"
+            try db.execute(sql: "PRAGMA journal_mode = MEMORY; \(mark); PRAGMA journal_mode = WAL")
         }
         try queue.close()
     }
@@ -75,7 +76,7 @@ extension DatabaseFile {
         for step in steps {
             migrator.registerMigration("v\(step.version)") { db in
                 try db.execute(sql: step.sql)
-                try db.execute(sql: "PRAGMA application_id = \(Schema.applicationID); PRAGMA user_version = \(step.version)")
+                try db.execute(sql: "PRAGMA application_id = \(FileSchema.applicationID); PRAGMA user_version = \(step.version)")
             }
         }
         try migrator.migrate(writer)

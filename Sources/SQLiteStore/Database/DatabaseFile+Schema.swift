@@ -22,7 +22,7 @@ extension DatabaseFile {
     }
 
     private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {
-        try rows(of: "SELECT id, destination, at, is_complete FROM departure", on: connection).first.map { row in
+        try rows(of: "SELECT \(Departure.columns) FROM departure", on: connection).first.map { row in
             Departure(id: row[0], destination: row[1], at: Timestamp(milliseconds: Int64(row[2]) ?? 0), isComplete: row[3] == "1")
         }
     }
@@ -55,7 +55,7 @@ extension DatabaseFile {
 
 extension SQLiteStore {
     package func schemaDifference() async throws -> String? {
-        let made = try StoredSchema(madeBy: Schema.steps)
+        let made = try StoredSchema(madeBy: FileSchema.steps)
         return try await query { connection in
             let rows = try connection.fetchAll("\(sql: StoredSchema.query)").map { row in (0...2).map { row.text(at: $0) ?? "" } }
             return StoredSchema(rows).difference(from: made)
@@ -98,7 +98,7 @@ private struct StoredSchema: Equatable {
     init(madeBy steps: [SchemaStep]) throws {
         let fresh = try DatabaseQueue()
         try DatabaseFile(path: ":memory:", steps: steps).migrate(fresh)
-        try fresh.write { db in try db.execute(sql: Schema.tables.arrival) }
+        try fresh.write { db in try db.execute(sql: FileSchema.tables.arrival) }
         self.init(try fresh.read { db in try Row.fetchAll(db, sql: Self.query).map { [$0[0], $0[1], $0[2]] } })
     }
 
@@ -112,7 +112,7 @@ private struct StoredSchema: Equatable {
     }
 }
 
-enum Schema {
+enum FileSchema {
     /// "SIWA": tells siwatch's files from every other SQLite database.
     static let applicationID: Int32 = 0x5349_5741
 

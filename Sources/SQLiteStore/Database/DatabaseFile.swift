@@ -40,7 +40,7 @@ package struct DatabaseFile: Sendable {
     let steps: [SchemaStep]
 
     /// - Parameter nextSteps: steps of a later release, for tests.
-    package init(path: String, nextSteps: [SchemaStep] = []) { self.init(path: path, steps: Schema.steps + nextSteps) }
+    package init(path: String, nextSteps: [SchemaStep] = []) { self.init(path: path, steps: FileSchema.steps + nextSteps) }
 
     init(path: String, steps: [SchemaStep]) {
         // Every way to a file leads through here.
@@ -85,7 +85,7 @@ package struct DatabaseFile: Sendable {
         }
         let applicationID = Int32(bitPattern: header.bigEndian32(at: 68))
         // siwatch marks the header before there is a log. So the header tells whose the file is, whatever its log holds.
-        guard applicationID == Schema.applicationID else {
+        guard applicationID == FileSchema.applicationID else {
             throw .foreign(
                 isBare(header)
                     ? "\(path) is an SQLite database without tables, as programs leave one that open it before siwatch migrate and set "
@@ -140,7 +140,7 @@ package struct DatabaseFile: Sendable {
 
     package var hasOurMark: Bool {
         guard let header = (try? header()).flatMap(\.self), header.count >= 72 else { return false }
-        return Int32(bitPattern: header.bigEndian32(at: 68)) == Schema.applicationID
+        return Int32(bitPattern: header.bigEndian32(at: 68)) == FileSchema.applicationID
     }
 
     /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing.

@@ -33,6 +33,9 @@ package struct SQLiteConnection: TableConnection {
 
     package func execute(_ statement: RowStatement, _ rows: [[ColumnValue]], _ shared: [ColumnValue]) throws {
         try forEachRow(of: ask(statement, rows, shared)) { _, _ in }
+        guard !rows.isEmpty, !statement.removal.isEmpty else { return }
+        let removal = try PreparedStatement(statement.removal, in: db)
+        for row in rows { try removal.run([row[0]]) }
     }
 
     package func ask(_ sql: CredentialTables.SQL) -> Answer { Answer(sql: sql.text, rows: [sql.values]) }
@@ -67,8 +70,8 @@ package struct SQLiteConnection: TableConnection {
     package func lockSettlements() {}
 
     package func releaseNotifications() throws {
-        let (aside, time) = (Tables.setAside, NotificationRows.leftBehind)
-        try execute("UPDATE notification_queue SET due_at = \(time) WHERE \(sql: aside) AND due_at > 0 AND claimed_by IS NULL")
+        let (aside, postponed, time) = (Tables.setAside, Tables.postponed, NotificationRows.leftBehind)
+        try execute("UPDATE notification_queue SET due_at = \(time) WHERE \(sql: aside) AND \(sql: postponed)")
     }
 
     /// Does nothing: the caller holds the lock on the file.

@@ -11,19 +11,17 @@ extension SQLiteStore: TableStore {
     package func query<Value: Sendable>(_ kind: QueryKind, _ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws
         -> Value
     {
-        do {
+        try await translatingErrors {
             // On the connection that also writes, GRDB reads under a pragma that voids every compiled statement.
             if let memory { return try await memory.writeWithoutTransaction { db in try body(SQLiteConnection(db)) } }
             return try await writer.read { db in try body(SQLiteConnection(db)) }
-        } catch let error as DatabaseError {
-            throw StoreError(error)
         }
     }
 
     /// Begins IMMEDIATE, so that it never fails half-way for want of the lock.
     package func transaction<Value: Sendable>(_ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws -> Value {
-        do {
-            return try await writer.writeWithoutTransaction { db in
+        try await translatingErrors {
+            try await writer.writeWithoutTransaction { db in
                 var value: Value?
                 try db.inTransaction(.immediate) {
                     value = try body(SQLiteConnection(db))
@@ -31,8 +29,6 @@ extension SQLiteStore: TableStore {
                 }
                 return value!
             }
-        } catch let error as DatabaseError {
-            throw StoreError(error)
         }
     }
 
@@ -48,15 +44,7 @@ extension SQLiteStore: TableStore {
     }
 
     package func tookIn(_ apps: [AppClients]) throws {
-        try blockingTransaction { connection in
-            // A process that died had claimed a grant with an attempt. Such a grant is due before the others.
-            try connection.execute(
-                """
-                UPDATE grant_queue SET due_at = 0
-                 WHERE due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0 AND client_id IN (SELECT client_id FROM client)
-                """
-            )
-        }
+        try blockingTransaction { try $0.execute("UPDATE grant_queue SET due_at = 0 WHERE \(sql: Tables.released)") }
     }
 
     package func tokenWasErased() { checkpointer?.mustTruncate() }
@@ -71,7 +59,6 @@ extension SQLiteStore: TableStore {
 
     package var logPinnedSince: Timestamp? { checkpointer?.pinnedSince }
 
-    /// Records that siwatch lives, for the view `heartbeat`. On a server the fleet says so.
     package func beat(at now: Timestamp) async throws {
         try await transaction { try $0.set("alive_at", to: now.milliseconds) }
     }
@@ -80,6 +67,14 @@ extension SQLiteStore: TableStore {
 func translatingErrors<Value>(_ body: () throws -> Value) throws -> Value {
     do {
         return try body()
+    } catch let error as DatabaseError {
+        throw StoreError(error)
+    }
+}
+
+func translatingErrors<Value>(_ body: () async throws -> Value) async throws -> Value {
+    do {
+        return try await body()
     } catch let error as DatabaseError {
         throw StoreError(error)
     }
@@ -127,8 +122,8 @@ extension SQLiteStore {
             (.notification, "due_at = 0 AND id > \(NotificationRows.mark)"),
             (.notification, Tables.setAside),
             (.notification, "due_at = 0 AND id BETWEEN \(ended?.lowerBound ?? 1) AND \(ended?.upperBound ?? 0)"),
-            (.grant, "authorization_code IS NULL"),
-            (.grant, "authorization_code IS NOT NULL AND granted_at > 0"),
+            (.grant, Tables.withoutCode),
+            (.grant, "\(Tables.withCode) AND granted_at > 0"),
         ]
         return try lanes.reduce(into: [:]) { due, lane in
             due[lane.queue.label, default: 0] += try connection.count(

@@ -25,7 +25,7 @@ package actor SQLiteContents {
                 try db.execute(sql: "PRAGMA synchronous = FULL")
                 let connection = SQLiteConnection(db)
                 guard try connection.hasTable("departure") else { return nil }
-                return try connection.fetchOne("SELECT id, destination, at, is_complete FROM departure").map { Departure($0) }
+                return try connection.fetchOne("SELECT \(sql: Departure.columns) FROM departure").map { Departure($0) }
             }
             return (connection, departure)
         }

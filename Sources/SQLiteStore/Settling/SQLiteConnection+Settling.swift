@@ -18,34 +18,32 @@ extension SQLiteConnection {
 
     /// Deletes all rows of the queue before it inserts the entries of the log, which take their pages over. Selects nothing from the queue,
     /// because SQLite keeps a copy of each page that a statement of many rows may have to undo.
-    package func log(_ notifications: [LoggedNotification], at now: Timestamp) throws -> () throws -> [Int] {
+    package func log(_ notifications: [NotificationEntry], at now: Timestamp) throws -> () throws -> [Int] {
         guard !notifications.isEmpty else { return { [] } }
         let remove = try PreparedStatement("DELETE FROM notification_queue WHERE id BETWEEN ? AND ?", in: db)
         for ids in notifications.map(\.work.id).ranges { try remove.run(bound(ids.lowerBound, ids.upperBound)) }
+        let (event, settlement) = (NotificationEntry.eventColumns, NotificationEntry.settlementColumns)
         let insert = try PreparedStatement(
             """
-            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+            INSERT INTO notification_log (\(event), payload, \(settlement))
             VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)
                 ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
             """,
             in: db
         )
         let insertDuplicate = try PreparedStatement(
-            """
-            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
-            """,
+            "INSERT INTO notification_log (\(event), \(settlement)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')",
             in: db
         )
         var duplicates: [Int] = []
         for logged in notifications {
             let (told, work, outcome) = (logged.notification, logged.work, logged.outcome)
-            let event = bound(logged.app, told.tokenID, told.clientID, told.userID, told.type, told.event.occurredAt)
+            let values = bound(logged.app, told.tokenID, told.clientID, told.userID, told.type, told.event.occurredAt)
             if outcome != .duplicate {
-                try insert.run(event + bound(work.payload, work.receivedAt, now, outcome.rawValue))
+                try insert.run(values + bound(work.payload, work.receivedAt, now, outcome.rawValue))
                 if db.changesCount > 0 { continue }
             }
-            try insertDuplicate.run(event + bound(work.receivedAt, now))
+            try insertDuplicate.run(values + bound(work.receivedAt, now))
             duplicates.append(logged.settlement)
         }
         return { [duplicates] in duplicates }
@@ -58,8 +56,8 @@ extension SQLiteConnection {
             let oldest = try fetchOne(
                 """
                 DELETE FROM notification_quarantine
-                 WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring)))
-                RETURNING length(CAST(payload AS BLOB))
+                 WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(sql: FileSchema.tables.members(of: ring)))
+                RETURNING \(dialect.payloadSize("payload"))
                 """
             )
             guard let oldest else { break }
@@ -80,10 +78,10 @@ extension SQLiteConnection {
             try execute(
                 """
                 INSERT INTO counter (name, value)
-                SELECT '\(sql: ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
+                SELECT '\(sql: ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(sql: FileSchema.tables.members(of: ring))
                  UNION ALL
-                SELECT '\(sql: ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
-                  FROM notification_quarantine WHERE \(sql: Schema.tables.members(of: ring))
+                SELECT '\(sql: ring.bytesCounter)', COALESCE(SUM(\(dialect.payloadSize("payload"))), 0)
+                  FROM notification_quarantine WHERE \(sql: FileSchema.tables.members(of: ring))
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
                 """
             )

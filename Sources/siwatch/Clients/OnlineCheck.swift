@@ -7,28 +7,24 @@ import BoundedHTTP
 import CredentialCore
 import Foundation
 import NIOConcurrencyHelpers
-import Webhooks
 
 /// `doctor --online`: what Apple itself says of the configuration, without a user.
 struct OnlineCheck {
     private let configuration: Configuration
     private let transport: ObservedTransport
     private let clock = Invocation.current.clock
-    private let skew: NIOLockedValueBox<Int64?>
+    private let skew = NIOLockedValueBox<Int64?>(nil)
     private(set) var findings: [Finding] = []
     private var unanswered = 0
 
     /// - Parameter keys: by app, as a configuration reads them; nil if this process cannot.
     init(_ configuration: Configuration, _ keys: [String: [ClientSecretKey]]?) async {
-        let skew = NIOLockedValueBox<Int64?>(nil)
         let client = HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup), configuration: .bounded)
         self.configuration = configuration
-        self.skew = skew
         transport = ObservedTransport(client: client, version: Version.current, timeout: configuration.refresh.timeout) {
-            [clock] exchange in
-            // A slow answer was on its way for nobody knows how long. Apple's date is cut to the second.
-            guard let date = exchange.date, exchange.duration <= .seconds(2) else { return }
-            let ahead = clock.now.duration(to: date.advanced(by: .milliseconds(500))).milliseconds
+            [clock, skew] exchange in
+            guard let date = exchange.date, exchange.duration <= ClockTrust.longestExactExchange else { return }
+            let ahead = clock.now.duration(to: ClockTrust.time(of: date)).milliseconds
             skew.withLockedValue { $0 = ahead }
         }
         await lookAtApple()
@@ -71,13 +67,9 @@ struct OnlineCheck {
         guard let failure = error as? TransportFailure else {
             return Finding(.degraded, "Apple publishes no usable signing keys: \(error)")
         }
-        guard failure == .tls else {
-            let sentence = "no answer came from \(host.printable): \(failure.rawValue)"
-            return Finding(.degraded, sentence, remedy: "siwatch needs port 443 outwards")
-        }
-        let causes = "CA certificates are missing, or a proxy answers"
-        let sentence = "no TLS 1.2 connection to \(host.printable) with a valid certificate: \(causes)"
-        return Finding(.degraded, sentence, remedy: failure.remedy(at: host))
+        let sentence = "no answer came from \(host.printable): \(failure.words)"
+        guard failure == .tls else { return Finding(.degraded, sentence, remedy: "siwatch needs port 443 outwards") }
+        return Finding(.degraded, "\(sentence); CA certificates are missing, or a proxy answers", remedy: failure.remedy(at: host))
     }
 
     private var ofClock: Finding {
@@ -85,7 +77,8 @@ struct OnlineCheck {
             return Finding(.degraded, "Apple's answer did not tell the time, so this clock was not compared")
         }
         let sentence = StatusReport.sentence(skew: skew)
-        return abs(skew) <= 30_000 ? Finding(.note, sentence) : Finding(.degraded, sentence, remedy: "put NTP right")
+        let isRight = abs(skew) <= ClockTrust.noticedSkew.milliseconds
+        return isRight ? Finding(.note, sentence) : Finding(.degraded, sentence, remedy: "put NTP right")
     }
 
     // MARK: Clients

@@ -78,9 +78,7 @@ extension ValueRule<Configuration.HTTP.Listen?> {
     static func httpListen(_ resolve: @escaping (String) -> String = \.self) -> ValueRule {
         .string("must be host:port, such as \"127.0.0.1:9465\", the path of a Unix socket of at most 107 bytes, or \"\" for none") { text in
             if text.isEmpty { return .some(nil) }
-            if text.contains("/") {
-                return text.utf8.count <= 107 && !text.utf8.contains(where: { $0 < 0x20 }) ? .socket(resolve(text)) : nil
-            }
+            if text.contains("/") { return text.isSocketPath ? .socket(resolve(text)) : nil }
             return ListenAddress(text).map { .address($0) }
         }
     }

@@ -25,7 +25,7 @@ extension Configuration {
                 settle: breaker.settle,
                 policy: refreshPolicy
             ),
-            revocationLimit: RevocationLimitRules(maxRequests: revocations.maxPerHour, maxPercent: revocations.maxPercentPerHour),
+            revocationLimit: revocations,
             canaries: Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) }),
             pseudonymizer: pseudonymizer
         )

@@ -17,7 +17,7 @@ struct Configuration: Sendable, Equatable {
     var encryption = Encryption()
     var refresh = Refresh()
     var breaker = Breaker()
-    var revocations = Revocations()
+    var revocations = RevocationLimitRules()
     var queues = Queues()
     var retention = Retention()
     var operations = Operations()
@@ -71,12 +71,6 @@ struct Configuration: Sendable, Equatable {
         var maxRejections = 20
         var maxRejectedPercent = 5
         var settle = Duration.minutes(15)
-    }
-
-    /// When requests to revoke wait for an operator. The figures hold for each app.
-    struct Revocations: Sendable, Equatable {
-        var maxPerHour = 50
-        var maxPercentPerHour = 1
     }
 
     struct Queues: Sendable, Equatable {

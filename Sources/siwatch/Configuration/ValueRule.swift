@@ -129,9 +129,8 @@ extension ValueRule {
 
 extension ValueRule<String?> {
     static func socket(_ resolve: @escaping (String) -> String) -> ValueRule {
-        // sun_path holds 108 bytes with a NUL.
         .string("must be a path of at most 107 bytes, or \"\" for none") { text in
-            text.isEmpty ? .some(nil) : text.utf8.count <= 107 && !text.hasControlCharacters ? .some(resolve(text)) : nil
+            text.isEmpty ? .some(nil) : text.isSocketPath ? .some(resolve(text)) : nil
         }
     }
 
@@ -226,4 +225,7 @@ extension Duration {
 
 extension String {
     fileprivate var hasControlCharacters: Bool { unicodeScalars.contains(where: \.isControl) }
+
+    /// Whether a Unix socket may have this path: sun_path holds 108 bytes with a NUL.
+    var isSocketPath: Bool { utf8.count <= 107 && !hasControlCharacters }
 }

@@ -36,10 +36,7 @@ extension Daemon {
         await apple.refreshKeys()
         // By then, the lanes that no other replica owns are ours.
         if context.membership.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
-        try await settleAll(queues.codes)
-        try await settleAll(queues.grants)
-        try await settleAll(queues.notifications)
-        try await settleAll(queues.revocations)
+        for handler in queues.all { try await settleAll(handler) }
         let due = try await context.store.overdueCredentials(before: context.clock.now, upTo: .max)
         // No more than are due now, because with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.atWork.name] ?? 0) }

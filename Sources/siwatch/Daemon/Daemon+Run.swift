@@ -39,7 +39,7 @@ extension Daemon {
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
 
-    var lanes: Set<Lane> { Set(queues.lanes + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
+    var lanes: Set<Lane> { Set(queues.all.map { $0.lane } + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
 
     /// Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
     private func services(_ health: Health, _ desk: StatusDesk, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence)

@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialMonitor
 import Foundation
-import Webhooks
 
 /// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
 struct FleetMembership: Sendable {
@@ -155,55 +154,5 @@ extension Fleet {
 
     var isAtWork: Bool {
         get async throws { try await !living.isEmpty }
-    }
-}
-
-/// The rules that all replicas of a database must share, because otherwise they would judge the same rows differently.
-///
-/// Replicas of two releases compare these rules during an upgrade. So a rule keeps its name and its form, even if the code renames it. A
-/// rule that a release adds is left out while it has the value that the release before goes by.
-struct FleetAgreement {
-    let text: String
-
-    init(_ configuration: Configuration, keyIDs: [String]) {
-        func lines(_ name: String, _ values: [String]) -> [String] { values.sorted().map { "\(name) = \($0)" } }
-        func milliseconds(_ name: String, _ duration: Duration) -> String { "\(name) = \(duration.milliseconds) ms" }
-        let apps = configuration.apps.sorted { $0.name < $1.name }.flatMap { app in
-            ["app = \(app.name)"] + lines("app.client", app.clientIDs) + lines("app.canary", app.canaries)
-                + (app.revocations ? [] : ["app.revocations = false"])
-        }
-        let rules = [
-            "breaker.window = \(configuration.breaker.window)",
-            "breaker.max_rejections = \(configuration.breaker.maxRejections)",
-            "breaker.max_rejected_percent = \(configuration.breaker.maxRejectedPercent)",
-            milliseconds("breaker.settle", configuration.breaker.settle),
-            "revocations.max_per_hour = \(configuration.revocations.maxPerHour)",
-            "revocations.max_percent_per_hour = \(configuration.revocations.maxPercentPerHour)",
-            milliseconds("refresh.interval", configuration.refresh.interval),
-            milliseconds("refresh.timeout", configuration.refresh.timeout),
-            milliseconds("queues.clock_skew", configuration.queues.clockSkew),
-        ]
-        text = (apps + rules + lines("apple.issuer", configuration.apple.issuers) + lines("encryption.key", keyIDs))
-            .map { $0 + "\n" }.joined()
-    }
-
-    var digest: String { text.fleetDigest }
-}
-
-extension Configuration {
-    /// By the name of a delivery, what differs if it leaves out other changes. No URL, which may hold a token.
-    var deliveryDigests: [String: String] {
-        deliveries.reduce(into: [:]) { digests, delivery in
-            let apps = delivery.apps.isEmpty ? self.apps.map(\.name) : delivery.apps
-            let lines = apps.sorted().map { "app = \($0)" } + delivery.webhookTypes.map { "type = \($0.rawValue)" }.sorted()
-            digests[delivery.name] = lines.joined(separator: "\n").fleetDigest
-        }
-    }
-}
-
-extension String {
-    /// The text as 64 bits, by FNV-1a.
-    fileprivate var fleetDigest: String {
-        String(utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
     }
 }

@@ -19,7 +19,8 @@ struct QueueHandlers {
         revocations = RevocationHandler(apps: apps.map(\.atWork), shared)
     }
 
-    var lanes: [Lane] { [notifications.lane, grants.lane, codes.lane, revocations.lane] }
+    /// In the order in which `run --once` settles their queues.
+    var all: [any WorkHandler] { [codes, grants, notifications, revocations] }
 }
 
 struct QueueWakeups {

@@ -62,6 +62,7 @@ struct Reload: Service {
         }
     }
 
+    /// Applies what `reloading` takes over.
     private func takeOver(_ new: Configuration, _ keys: Keys) {
         let taken = atWork.withLockedValue { configuration in
             configuration = configuration.reloading(new)
@@ -86,6 +87,7 @@ struct Reload: Service {
 
 extension Configuration {
     /// The configuration at work after a reload: this one, with the changes that are possible while siwatch runs.
+    /// `Reload` applies each of them.
     func reloading(_ new: Configuration) -> Configuration {
         var result = self
         result.log.level = new.log.level

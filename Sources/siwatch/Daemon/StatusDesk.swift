@@ -51,7 +51,10 @@ actor StatusDesk {
         Recurring(every: Self.slowValidity, onFailure: { _ in }) { [context] in
             await self.observeTables()
             let report = try await self.report()
-            context.telemetry.observe(findings: report.findings.reduce(into: [:]) { $0[$1.severity.rawValue, default: 0] += 1 })
+            let severities = report.findings.map(\.severity)
+            for severity in Finding.Severity.allCases {
+                context.telemetry.gauge(.findings, Double(severities.count { $0 == severity }), ["severity": severity.rawValue])
+            }
             let rejected = report.tables.rejectedSignIns.map { ($0.clientID, $0.reason) }
             context.telemetry.observe(signInsRejected: Dictionary(rejected) { first, _ in first })
         }

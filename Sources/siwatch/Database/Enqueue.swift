@@ -26,8 +26,9 @@ struct Enqueue: AsyncParsableCommand {
         guard body.count <= Queue.longestNotification else {
             throw CommandFailure.wrongUsage("\(sourceName) is longer than \(Queue.longestNotification) bytes: Apple did not send this")
         }
-        let id = try await configuration.withStore(appends: true) { try await $0.enqueue(notification: body) }
-        try output.print(["id": id], "Row \(id) of notification_queue.")
+        let now = Invocation.current.clock.now
+        let appended = try await configuration.withStore(appends: true) { try await $0.append([.notification(body)], at: now) }
+        for case .row(let row) in appended { try output.print(["id": row.id], "Row \(row.id) of notification_queue.") }
     }
 
     private var sourceName: String { source == "-" ? "standard input" : source.printable }

@@ -90,8 +90,8 @@ struct Examination {
                 state = "database \(database.name): usable" + (database.lockHolder.map { ", and \($0) works on it" } ?? "")
             } else if !isThere {
                 state = "database \(database.name): \(database.absence)"
-                let canaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
-                findings += canaries.map { Finding(.degraded, "\($0)") }
+                let canaries = configuration.apps.flatMap { app in app.canaries.map { AppUserID(app: app.name, userID: $0) } }
+                findings += canaries.map { Finding(.degraded, $0.asUnknownCanary) }
             }
         } catch UnusableFile.unreadable(_) where !obstacles.isEmpty {
             // An obstacle already gives the reason.

@@ -10,7 +10,7 @@ struct Finding: Codable, Equatable {
     var sentence: String
     /// What to do. Nil if the sentence says it, or if nothing is to be done.
     var remedy: String?
-    /// The section of docs/alerts.md.
+    /// The section of docs/alerts.md: the anchor of a `Runbook`.
     var runbook: String?
 
     /// What to do and where it stands; nil if there is nothing to do.
@@ -35,14 +35,14 @@ struct Finding: Codable, Equatable {
     /// The same after a verdict, for commands that look for what is wrong.
     var judged: String { "\(severity.verdict.padded(to: 9))\(sentence)" + (advice.map { "\n\("".padded(to: 9))\($0)" } ?? "") }
 
-    init(_ severity: Severity, _ sentence: String, remedy: String? = nil, runbook: String? = nil) {
+    init(_ severity: Severity, _ sentence: String, remedy: String? = nil, runbook: Runbook? = nil) {
         self.severity = severity
         self.sentence = sentence
         self.remedy = remedy
-        self.runbook = runbook
+        self.runbook = runbook?.anchor
     }
 
-    enum Severity: String, Codable, Comparable {
+    enum Severity: String, Codable, CaseIterable, Comparable {
         /// Worth knowing, no trouble.
         case note
         /// Something is wrong that can wait for the morning, as a ticket.

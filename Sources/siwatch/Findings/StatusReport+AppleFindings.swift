@@ -9,7 +9,7 @@ extension StatusReport {
     @FindingList var ofApple: [Finding] {
         ofClock
         tables.refusedClients.map { client in
-            Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: "siwatchapppaused")
+            Finding(client.isIdle ? .degraded : .down, client.sentence, remedy: RefusedClient.remedy, runbook: .appPaused)
         }
         ofTrials
         // People wait at the sign-in page for these codes.
@@ -18,20 +18,20 @@ extension StatusReport {
             let kinds = absence.kinds.map(\.printable).joined(separator: ", ")
             let sentence = "\(absence.app.printable): Apple gives no usable answer since \(absence.since.text)"
             let requests = absence.failures.counted("request")
-            return Finding(isWaitedFor ? .down : .degraded, "\(sentence): \(kinds), \(requests)", runbook: "siwatchappleerrors")
+            return Finding(isWaitedFor ? .down : .degraded, "\(sentence): \(kinds), \(requests)", runbook: .appleErrors)
         }
         tables.apps.compactMap { app in
             app.pausedAt.map { at in
                 let remedy = "siwatch resume \(app.app.shellQuoted.printable)"
                 let sentence = "\(app.app.printable): an operator has paused it since \(at.text)"
-                return Finding(.degraded, sentence, remedy: remedy, runbook: "siwatchapppaused")
+                return Finding(.degraded, sentence, remedy: remedy, runbook: .appPaused)
             }
         }
         unprovenClients.map { client in
             let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
             let tokens = "no token of \(client.clientID.printable) within an interval (\(last))"
             let severity = client.validAt == nil ? Finding.Severity.note : .degraded
-            return Finding(severity, "Apple has accepted \(tokens): its rejections wait", runbook: "siwatchrejectionspending")
+            return Finding(severity, "Apple has accepted \(tokens): its rejections wait", runbook: .rejectionsPending)
         }
         ofSigningKeys
         ofSilence
@@ -39,10 +39,10 @@ extension StatusReport {
     }
 
     @FindingList private var ofClock: [Finding] {
-        if let skew = daemon?.appleClockSkew, abs(skew) > 30_000 {
-            Finding(.degraded, Self.sentence(skew: skew), remedy: "put NTP right", runbook: "siwatchclockskew")
+        if let skew = daemon?.appleClockSkew, abs(skew) > ClockTrust.noticedSkew.milliseconds {
+            Finding(.degraded, Self.sentence(skew: skew), remedy: "put NTP right", runbook: .clockSkew)
         } else if daemon?.isClockHeld == true {
-            Finding(.note, "nothing is deleted by age, because Apple has not confirmed the clock", runbook: "siwatchclockskew")
+            Finding(.note, "nothing is deleted by age, because Apple has not confirmed the clock", runbook: .clockSkew)
         }
     }
 
@@ -60,7 +60,7 @@ extension StatusReport {
             let isContradicted = (acceptedAt(trial.clientID) ?? .earliest) > trial.since.advanced(by: .hours(-25))
             let more = isContradicted ? ", and has accepted a token of it within a day" : ""
             let severity = isContradicted ? Finding.Severity.note : .degraded
-            return Finding(severity, trial.sentence + more, remedy: KeyTrial.remedy, runbook: "siwatchapppaused")
+            return Finding(severity, trial.sentence + more, remedy: KeyTrial.remedy, runbook: .appPaused)
         }
     }
 
@@ -69,19 +69,19 @@ extension StatusReport {
         let isNew = daemon.map { daemon in daemon.tablesReadAt.map { $0 < daemon.startedAt.advanced(by: .seconds(10)) } ?? true } ?? false
         if tables.signingKeys == 0, isRunning, !isNew {
             let sentence = "siwatch knows none of Apple's keys, so notifications and codes wait"
-            Finding(.down, sentence, runbook: "siwatchsigningkeysmissing")
+            Finding(.down, sentence, runbook: .signingKeysMissing)
         } else if let fetchedAt = tables.signingKeysFetchedAt, isRunning, fetchedAt < at.advanced(by: .hours(-6)) {
-            Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: "siwatchappleerrors")
+            Finding(.degraded, "siwatch last fetched Apple's keys \(ago(fetchedAt))", runbook: .appleErrors)
         }
         if let last = daemon?.keysDisbelievedAt, last > at.advanced(by: .days(-1)) {
             let sentence = "somebody wrote signing keys into the database, which siwatch did not believe and deleted, the last \(ago(last))"
-            Finding(.degraded, sentence, runbook: "siwatchsigningkeyplanted")
+            Finding(.degraded, sentence, runbook: .signingKeyPlanted)
         }
     }
 
     /// That the way of Apple's notifications is closed, or that none has come for ten times as long as was usual.
     private var ofSilence: [Finding] {
-        let runbook = "siwatchnotificationslate"
+        let runbook = Runbook.notificationsLate
         if let obstacle = daemon?.intakeObstacle {
             let sentence = "what Apple posts does not arrive: \(obstacle)"
             return [Finding(.degraded, sentence, remedy: "siwatch doctor --intake URL says more", runbook: runbook)]
@@ -100,17 +100,17 @@ extension StatusReport {
         if checks.isMassRejection, !isKnown {
             let sentence = "\(app): Apple rejected \(checks.rejected) of \(checks.answered) tokens within an hour"
             let remedy = "siwatch pause \(checks.app.shellQuoted.printable), unless an import explains it"
-            Finding(.down, sentence, remedy: remedy, runbook: "siwatchmassrejection")
+            Finding(.down, sentence, remedy: remedy, runbook: .massRejection)
         }
         if checks.isThrottled {
             let sentence = "\(app): Apple answered 429 to \(checks.throttled) of \(checks.asked) checks within three hours"
-            Finding(.degraded, sentence, runbook: "siwatchcheckslate")
+            Finding(.degraded, sentence, runbook: .checksLate)
         }
     }
 
     @FindingList var ofRejections: [Finding] {
         breakers.filter(\.isOpen).map {
-            Finding(.degraded, "breaker \($0.app.printable): \($0.state)", runbook: "siwatchrejectionspending")
+            Finding(.degraded, "breaker \($0.app.printable): \($0.state)", runbook: .rejectionsPending)
         }
         tables.apps.flatMap(rejections(of:))
     }
@@ -120,17 +120,17 @@ extension StatusReport {
         let list = "siwatch rejected \(app.app.shellQuoted.printable) lists them"
         if app.pending > 0 {
             let sentence = "\(name): \(app.pending.counted("rejection waits", "rejections wait")) to be believed"
-            Finding(.note, sentence, runbook: "siwatchrejectionspending")
+            Finding(.note, sentence, runbook: .rejectionsPending)
         }
         if app.missed > 0 {
             let percent = Int((Double(app.missed) / Double(max(app.admitted, 1)) * 100).rounded())
             let share = "\(app.missed) of \(app.admitted) revocations (\(percent) %)"
             let sentence = "\(name): \(share) came without a notification; is the endpoint registered at Apple?"
-            Finding(.note, sentence, runbook: "siwatchnotificationslate")
+            Finding(.note, sentence, runbook: .notificationsLate)
         }
         if app.neverAccepted > 0 {
             let sentence = "\(name): Apple rejects \(app.neverAccepted.counted("token")) that it has never accepted; \(list)"
-            Finding(.note, sentence, runbook: "siwatchtokensunusable")
+            Finding(.note, sentence, runbook: .tokensUnusable)
         }
         if app.foreignTokens > 0 {
             let tokens = app.foreignTokens.counted("token as that of another user", "tokens as those of other users")
@@ -149,14 +149,14 @@ extension StatusReport {
         let authorized = tables.credentials.first { $0.app == app.app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
         if app.unverified > 4, app.unverified > authorized / 20 {
             let sentence = "\(name): Apple has given no good answer about \(app.unverified) credentials for three intervals"
-            Finding(.degraded, sentence, runbook: "siwatchcredentialsunverified")
+            Finding(.degraded, sentence, runbook: .credentialsUnverified)
         }
         if let overdue = tables.overdue[app.app], overdue > 0, app.pausedAt == nil {
             let more = overdue == Overview.mostOverdue ? " or more" : ""
             let sentence = "\(name): \(overdue)\(more) \(overdue == 1 ? "check" : "checks") overdue by a minute or more"
             // A moment's backlog of a small app is no trouble.
             let isMuch = overdue * 20 > authorized && (overdue > 20 || overdue * 2 > authorized)
-            Finding(isMuch ? .degraded : .note, sentence, runbook: "siwatchcheckslate")
+            Finding(isMuch ? .degraded : .note, sentence, runbook: .checksLate)
         }
     }
 }

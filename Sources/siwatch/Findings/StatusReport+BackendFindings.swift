@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import BackendAPI
 import CredentialCore
 import CredentialMonitor
 import SQLiteStore
@@ -10,7 +9,7 @@ import SQLiteStore
 extension StatusReport {
     @FindingList var ofBackends: [Finding] {
         insertObstacle.map(finding(ofInsertObstacle:))
-        insertWeakness.map { Finding(.degraded, $0, runbook: "siwatchbackendslockedout") }
+        insertWeakness.map { Finding(.degraded, $0, runbook: .backendsLockedOut) }
         if hasWALResetBug {
             let version = "SQLite \(sqlite ?? "")"
             Finding(.note, "backends that open the file have to set PRAGMA wal_autocheckpoint=0: \(version) has the WAL-reset bug")
@@ -19,15 +18,15 @@ extension StatusReport {
 
     private func finding(ofInsertObstacle obstacle: String) -> Finding {
         let sentence = "backends cannot insert: \(obstacle)"
-        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: "siwatchstoreerrors") }
-        return down(sentence, runbook: obstacle.hasPrefix(StoreError.absence) ? "siwatchnotready" : "siwatchbackendslockedout")
+        if obstacle.contains(InsertProbe.ownSlowness) { return Finding(.down, sentence, runbook: .storeErrors) }
+        return down(sentence, runbook: obstacle.hasPrefix(StoreError.absence) ? .notReady : .backendsLockedOut)
     }
 
     /// A full disk is the cause, wherever it shows.
-    func down(_ sentence: String, runbook: String) -> Finding {
+    func down(_ sentence: String, runbook: Runbook) -> Finding {
         guard sentence.contains(": \(StoreError.fullDisk) ") else { return Finding(.down, sentence, runbook: runbook) }
-        let remedy = postgresql == nil ? DiskSpace.remedy : DiskSpace.remedyOfServer
-        return Finding(.down, sentence, remedy: remedy, runbook: "siwatchstorefull")
+        let remedy = configuration.database.url == nil ? DiskSpace.remedy : DiskSpace.remedyOfServer
+        return Finding(.down, sentence, remedy: remedy, runbook: .storeFull)
     }
 
     /// Requests and sign-ins of a backend that errs, and may swallow what it is told.
@@ -38,12 +37,12 @@ extension StatusReport {
             let share = "\(signIns.rejected) of the last \(signIns.settled) sign-ins within an hour came to nothing"
             let sentence = "\(signIns.clientID.printable): \(share), as \(signIns.reason.printable)\(words)"
             let isLost = signIns.reason == GrantRejection.answerLost.rawValue
-            return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? "siwatchcodesexpired" : "siwatchcodesfailed")
+            return Finding(isLost ? .down : .degraded, sentence, runbook: isLost ? .codesExpired : .codesFailed)
         }
     }
 
     private func finding(of requests: RefusedRequests) -> Finding {
-        let client = requests.client == "none" ? "without a token that siwatch knows" : "of \(requests.client.printable)"
+        let client = requests.client == Telemetry.noClient ? "without a token that siwatch knows" : "of \(requests.client.printable)"
         let operation = requests.operation.map { "(\($0))" } ?? "for paths that are none"
         let share = "\(requests.refused) of \(requests.asked) requests \(client) \(operation) within ten minutes"
         if requests.isAnswered {
@@ -51,27 +50,27 @@ extension StatusReport {
         }
         let last = "the last \(ago(requests.at)): \(requests.words)"
         guard requests.isDoorUseless else {
-            return Finding(.degraded, "the HTTP door refused \(share), \(last)", runbook: "siwatchrequestsrefused")
+            return Finding(.degraded, "the HTTP door refused \(share), \(last)", runbook: .requestsRefused)
         }
         let sentence = "the HTTP door refused \(share), and has served none since its start, \(last)"
-        return Finding(.down, sentence, runbook: "siwatchdooruseless")
+        return Finding(.down, sentence, runbook: .doorUseless)
     }
 
     @FindingList var ofQueues: [Finding] {
         let waitingGrants = tables.backlog.waitingGrants
         if waitingGrants.codesEnding > 0 {
             let sentence = "\(waitingGrants.codesEnding.counted("code ends", "codes end")) within a minute, so people cannot sign in"
-            Finding(.down, sentence, runbook: "siwatchcodesexpired")
+            Finding(.down, sentence, runbook: .codesExpired)
         }
         if let oldest = tables.queues.first(where: { $0.queue == "notification" })?.oldest.map(Timestamp.init(milliseconds:)),
             oldest < at.advanced(by: .minutes(-15))
         {
             let sentence = "the oldest notification waits for \(oldest.duration(to: at).text)"
-            Finding(.down, sentence, runbook: "siwatchnotificationswaiting")
+            Finding(.down, sentence, runbook: .notificationsWaiting)
         }
-        tables.apps.compactMap(\.revocationLimit).map { Finding(.down, $0, runbook: "siwatchrevocationsheld") }
+        tables.apps.compactMap(\.revocationLimit).map { Finding(.down, $0, runbook: .revocationsHeld) }
         waitingGrants.findings(at: at, configuration.clientIDs)
-        signedInQuarantine.map { Finding(.note, $0, runbook: "siwatchrowsrejected") }
+        signedInQuarantine.map { Finding(.note, $0, runbook: .rowsRejected) }
         foreignIDs.finding
         ofRevocations
     }
@@ -119,20 +118,20 @@ extension StatusReport {
             let sentence = "\(name) takes no webhooks since \(outage.since.text): \(outage.reason.printable)"
             let test = "siwatch delivery test \(delivery.name.shellQuoted.printable) says what comes back"
             let remedy = "\(test); a new secret or ca_file takes a reload, a new url a restart"
-            Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: "siwatchdeliverybehind")
+            Finding(isLong ? .down : .degraded, sentence, remedy: remedy, runbook: .deliveryBehind)
         }
         if let since = delivery.position?.stoppedAt {
             let sentence = "\(name) gets no webhooks since \(since.text), because it said that it is gone (410)"
-            Finding(.down, sentence, remedy: replay, runbook: "siwatchdeliverybehind")
+            Finding(.down, sentence, remedy: replay, runbook: .deliveryBehind)
         }
         if let waiting = delivery.position?.waiting, waiting > 0 {
             let sentence = "\(name) did not take \(waiting.counted("webhook")) that siwatch sends again"
             let isOld = delivery.position?.oldestWaiting.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-            Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: isOld ? "siwatchdeliveryrefused" : nil)
+            Finding(isOld ? .degraded : .note, sentence, remedy: replay, runbook: isOld ? .deliveryRefused : nil)
         }
         if let dead = delivery.position?.dead, dead > 0 {
             let sentence = "\(name) has not taken \(dead.counted("webhook")) for days, and gets them no more"
-            Finding(.degraded, sentence, remedy: replay, runbook: "siwatchdeliveryrefused")
+            Finding(.degraded, sentence, remedy: replay, runbook: .deliveryRefused)
         }
     }
 
@@ -143,10 +142,10 @@ extension StatusReport {
             let oldest = waiting.oldest.map { ", the oldest for \($0.duration(to: at).text)" } ?? ""
             let sentence = "\(requests), with \(waiting.tokens.counted("token")) at work\(oldest)"
             let isOld = waiting.oldest.map { $0 < at.advanced(by: .hours(-1)) } ?? false
-            Finding(isOld ? .degraded : .note, sentence, runbook: isOld ? "siwatchrevocationsunproved" : nil)
+            Finding(isOld ? .degraded : .note, sentence, runbook: isOld ? .revocationsUnproved : nil)
             if waiting.stillAccepted > 0 {
                 let sentence = "Apple still accepts \(waiting.stillAccepted.counted("token")) that it was asked to revoke"
-                Finding(.note, sentence, runbook: "siwatchrevocationsunproved")
+                Finding(.note, sentence, runbook: .revocationsUnproved)
             }
             if waiting.unbelieved > 0 {
                 let tokens = waiting.unbelieved.counted("token")
@@ -172,7 +171,7 @@ extension WaitingGrants {
 
     /// One for each reason to wait.
     @FindingList func findings(at now: Timestamp, _ configured: Set<String>) -> [Finding] {
-        let runbook = "siwatchqueueheadstuck"
+        let runbook = Runbook.queueHeadStuck
         let isCut = Self.count(putOff) >= Overview.mostWaiting
         let known = putOff.filter { configured.contains($0.clientID) }
         let unknown = Dictionary(grouping: naming(configured).putOff.filter { !configured.contains($0.clientID) }, by: \.clientID)

@@ -63,7 +63,7 @@ final class DoorRefusals: Sendable {
     func note(_ served: BackendAPI.Served) {
         // Strangers scan for paths, they post to Apple's, and a backend forwards what they post.
         let isForwarded = served.operation == "forwardNotification" && served.client != nil && served.status != 403
-        let unnamed = served.refusal != nil && served.operation != nil ? "none" : nil
+        let unnamed = served.refusal != nil && served.operation != nil ? Telemetry.noClient : nil
         let counted = isForwarded || served.status == 503 || served.client == "apple" ? nil : served.client ?? unnamed
         let now = clock.now
         state.withLockedValue { state in
@@ -97,7 +97,7 @@ final class DoorRefusals: Sendable {
 
 /// Requests of a client that the HTTP door refused within ten minutes, or that were hardly meant.
 struct RefusedRequests: Encodable, Equatable {
-    /// `none` without a token that siwatch knows.
+    /// `Telemetry.noClient` without a token that siwatch knows.
     var client: String
     /// As in openapi.json; nil for paths that are none.
     var operation: String?

@@ -9,7 +9,6 @@ import CredentialSealing
 import Foundation
 import NIOConcurrencyHelpers
 import NIOHTTP1
-import Webhooks
 
 /// What would keep Apple's notifications away from the URL that is registered at Apple.
 ///
@@ -67,9 +66,9 @@ struct IntakeTest {
     private static func finding(of failure: TransportFailure, _ url: URL) -> Finding {
         let host = url.host() ?? ""
         return switch failure {
-        case .tls: Finding(.down, "no TLS 1.2 connection with a valid certificate", remedy: failure.remedy(at: host, url.port))
+        case .tls: Finding(.down, failure.words, remedy: failure.remedy(at: host, url.port))
         case .refused: Finding(.down, "nobody listens at port \(url.port ?? (url.scheme == "http" ? 80 : 443))")
-        default: Finding(.down, "no answer came: \(failure.rawValue)")
+        default: Finding(.down, "no answer came: \(failure.words)")
         }
     }
 

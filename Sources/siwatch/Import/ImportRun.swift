@@ -107,7 +107,7 @@ struct ImportRun {
         for sample in samples { try await writer.add(sample) }
         let rows = try await writer.flush()
         try await writer.waitUntilSettled(rows)
-        let outcomes = try await store.signInOutcomes(rows).values.filter { $0.outcome == "retold" }
+        let outcomes = try await store.signInOutcomes(rows).values.filter { $0.logged == .retold }
         let retold = Set(outcomes.map { CredentialID(clientID: $0.clientID, userID: $0.userID ?? "") })
         let result = try await ImportTrial(configuration: configuration, store: store, samples: samples, retold: retold).run(line)
         if !command.output.json { try printOutput(result.text) }

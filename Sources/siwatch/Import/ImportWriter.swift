@@ -77,7 +77,7 @@ struct ImportWriter {
 
     func waitUntilSettled(_ rows: [Int64]) async throws {
         let end = ContinuousClock.now + Self.patience
-        while try await store.signInOutcomes(rows).values.contains(where: { $0.outcome == "waiting" }) {
+        while try await store.signInOutcomes(rows).values.contains(where: \.isWaiting) {
             guard .now < end else {
                 throw CommandFailure.unavailable(
                     """
@@ -91,15 +91,6 @@ struct ImportWriter {
     }
 
     private static func key(of batch: [ToldSignIn]) -> String {
-        var digest = SHA256()
-        for signIn in batch {
-            var token = ""
-            if case .refreshToken(let secret) = signIn.proof { token = secret.reveal }
-            let isPrivate = signIn.address?.isPrivate.map { $0 ? "1" : "0" } ?? ""
-            let time = signIn.signedInAt.map { "\($0.milliseconds)" } ?? ""
-            let fields = [signIn.clientID, signIn.userID ?? "", token, time, signIn.address?.text ?? "", isPrivate]
-            digest.update(data: Data((fields.joined(separator: "\0") + "\0").utf8))
-        }
-        return digest.finalize().map(\.hexadecimal).joined()
+        SHA256.hash(data: batch.flatMap(\.parts).digestible).map(\.hexadecimal).joined()
     }
 }

@@ -7,6 +7,7 @@ import CredentialCore
 import CredentialSealing
 import Foundation
 import Logging
+import PostgresStore
 
 /// What `siwatch init` does with the answers.
 struct SetUp {
@@ -214,18 +215,4 @@ extension Account.User {
             fchmod(made, mode) == 0
         else { throw .failed("the folder \(path.printable) cannot be given to \(name): \(systemError())") }
     }
-}
-
-/// The roles of a PostgreSQL server, as an administrator makes them.
-enum ServerRoles {
-    static let script = """
-        CREATE ROLE siwatch LOGIN PASSWORD 'change me';
-        CREATE ROLE siwatch_backend NOLOGIN;        -- all that the next four do
-        CREATE ROLE siwatch_reader NOLOGIN;         -- reads the states
-        CREATE ROLE siwatch_notifications NOLOGIN;  -- inserts what Apple posts
-        CREATE ROLE siwatch_grants NOLOGIN;         -- inserts sign-ins
-        CREATE ROLE siwatch_revocations NOLOGIN;    -- inserts requests to revoke
-        GRANT pg_read_all_stats TO siwatch;  -- it warns of snapshots that are held for long
-        DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO siwatch', current_database()); END $$;
-        """
 }

@@ -84,7 +84,7 @@ extension OperatorRequest {
             let end = ContinuousClock.now + Self.timeout
             while true {
                 if let answer = try await store.answer(to: id) {
-                    if try await mustFinish(on: store) {
+                    if goesOn, try await store.fleet?.isAtWork != true {
                         if case .recheckingApp(let credentials, _, _, _) = answer {
                             progress.begin("scheduling", of: credentials, "checks")
                         }
@@ -103,15 +103,6 @@ extension OperatorRequest {
             // What is reported as failed must not be carried out later.
             _ = try? await store.withdraw(id)
             throw error
-        }
-    }
-
-    /// Whether the request goes on after its answer while no siwatch runs that could finish it.
-    private func mustFinish(on store: any CredentialStore) async throws -> Bool {
-        switch self {
-        case .recheckApp, .confirmRevocations, .dropRevocations: try await store.fleet?.isAtWork != true
-        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget, .undoImport:
-            false
         }
     }
 

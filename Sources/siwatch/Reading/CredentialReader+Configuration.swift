@@ -34,8 +34,8 @@ extension Overview {
     }
 }
 
-extension UnknownCanary: CustomStringConvertible {
-    package var description: String { "the canary \(userID.printable) of \(app.printable) has no token that Apple could be asked about" }
+extension AppUserID {
+    var asUnknownCanary: String { "the canary \(userID.printable) of \(app.printable) has no token that Apple could be asked about" }
 }
 
 extension OtherTeam: CustomStringConvertible {

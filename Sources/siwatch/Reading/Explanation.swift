@@ -30,7 +30,7 @@ struct Explanation: Encodable {
     var unbelieved: (sentence: String, remedy: String)? {
         guard !history.quarantined.isEmpty else { return nil }
         let reasons = Set(history.quarantined.map(\.reason)).sorted().joined(separator: ", ").printable
-        let (ids, page) = (history.quarantined.map { "\($0.id)" }, Finding.page(ofRunbook: "siwatchrowsrejected"))
+        let (ids, page) = (history.quarantined.map { "\($0.id)" }, Finding.page(ofRunbook: Runbook.rowsRejected.anchor))
         return (
             "Apple's news of the user is in quarantine (\(reasons)), and siwatch does not believe it",
             "mend the reason (\(page)), then siwatch quarantine retry \(ids.joined(separator: " "))"

@@ -115,7 +115,7 @@ extension StatusReport {
 
     /// Puts another name in the place of each user's. What is served needs no password.
     mutating func hideUsers(as pseudonym: (String) -> String) {
-        tables.unknownCanaries = tables.unknownCanaries.map { UnknownCanary(app: $0.app, userID: pseudonym($0.userID)) }
+        tables.unknownCanaries = tables.unknownCanaries.map { AppUserID(app: $0.app, userID: pseudonym($0.userID)) }
         for index in breakers.indices {
             breakers[index].rejectedCanaries = breakers[index].rejectedCanaries.map {
                 CredentialID(clientID: $0.clientID, userID: pseudonym($0.userID))

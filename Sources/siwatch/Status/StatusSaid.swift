@@ -46,7 +46,7 @@ struct StatusSaid {
             } catch {
                 switch error {
                 case .silent(let reason):
-                    silence = Finding(.down, "the siwatch at \(place) does not answer: \(reason)", runbook: "siwatchnotready")
+                    silence = Finding(.down, "the siwatch at \(place) does not answer: \(reason)", runbook: .notReady)
                 case .barred(let reason): barriers.append("\(place): \(reason)")
                 }
             }
@@ -81,8 +81,8 @@ struct StatusSaid {
     /// Neither the daemon nor the database answers.
     private init(_ silence: Finding?, _ sentences: [String]) throws {
         // siwatch cannot start before the database answers.
-        findings = sentences.map { Finding(.down, $0, runbook: "siwatchstoreerrors") }
-        findings.append(silence ?? Finding(.down, "no siwatch answers on this host", runbook: "siwatchdown"))
+        findings = sentences.map { Finding(.down, $0, runbook: .storeErrors) }
+        findings.append(silence ?? Finding(.down, "no siwatch answers on this host", runbook: .down))
         text = (["health: \(findings.worst.health)"] + findings.flatMap(\.lines)).joined(separator: "\n")
         json = try siwatch.json(of: findings.members)
     }

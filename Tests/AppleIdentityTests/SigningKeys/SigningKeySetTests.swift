@@ -9,27 +9,23 @@ import Testing
 @Suite struct SigningKeySetTests {
     private static let apple = AppleFixture.apple
 
-    @Test(
-        arguments: [
-            [:], ["use": nil], ["alg": nil], ["x5t": #""abc""#], ["key_ops": #"["verify"]"#], ["kid": #""86D88Kf""#],
-            ["n": quoted(Base64URL.encode([0] + apple.modulus))], ["e": #""AAEAAQ""#],
-        ] as [[String: String?]]
-    )
+    @Test(arguments: [
+        [:] as [String: String?], ["use": nil], ["alg": nil], ["x5t": #""abc""#], ["key_ops": #"["verify"]"#], ["kid": #""86D88Kf""#],
+        ["n": quoted(Base64URL.encode([0] + apple.modulus))], ["e": #""AAEAAQ""#],
+    ])
     func takesKeysForRS256(_ changes: [String: String?]) throws {
         #expect(try SigningKeySet(AppleFixture.keySet(Self.apple.jwk(changes))).keys.count == 1)
     }
 
-    @Test(
-        arguments: [
-            ["kty": #""EC""#], ["kty": nil], ["use": #""enc""#], ["use": "null"], ["key_ops": #"["encrypt"]"#], ["key_ops": "[]"],
-            ["key_ops": #""verify""#], ["alg": #""RS384""#], ["alg": #""PS256""#], ["alg": "[]"],
-            ["kid": nil], ["kid": #""""#], ["kid": "7"], ["kid": #""a b""#], ["e": #""Aw""#], ["e": nil], ["e": #""AQAB=""#], ["n": nil],
-            ["n": #""""#], ["n": quoted(Base64URL.encode(apple.modulus.dropFirst()))],
-            ["n": quoted(Base64URL.encode([1] + Array(repeating: 1, count: 512)))],
-            ["n": quoted(Base64URL.encode(apple.modulus) + "=")],
-            ["d": #""AQAB""#], ["p": #""AQ""#], ["q": #""AQ""#], ["dp": "1"], ["dq": "1"], ["qi": "1"], ["oth": "[]"], ["k": #""AQ""#],
-        ] as [[String: String?]]
-    )
+    @Test(arguments: [
+        ["kty": #""EC""#] as [String: String?], ["kty": nil], ["use": #""enc""#], ["use": "null"], ["key_ops": #"["encrypt"]"#],
+        ["key_ops": "[]"], ["key_ops": #""verify""#], ["alg": #""RS384""#], ["alg": #""PS256""#], ["alg": "[]"],
+        ["kid": nil], ["kid": #""""#], ["kid": "7"], ["kid": #""a b""#], ["e": #""Aw""#], ["e": nil], ["e": #""AQAB=""#], ["n": nil],
+        ["n": #""""#], ["n": quoted(Base64URL.encode(apple.modulus.dropFirst()))],
+        ["n": quoted(Base64URL.encode([1] + Array(repeating: 1, count: 512)))],
+        ["n": quoted(Base64URL.encode(apple.modulus) + "=")],
+        ["d": #""AQAB""#], ["p": #""AQ""#], ["q": #""AQ""#], ["dp": "1"], ["dq": "1"], ["qi": "1"], ["oth": "[]"], ["k": #""AQ""#],
+    ])
     func ignoresAllOthers(_ changes: [String: String?]) throws {
         let good = AppleFixture.rotated.jwk()
         #expect(try SigningKeySet(AppleFixture.keySet(Self.apple.jwk(changes), good)).keys.map(\.id) == [AppleFixture.rotated.keyID])
@@ -54,9 +50,7 @@ import Testing
 
     @Test func survivesMutation() {
         var generator = SeededGenerator(seed: 5)
-        for _ in 0..<10_000 {
-            _ = try? SigningKeySet(mutated(AppleFixture.keySet(Self.apple.jwk()), using: &generator))
-        }
+        for _ in 0..<10_000 { _ = try? SigningKeySet(mutated(AppleFixture.keySet(Self.apple.jwk()), using: &generator)) }
     }
 
     /// A modulus that is no product of two primes must not trap, whatever the library does with it.

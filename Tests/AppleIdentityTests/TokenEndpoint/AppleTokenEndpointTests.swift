@@ -63,11 +63,6 @@ import Testing
         #expect(form.hasSuffix("&grant_type=refresh_token&refresh_token=r%2B%2F%3D%20%26%C3%A9%00"))
     }
 
-    @Test(arguments: TransportFailure.allCases) func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
-        let response = await endpoint(ScriptedTransport { _ in .failure(failure) }).refresh(Secret("r"), of: credential)
-        #expect(response == RefreshResponse(.unavailable(failure.rawValue, isAnswerLost: failure.mayHaveArrived), by: identity))
-    }
-
     /// A server that quotes the client secret in its complaint.
     private func echo(_ error: String) -> ScriptedTransport {
         ScriptedTransport { request in
@@ -112,18 +107,16 @@ import Testing
     }
 
     /// Only `invalid_client` blames key, team or client id.
-    @Test(
-        arguments: [
-            (400, #"{"error":"invalid_client"}"#, .misconfigured("invalid_client")),
-            (400, #"{"error":"unauthorized_client"}"#, .unavailable("unauthorized_client")),
-            (400, #"{"error":"invalid_scope"}"#, .unavailable("invalid_scope")),
-            (400, #"{"error":"unsupported_grant_type"}"#, .unavailable("unsupported_grant_type")),
-            (400, "<html>", .unavailable("400 without JSON")), (200, "{}", .unavailable("200 without access_token")),
-            (200, #"{"access_token":""}"#, .unavailable("200 without access_token")),
-            (401, #"{"error":"invalid_client"}"#, .unavailable("status 401")), (429, "", .throttled(retryAfter: nil)),
-            (503, "", .unavailable("status 503")),
-        ] as [(Int, String, EndpointAnswer<ClientNews>)]
-    )
+    @Test(arguments: [
+        (400, #"{"error":"invalid_client"}"#, EndpointAnswer<ClientNews>.misconfigured("invalid_client")),
+        (400, #"{"error":"unauthorized_client"}"#, .unavailable("unauthorized_client")),
+        (400, #"{"error":"invalid_scope"}"#, .unavailable("invalid_scope")),
+        (400, #"{"error":"unsupported_grant_type"}"#, .unavailable("unsupported_grant_type")),
+        (400, "<html>", .unavailable("400 without JSON")), (200, "{}", .unavailable("200 without access_token")),
+        (200, #"{"access_token":""}"#, .unavailable("200 without access_token")),
+        (401, #"{"error":"invalid_client"}"#, .unavailable("status 401")), (429, "", .throttled(retryAfter: nil)),
+        (503, "", .unavailable("status 503")),
+    ])
     func readsTheAnswerAboutAClient(status: Int, body: String, answer: EndpointAnswer<ClientNews>) async {
         #expect(await endpoint(ScriptedTransport(status: status, body)).prove("com.example.app").answer == answer)
     }
@@ -154,9 +147,12 @@ import Testing
     }
 
     /// Apple may have used up a code that it may have received. A code that it has not received is still good.
-    @Test(arguments: TransportFailure.allCases) func aCodeIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
+    @Test(arguments: TransportFailure.allCases)
+    func everyFailureIsAnOutcomeThatIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
         let transport = ScriptedTransport { _ in .failure(failure) }
         let isLost = [.timeout, .reset, .other].contains(failure)
+        let refreshed = await endpoint(transport).refresh(Secret("r"), of: credential)
+        #expect(refreshed == RefreshResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
         let exchanged = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
         #expect(exchanged == ExchangeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
         let revoked = await endpoint(transport).revoke(Secret("r"), of: "com.example.app")

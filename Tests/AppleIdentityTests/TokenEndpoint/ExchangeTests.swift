@@ -14,11 +14,8 @@ import Testing
     private static let idToken = "e30." + Base64URL.encode(#"{"sub":"ann"}"#.utf8) + ".AA"
 
     private static func response(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> TokenResponse {
-        TokenResponse(
-            response: TransportResponse(status: status, body: body, retryAfter: retryAfter),
-            secrets: [Secret(code)],
-            receivedAt: AppleFixture.now
-        )
+        let response = TransportResponse(status: status, body: body, retryAfter: retryAfter)
+        return TokenResponse(response: response, secrets: [Secret(code)], receivedAt: AppleFixture.now)
     }
 
     private static func exchange(_ status: Int, _ body: String) -> EndpointAnswer<ExchangeNews> {
@@ -29,67 +26,57 @@ import Testing
         #"{"error":\#(quoted(error))\#(description.map { #","error_description":\#(quoted($0))"# } ?? "")}"#
     }
 
+    private static func issued(_ token: String?, _ identity: String?, _ user: String? = nil) -> EndpointAnswer<ExchangeNews> {
+        .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: identity.map(Secret.init), namedUserID: user))
+    }
+
     // MARK: Codes
 
-    @Test(
-        arguments: [
-            (
-                #"{"access_token":"a","token_type":"Bearer","expires_in":3600,"refresh_token":"r","id_token":"\#(idToken)"}"#,
-                .issued(IssuedTokens(refreshToken: Secret("r"), identityToken: Secret(idToken), namedUserID: "ann"))
-            ),
-            (#"{"refresh_token":"r"}"#, .issued(IssuedTokens(refreshToken: Secret("r"), identityToken: nil))),
-            (
-                #"{"refresh_token":"r","id_token":"rubbish"}"#,
-                .issued(IssuedTokens(refreshToken: Secret("r"), identityToken: Secret("rubbish")))
-            ),
-            (
-                #"{"refresh_token":"","id_token":"\#(idToken)"}"#,
-                .issued(IssuedTokens(refreshToken: nil, identityToken: Secret(idToken), namedUserID: "ann"))
-            ),
-            (#"{"refresh_token":7,"id_token":"x"}"#, .issued(IssuedTokens(refreshToken: nil, identityToken: Secret("x")))),
-            ("", .unavailable("200 without JSON", isAnswerLost: true)),
-            ("<html>", .unavailable("200 without JSON", isAnswerLost: true)),
-            (#"{"refresh_token":"a","refresh_token":"b"}"#, .unavailable("200 without JSON", isAnswerLost: true)),
-            (#"{"access_token":"a"}"#, .unavailable("200 without tokens", isAnswerLost: true)),
-            (#"{"refresh_token":null,"id_token":null}"#, .unavailable("200 without tokens", isAnswerLost: true)),
-        ] as [(String, EndpointAnswer<ExchangeNews>)]
-    )
+    @Test(arguments: [
+        (
+            #"{"access_token":"a","token_type":"Bearer","expires_in":3600,"refresh_token":"r","id_token":"\#(idToken)"}"#,
+            issued("r", idToken, "ann")
+        ),
+        (#"{"refresh_token":"r"}"#, issued("r", nil)), (#"{"refresh_token":"r","id_token":"rubbish"}"#, issued("r", "rubbish")),
+        (#"{"refresh_token":"","id_token":"\#(idToken)"}"#, issued(nil, idToken, "ann")),
+        (#"{"refresh_token":7,"id_token":"x"}"#, issued(nil, "x")),
+        ("", .unavailable("200 without JSON", isAnswerLost: true)), ("<html>", .unavailable("200 without JSON", isAnswerLost: true)),
+        (#"{"refresh_token":"a","refresh_token":"b"}"#, .unavailable("200 without JSON", isAnswerLost: true)),
+        (#"{"access_token":"a"}"#, .unavailable("200 without tokens", isAnswerLost: true)),
+        (#"{"refresh_token":null,"id_token":null}"#, .unavailable("200 without tokens", isAnswerLost: true)),
+    ])
     func classifies200(_ body: String, _ expected: EndpointAnswer<ExchangeNews>) {
         #expect(Self.exchange(200, body) == expected)
     }
 
-    @Test(
-        arguments: [
-            ("The code has expired or has been revoked.", .codeExpired),
-            // Apple's text about codes for some days in December 2022.
-            ("The token has expired or has been revoked.", .codeExpired),
-            ("The code has already been used.", .codeUsed),
-            ("client_id mismatch. The code was not issued to com.example.app.", .clientMismatch),
-            ("redirect_uri mismatch. The code was not issued to https://a.example.", .redirectURIMismatch),
-            ("Something nobody has seen.", .rejectedByApple),
-        ] as [(String, GrantRejection)]
-    )
+    @Test(arguments: [
+        ("The code has expired or has been revoked.", GrantRejection.codeExpired),
+        // Apple's text about codes for some days in December 2022.
+        ("The token has expired or has been revoked.", .codeExpired),
+        ("The code has already been used.", .codeUsed),
+        ("client_id mismatch. The code was not issued to com.example.app.", .clientMismatch),
+        ("redirect_uri mismatch. The code was not issued to https://a.example.", .redirectURIMismatch),
+        ("Something nobody has seen.", .rejectedByApple),
+    ])
     func tellsRefusalsApart(_ description: String, _ reason: GrantRejection) {
         let answer = Self.exchange(400, Self.complaint("invalid_grant", description))
         #expect(answer == .refused(reason, detail: "invalid_grant: \(description)"))
     }
 
-    @Test(
-        arguments: [
-            (complaint("invalid_grant"), .refused(.rejectedByApple, detail: "invalid_grant")),
-            (complaint("invalid_request"), .refused(.rejectedByApple, detail: "invalid_request")),
-            (complaint("Invalid_Grant"), .refused(.rejectedByApple, detail: "Invalid_Grant")),
-            (complaint("invalid_client"), .misconfigured("invalid_client")),
-            (complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
-            (complaint("unsupported_grant_type"), .misconfigured("unsupported_grant_type")),
-            (complaint("invalid_scope"), .misconfigured("invalid_scope")),
-            (complaint("server_error"), .unavailable("server_error", isAnswerLost: false)),
-            (complaint("temporarily_unavailable"), .unavailable("temporarily_unavailable", isAnswerLost: false)),
-            ("{}", .unavailable("400 without error", isAnswerLost: false)),
-            (#"{"error":7}"#, .unavailable("400 without error", isAnswerLost: false)),
-            ("<html>", .unavailable("400 without JSON", isAnswerLost: false)),
-        ] as [(String, EndpointAnswer<ExchangeNews>)]
-    )
+    @Test(arguments: [
+        (complaint("invalid_grant"), EndpointAnswer<ExchangeNews>.refused(.rejectedByApple, detail: "invalid_grant")),
+        (complaint("invalid_request"), .refused(.rejectedByApple, detail: "invalid_request")),
+        (complaint("Invalid_Grant"), .refused(.rejectedByApple, detail: "Invalid_Grant")),
+        (complaint("invalid_client"), .misconfigured("invalid_client")),
+        (complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
+        (complaint("unsupported_grant_type"), .misconfigured("unsupported_grant_type")),
+        (complaint("invalid_scope"), .misconfigured("invalid_scope")),
+        (complaint("server_error"), .unavailable("server_error", isAnswerLost: false)),
+        (complaint("temporarily_unavailable"), .unavailable("temporarily_unavailable", isAnswerLost: false)),
+        ("{}", .unavailable("400 without error", isAnswerLost: false)),
+        (#"{"error":7}"#, .unavailable("400 without error", isAnswerLost: false)),
+        ("<html>", .unavailable("400 without JSON", isAnswerLost: false)),
+    ])
     func classifies400(_ body: String, _ expected: EndpointAnswer<ExchangeNews>) {
         #expect(Self.exchange(400, body) == expected)
     }
@@ -106,14 +93,11 @@ import Testing
     }
 
     @Test func honoursRetryAfter() {
-        #expect(Self.response(429, nil, retryAfter: "120").exchangeAnswer == .throttled(retryAfter: .seconds(120)))
-        let unavailable = EndpointAnswer<ExchangeNews>.unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
-        #expect(Self.response(503, nil, retryAfter: "7").exchangeAnswer == unavailable)
-        #expect(Self.response(429, nil, retryAfter: "120").revokeAnswer == .throttled(retryAfter: .seconds(120)))
-        #expect(
-            Self.response(503, nil, retryAfter: "7").revokeAnswer
-                == .unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
-        )
+        let (throttled, busy) = (Self.response(429, nil, retryAfter: "120"), Self.response(503, nil, retryAfter: "7"))
+        #expect(throttled.exchangeAnswer == .throttled(retryAfter: .seconds(120)))
+        #expect(throttled.revokeAnswer == .throttled(retryAfter: .seconds(120)))
+        #expect(busy.exchangeAnswer == .unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7)))
+        #expect(busy.revokeAnswer == .unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7)))
     }
 
     @Test(arguments: ["invalid_grant", "invalid_client", "server_error", "odd \(code)"]) func repeatsNoCode(_ error: String) {
@@ -137,17 +121,16 @@ import Testing
 
     // MARK: Revocations
 
-    @Test(
-        arguments: [
-            (200, "", .accepted), (200, "<html>", .accepted), (400, complaint("invalid_client"), .misconfigured("invalid_client")),
-            (400, complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
-            (400, complaint("invalid_grant"), .unavailable("invalid_grant", isAnswerLost: false)),
-            (400, complaint("invalid_request"), .unavailable("invalid_request", isAnswerLost: false)),
-            (400, "", .unavailable("400 without JSON", isAnswerLost: false)), (302, "", .unavailable("status 302", isAnswerLost: false)),
-            (401, complaint("invalid_client"), .unavailable("status 401", isAnswerLost: false)),
-            (500, "<html>", .unavailable("status 500", isAnswerLost: false)),
-        ] as [(Int, String, EndpointAnswer<RevokeNews>)]
-    )
+    @Test(arguments: [
+        (200, "", EndpointAnswer<RevokeNews>.accepted), (200, "<html>", .accepted),
+        (400, complaint("invalid_client"), .misconfigured("invalid_client")),
+        (400, complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
+        (400, complaint("invalid_grant"), .unavailable("invalid_grant", isAnswerLost: false)),
+        (400, complaint("invalid_request"), .unavailable("invalid_request", isAnswerLost: false)),
+        (400, "", .unavailable("400 without JSON", isAnswerLost: false)), (302, "", .unavailable("status 302", isAnswerLost: false)),
+        (401, complaint("invalid_client"), .unavailable("status 401", isAnswerLost: false)),
+        (500, "<html>", .unavailable("status 500", isAnswerLost: false)),
+    ])
     func classifiesRevocations(_ status: Int, _ body: String, _ expected: EndpointAnswer<RevokeNews>) {
         #expect(Self.response(status, Array(body.utf8)).revokeAnswer == expected)
     }

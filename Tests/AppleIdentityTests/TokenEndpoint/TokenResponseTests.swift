@@ -13,11 +13,9 @@ import Testing
     private static let now = AppleFixture.now
 
     private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> EndpointAnswer<RefreshNews> {
-        TokenResponse(
-            response: TransportResponse(status: status, body: body, retryAfter: retryAfter),
-            secrets: [Secret(token), Secret(AppleFixture.user)],
-            receivedAt: now
-        ).refreshAnswer(for: AppleFixture.user)
+        let response = TransportResponse(status: status, body: body, retryAfter: retryAfter)
+        let secrets = [Secret(token), Secret(AppleFixture.user)]
+        return TokenResponse(response: response, secrets: secrets, receivedAt: now).refreshAnswer(for: AppleFixture.user)
     }
 
     private static func outcome(_ status: Int, _ body: String) -> EndpointAnswer<RefreshNews> { outcome(status, Array(body.utf8)) }
@@ -28,50 +26,42 @@ import Testing
 
     private static func idToken(sub: String) -> String { quoted("e30." + Base64URL.encode(#"{"sub":\#(sub)}"#.utf8) + ".AA") }
 
-    @Test(
-        arguments: [
-            (success(nil), .unnamed), (success("null"), .unnamed), (success(idToken(sub: quoted(AppleFixture.user))), .valid),
-            (success(idToken(sub: #""000000.other.0000""#)), .anotherUser),
-            (success(idToken(sub: #""""#)), .anotherUser),
-            (success(idToken(sub: "7")), .unavailable("200 with an unreadable id_token")),
-            (success(#""a.b""#), .unavailable("200 with an unreadable id_token")),
-            (success("{}"), .unavailable("200 with an unreadable id_token")),
-            ("", .unavailable("200 without JSON")),
-            ("<html>Apple</html>", .unavailable("200 without JSON")),
-            ("[]", .unavailable("200 without JSON")),
-            (#"{"access_token":"a","access_token":"b"}"#, .unavailable("200 without JSON")),
-            ("{}", .unavailable("200 without access_token")),
-            (#"{"access_token":""}"#, .unavailable("200 without access_token")),
-            (#"{"access_token":7}"#, .unavailable("200 without access_token")),
-            (#"{"error":"invalid_grant"}"#, .unavailable("200 without access_token")),
-        ] as [(String, EndpointAnswer<RefreshNews>)]
-    )
+    @Test(arguments: [
+        (success(nil), EndpointAnswer<RefreshNews>.unnamed), (success("null"), .unnamed),
+        (success(idToken(sub: quoted(AppleFixture.user))), .valid), (success(idToken(sub: #""000000.other.0000""#)), .anotherUser),
+        (success(idToken(sub: #""""#)), .anotherUser),
+        (success(idToken(sub: "7")), .unavailable("200 with an unreadable id_token")),
+        (success(#""a.b""#), .unavailable("200 with an unreadable id_token")),
+        (success("{}"), .unavailable("200 with an unreadable id_token")),
+        ("", .unavailable("200 without JSON")), ("<html>Apple</html>", .unavailable("200 without JSON")),
+        ("[]", .unavailable("200 without JSON")), (#"{"access_token":"a","access_token":"b"}"#, .unavailable("200 without JSON")),
+        ("{}", .unavailable("200 without access_token")), (#"{"access_token":""}"#, .unavailable("200 without access_token")),
+        (#"{"access_token":7}"#, .unavailable("200 without access_token")),
+        (#"{"error":"invalid_grant"}"#, .unavailable("200 without access_token")),
+    ])
     func classifies200(_ body: String, _ expected: EndpointAnswer<RefreshNews>) {
         #expect(Self.outcome(200, body) == expected)
     }
 
-    @Test(
-        arguments: [
-            (#"{"error":"invalid_grant"}"#, .rejected),
-            (#"{"error":"invalid_grant","error_description":null}"#, .rejected),
-            (#"{"error":"invalid_grant","error_description":""}"#, .rejected),
-            (#"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#, .rejected),
-            (#"{"error":"invalid_grant","error_description":7}"#, .ambiguous("invalid_grant")),
-            (#"{"error":"invalid_request"}"#, .ambiguous("invalid_request")),
-            (#"{"error":"invalid_client"}"#, .misconfigured("invalid_client")),
-            (#"{"error":"unauthorized_client"}"#, .misconfigured("unauthorized_client")),
-            (#"{"error":"unsupported_grant_type"}"#, .misconfigured("unsupported_grant_type")),
-            (#"{"error":"invalid_scope"}"#, .misconfigured("invalid_scope")),
-            (#"{"error":"server_error"}"#, .unavailable("unknown error: server_error")),
-            (#"{"error":"Invalid_Grant"}"#, .unavailable("unknown error: Invalid_Grant")),
-            (#"{"error":["invalid_grant"]}"#, .unavailable("400 without error")),
-            (#"{"error":"invalid_request","error":"invalid_grant"}"#, .unavailable("400 without JSON")),
-            ("{}", .unavailable("400 without error")),
-            ("", .unavailable("400 without JSON")),
-            ("invalid_grant", .unavailable("400 without JSON")),
-            ("<html><body><hr><center>Apple</center></body></html>", .unavailable("400 without JSON")),
-        ] as [(String, EndpointAnswer<RefreshNews>)]
-    )
+    @Test(arguments: [
+        (#"{"error":"invalid_grant"}"#, EndpointAnswer<RefreshNews>.rejected),
+        (#"{"error":"invalid_grant","error_description":null}"#, .rejected),
+        (#"{"error":"invalid_grant","error_description":""}"#, .rejected),
+        (#"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#, .rejected),
+        (#"{"error":"invalid_grant","error_description":7}"#, .ambiguous("invalid_grant")),
+        (#"{"error":"invalid_request"}"#, .ambiguous("invalid_request")),
+        (#"{"error":"invalid_client"}"#, .misconfigured("invalid_client")),
+        (#"{"error":"unauthorized_client"}"#, .misconfigured("unauthorized_client")),
+        (#"{"error":"unsupported_grant_type"}"#, .misconfigured("unsupported_grant_type")),
+        (#"{"error":"invalid_scope"}"#, .misconfigured("invalid_scope")),
+        (#"{"error":"server_error"}"#, .unavailable("unknown error: server_error")),
+        (#"{"error":"Invalid_Grant"}"#, .unavailable("unknown error: Invalid_Grant")),
+        (#"{"error":["invalid_grant"]}"#, .unavailable("400 without error")),
+        (#"{"error":"invalid_request","error":"invalid_grant"}"#, .unavailable("400 without JSON")),
+        ("{}", .unavailable("400 without error")),
+        ("", .unavailable("400 without JSON")), ("invalid_grant", .unavailable("400 without JSON")),
+        ("<html><body><hr><center>Apple</center></body></html>", .unavailable("400 without JSON")),
+    ])
     func classifies400(_ body: String, _ expected: EndpointAnswer<RefreshNews>) {
         #expect(Self.outcome(400, body) == expected)
     }

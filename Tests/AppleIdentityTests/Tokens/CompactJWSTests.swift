@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialTesting
 import Crypto
-import CryptoExtras
 import JWTKit
 import Testing
 

@@ -13,14 +13,12 @@ import Testing
 
 /// The transport over real sockets, on loopback.
 @Suite struct HTTPTransportTests {
-    private struct Exchange {
-        var result: Result<TransportResponse, TransportFailure>
-        var requests: [String]
-    }
+    typealias Answer = Result<TransportResponse, TransportFailure>
 
     /// Long enough never to pass, except in the tests of time-outs.
     private static let patient = Duration.seconds(30)
     private static let largestBody = 65_536
+    private static let hello = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
 
     private func exchange(
         _ manner: LoopbackServer.Manner,
@@ -30,17 +28,13 @@ import Testing
         mayBeSent: (@Sendable () -> Bool)? = nil,
         timeout: Duration = patient,
         tls: NIOSSLContext? = nil
-    ) async throws -> Exchange {
+    ) async throws -> (result: Answer, requests: [String]) {
         try await LoopbackServer.run(manner, tls: tls) { server in
             var configuration = HTTPClient.Configuration.bounded
             if tls != nil { configuration.tlsConfiguration?.certificateVerification = .none }
-            let request = TransportRequest(
-                url: "\(scheme)://127.0.0.1:\(server.port)/auth/token",
-                headers: headers,
-                body: body.map { Array($0.utf8) },
-                mayBeSent: mayBeSent
-            )
-            return Exchange(result: try await send(request, by: configuration, timeout: timeout), requests: server.requests)
+            let url = "\(scheme)://127.0.0.1:\(server.port)/auth/token"
+            let request = TransportRequest(url: url, headers: headers, body: body.map { Array($0.utf8) }, mayBeSent: mayBeSent)
+            return (try await send(request, by: configuration, timeout: timeout), server.requests)
         }
     }
 
@@ -48,10 +42,10 @@ import Testing
         _ request: TransportRequest,
         by configuration: HTTPClient.Configuration = .bounded,
         timeout: Duration
-    ) async throws -> Result<TransportResponse, TransportFailure> {
+    ) async throws -> Answer {
         let client = HTTPClient(configuration: configuration)
         let transport = HTTPTransport(client: client, userAgent: "siwatch/1.2.3", timeout: timeout, largestBody: Self.largestBody)
-        let result: Result<TransportResponse, TransportFailure>
+        let result: Answer
         do throws(TransportFailure) {
             result = .success(try await transport.send(request))
         } catch {
@@ -62,12 +56,9 @@ import Testing
     }
 
     @Test(arguments: [nil, { true }] as [(@Sendable () -> Bool)?]) func postsABody(_ mayBeSent: (@Sendable () -> Bool)?) async throws {
-        let exchange = try await exchange(
-            .says("HTTP/1.1 400 Bad Request\r\nretry-after: 7\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}"),
-            headers: ["content-type": "text/plain", "x-signature": "s1"],
-            body: "a body",
-            mayBeSent: mayBeSent
-        )
+        let answer = "HTTP/1.1 400 Bad Request\r\nretry-after: 7\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}"
+        let headers: HTTPHeaders = ["content-type": "text/plain", "x-signature": "s1"]
+        let exchange = try await exchange(.says(answer), headers: headers, body: "a body", mayBeSent: mayBeSent)
         #expect(exchange.result == .success(TransportResponse(status: 400, body: Array("{}".utf8), retryAfter: "7")))
         let request = try #require(exchange.requests.first)
         #expect(request.hasPrefix("POST /auth/token HTTP/1.1\r\n"))
@@ -80,13 +71,8 @@ import Testing
     /// A process that was frozen while it connected, and has no time left, sends no request.
     @Test(arguments: ["http", "https"]) func notAByteIsSentThatMayNotBe(_ scheme: String) async throws {
         let tls = scheme == "https" ? try LoopbackCertificate.serverContext() : nil
-        let exchange = try await exchange(
-            .says("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
-            scheme: scheme,
-            body: "a=1",
-            mayBeSent: { false },
-            tls: tls
-        )
+        let answer = LoopbackServer.Manner.says("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        let exchange = try await exchange(answer, scheme: scheme, body: "a=1", mayBeSent: { false }, tls: tls)
         #expect(exchange.result == .failure(.withheld))
         #expect(exchange.requests == [])
     }
@@ -94,9 +80,8 @@ import Testing
     /// An answer from a cache has the date of when it was made.
     @Test(arguments: [("", Timestamp(seconds: 784_111_777)), ("age: 0\r\n", nil), ("Age: 30\r\n", nil)])
     func believesNoDateOfACache(_ age: String, _ date: Timestamp?) async throws {
-        let exchange = try await exchange(
-            .says("HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\(age)content-length: 0\r\n\r\n")
-        )
+        let answer = "HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\(age)content-length: 0\r\n\r\n"
+        let exchange = try await exchange(.says(answer))
         #expect(try exchange.result.get().date == date)
     }
 
@@ -131,11 +116,9 @@ import Testing
             (.says("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), .failure(.reset)),
             (.says("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"), .failure(.reset)),
             (.says("220 mail ready\r\n\r\n"), .failure(.other)),
-        ] as [(LoopbackServer.Manner, Result<TransportResponse, TransportFailure>)]
+        ] as [(LoopbackServer.Manner, Answer)]
     )
-    func aWholeAnswerIsTakenAndNoOther(_ manner: LoopbackServer.Manner, _ result: Result<TransportResponse, TransportFailure>)
-        async throws
-    {
+    func aWholeAnswerIsTakenAndNoOther(_ manner: LoopbackServer.Manner, _ result: Answer) async throws {
         #expect(try await exchange(manner).result == result)
     }
 
@@ -157,15 +140,13 @@ import Testing
         #expect(exchange.result == .failure(.other))
     }
 
-    @Test(
-        arguments: [
-            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "HTTP/2.0 200 OK\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n", "HTTP/1.1 200 OK\r\n: x\r\n\r\n",
-            "HTTP/1.1 200 OK\r\na: " + String(repeating: "x", count: 100_000),
-        ]
-    )
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "HTTP/2.0 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n", "HTTP/1.1 200 OK\r\n: x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\na: " + String(repeating: "x", count: 100_000),
+    ])
     func refusesAnAnswerWithoutEndOrMeasure(_ bytes: String) async throws {
         #expect(try await exchange(.saysAndHolds(bytes)).result == .failure(.other))
     }
@@ -176,23 +157,19 @@ import Testing
     }
 
     @Test(arguments: [true, false]) func sendsNothingToAServerWhoseCertificateIsNotTrusted(_ isTrusted: Bool) async throws {
-        let answer = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-        try await LoopbackServer.run(answer, tls: try LoopbackCertificate.serverContext()) { server in
+        try await LoopbackServer.run(Self.hello, tls: try LoopbackCertificate.serverContext()) { server in
             var configuration = HTTPClient.Configuration.bounded
             if isTrusted { configuration.trust(try LoopbackCertificate.authorities()) }
             let request = TransportRequest(url: "https://127.0.0.1:\(server.port)/hook", headers: [:], body: Array("{}".utf8))
             let result = try await send(request, by: configuration, timeout: Self.patient)
-            let expected: Result<TransportResponse, TransportFailure> =
-                isTrusted ? .success(TransportResponse(status: 200, body: Array("{}".utf8))) : .failure(.tls)
-            #expect(result == expected)
+            #expect(result == (isTrusted ? .success(TransportResponse(status: 200, body: Array("{}".utf8))) : .failure(.tls)))
             #expect(server.requests.count == (isTrusted ? 1 : 0))
         }
     }
 
     /// The certificate is valid for the address that the name leads to, which anybody can have who leads the name elsewhere.
     @Test func sendsNothingToAServerWhoseCertificateNamesOnlyItsAddress() async throws {
-        let answer = LoopbackServer.Manner.saysAndHolds("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-        try await LoopbackServer.run(answer, tls: try LoopbackCertificate.serverContext()) { server in
+        try await LoopbackServer.run(Self.hello, tls: try LoopbackCertificate.serverContext()) { server in
             var configuration = HTTPClient.Configuration.bounded
             configuration.dnsOverride = ["appleid.apple.com": "127.0.0.1"]
             configuration.trust(try LoopbackCertificate.authorities())
@@ -204,12 +181,10 @@ import Testing
         }
     }
 
-    @Test(
-        arguments: [
-            "", "\n", "a word", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-            "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n",
-        ]
-    )
+    @Test(arguments: [
+        "", "\n", "a word", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n",
+    ])
     func trustsNothingWithoutACertificate(_ pem: String) {
         #expect(throws: (any Error).self) { try TrustedAuthorities(pem: pem) }
     }
@@ -245,18 +220,16 @@ import Testing
         }
     }
 
-    @Test(
-        arguments: [
-            (HTTPClientError.connectTimeout, .timeout), (HTTPClientError.tlsHandshakeTimeout, .timeout),
-            (HTTPClientError.deadlineExceeded, .timeout),
-            (HTTPClientError.remoteConnectionClosed, .reset), (HTTPClientError.invalidURL, .other), (ChannelError.eof, .reset),
-            (IOError(errnoCode: 104, reason: "read"), .reset), (IOError(errnoCode: 110, reason: "connect"), .timeout),
-            (IOError(errnoCode: EMFILE, reason: "socket"), .descriptors), (IOError(errnoCode: ENFILE, reason: "socket"), .descriptors),
-            (NIOSSLError.handshakeFailed(.sslError([])), .tls), (NIOSSLError.uncleanShutdown, .reset),
-            (NIOSSLExtraError.failedToValidateHostname, .tls), (Withheld(), .withheld),
-            (SocketAddressError.unsupported, .dns), (CancellationError(), .other),
-        ] as [(any Error, TransportFailure)]
-    )
+    @Test(arguments: [
+        (HTTPClientError.connectTimeout as any Error, TransportFailure.timeout), (HTTPClientError.tlsHandshakeTimeout, .timeout),
+        (HTTPClientError.deadlineExceeded, .timeout),
+        (HTTPClientError.remoteConnectionClosed, .reset), (HTTPClientError.invalidURL, .other), (ChannelError.eof, .reset),
+        (IOError(errnoCode: 104, reason: "read"), .reset), (IOError(errnoCode: 110, reason: "connect"), .timeout),
+        (IOError(errnoCode: EMFILE, reason: "socket"), .descriptors), (IOError(errnoCode: ENFILE, reason: "socket"), .descriptors),
+        (NIOSSLError.handshakeFailed(.sslError([])), .tls), (NIOSSLError.uncleanShutdown, .reset),
+        (NIOSSLExtraError.failedToValidateHostname, .tls), (Withheld(), .withheld),
+        (SocketAddressError.unsupported, .dns), (CancellationError(), .other),
+    ])
     func namesErrors(_ error: any Error, _ failure: TransportFailure) {
         #expect(TransportFailure(error) == failure)
     }
@@ -273,30 +246,26 @@ import Testing
     /// Thu, 09 Oct 2025 08:53:20 GMT.
     private let now = Timestamp(seconds: 1_760_000_000)
 
-    @Test(
-        arguments: [
-            ("0", .seconds(0)), ("120", .seconds(120)), (" 120\t", .seconds(120)), ("86401", .seconds(86_400)),
-            ("9223372036854775807", .seconds(86_400)), ("99999999999999999999999999", .seconds(86_400)),
-            ("Thu, 09 Oct 2025 08:55:20 GMT", .seconds(120)), ("Thursday, 09-Oct-25 08:55:20 GMT", .seconds(120)),
-            ("Thu Oct  9 08:55:20 2025", .seconds(120)), ("Thu, 09 Oct 2025 08:00:00 GMT", .seconds(0)),
-            ("Thu, 09 Oct 2125 08:00:00 GMT", .seconds(86_400)),
-            (nil, nil), ("", nil), (" ", nil), ("-1", nil), ("1.5", nil), ("1 2", nil), ("soon", nil), ("٣", nil),
-            ("Thu, 09 Oct 2025 08:55:20 CET", nil), ("Thu, 09 Okt 2025 08:55:20 GMT", nil), ("Thu, 32 Oct 2025 08:55:20 GMT", nil),
-            ("Thu, 09 Oct 2025 24:55:20 GMT", nil), ("Thu, 09 Oct 2025 08:55 GMT", nil), ("Thu, 09 Oct -2025 08:55:20", nil),
-        ] as [(String?, Duration?)]
-    )
+    @Test(arguments: [
+        ("0" as String?, Duration.seconds(0) as Duration?), ("120", .seconds(120)), (" 120\t", .seconds(120)), ("86401", .seconds(86_400)),
+        ("9223372036854775807", .seconds(86_400)), ("99999999999999999999999999", .seconds(86_400)),
+        ("Thu, 09 Oct 2025 08:55:20 GMT", .seconds(120)), ("Thursday, 09-Oct-25 08:55:20 GMT", .seconds(120)),
+        ("Thu Oct  9 08:55:20 2025", .seconds(120)), ("Thu, 09 Oct 2025 08:00:00 GMT", .seconds(0)),
+        ("Thu, 09 Oct 2125 08:00:00 GMT", .seconds(86_400)),
+        (nil, nil), ("", nil), (" ", nil), ("-1", nil), ("1.5", nil), ("1 2", nil), ("soon", nil), ("٣", nil),
+        ("Thu, 09 Oct 2025 08:55:20 CET", nil), ("Thu, 09 Okt 2025 08:55:20 GMT", nil), ("Thu, 32 Oct 2025 08:55:20 GMT", nil),
+        ("Thu, 09 Oct 2025 24:55:20 GMT", nil), ("Thu, 09 Oct 2025 08:55 GMT", nil), ("Thu, 09 Oct -2025 08:55:20", nil),
+    ])
     func readsSecondsAndDates(_ header: String?, _ expected: Duration?) {
         #expect(RetryAfter.duration(header, at: now) == expected)
     }
 
-    @Test(
-        arguments: [
-            ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
-            ("Thu, 29 Feb 2024 23:59:59 GMT", 1_709_251_199),
-            ("Fri, 01 Mar 2024 00:00:00 GMT", 1_709_251_200), ("Mon, 28 Feb 2100 00:00:00 GMT", 4_107_456_000),
-            ("Mon, 01 Mar 2100 00:00:00 GMT", 4_107_542_400),
-        ] as [(String, Int64)]
-    )
+    @Test(arguments: [
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0 as Int64), ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+        ("Thu, 29 Feb 2024 23:59:59 GMT", 1_709_251_199),
+        ("Fri, 01 Mar 2024 00:00:00 GMT", 1_709_251_200), ("Mon, 28 Feb 2100 00:00:00 GMT", 4_107_456_000),
+        ("Mon, 01 Mar 2100 00:00:00 GMT", 4_107_542_400),
+    ])
     func knowsTheCalendar(_ date: String, _ seconds: Int64) {
         #expect(HTTPDate.parse(date) == Timestamp(seconds: seconds))
     }

@@ -37,9 +37,7 @@ struct BoundedServerTests {
                 defer { listening.finish() }
                 try await group.run()
             }
-            if let port = await ports.first(where: { _ in true }) {
-                try await body("http://127.0.0.1:\(port)")
-            }
+            if let port = await ports.first(where: { _ in true }) { try await body("http://127.0.0.1:\(port)") }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }

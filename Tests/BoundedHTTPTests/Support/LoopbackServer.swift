@@ -23,7 +23,7 @@ final class LoopbackServer: Sendable {
     }
 
     private let channel: any Channel
-    private let received: Received
+    private let received: NIOLockedValueBox<[String]>
 
     static func run<Result>(
         _ manner: Manner,
@@ -42,7 +42,7 @@ final class LoopbackServer: Sendable {
     }
 
     private init(_ manner: Manner, _ tls: NIOSSLContext?) async throws {
-        let received = Received()
+        let received = NIOLockedValueBox<[String]>([])
         self.received = received
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -55,27 +55,23 @@ final class LoopbackServer: Sendable {
     }
 
     var port: Int { channel.localAddress!.port! }
-    var requests: [String] { received.requests.withLockedValue { $0 } }
-
-    private final class Received: Sendable {
-        let requests = NIOLockedValueBox<[String]>([])
-    }
+    var requests: [String] { received.withLockedValue { $0 } }
 
     private final class Handler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
         private let manner: Manner
-        private let received: Received
+        private let received: NIOLockedValueBox<[String]>
         private var text = ""
 
-        init(_ manner: Manner, _ received: Received) { (self.manner, self.received) = (manner, received) }
+        init(_ manner: Manner, _ received: NIOLockedValueBox<[String]>) { (self.manner, self.received) = (manner, received) }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             text += String(buffer: unwrapInboundIn(data))
             // A TLS greeting is no request, but gets the same answer.
             guard !text.hasPrefix("GET") && !text.hasPrefix("POST") || isComplete else { return }
-            received.requests.withLockedValue { $0.append(text) }
+            received.withLockedValue { $0.append(text) }
             text = ""
             answer(context)
         }

@@ -30,6 +30,14 @@ import Testing
             return now
         }
 
+        /// Whether none of these rejections is believed while so many good answers come.
+        mutating func doubts(_ rejections: Timestamp..., during answers: Int = 500) -> Bool {
+            (0..<answers).allSatisfy { _ in
+                answer()
+                return !rejections.contains { isBelieved($0) }
+            }
+        }
+
         var admissions: [AdmissionRule] { breaker.admissions(with: proofs, under: rules, within: AdmissionTests.interval, at: now) }
 
         func isBelieved(_ answered: Timestamp, keyID: String = "KEY1", client: String = "app") -> Bool {
@@ -100,10 +108,7 @@ import Testing
         trial.pace = .seconds(36)
         trial.answer(500)
         let (first, last) = (trial.now.advanced(by: .seconds(36)), trial.reject(rejections))
-        for _ in 0..<500 {
-            trial.answer()
-            #expect(!trial.isBelieved(first) && !trial.isBelieved(last))
-        }
+        #expect(trial.doubts(first, last) == true)
     }
 
     /// Too few to open the breaker, and more than one in twenty of the answers around them.
@@ -111,10 +116,7 @@ import Testing
         var trial = Trial()
         trial.answer(500)
         let (first, last) = (trial.now.advanced(by: .seconds(5)), trial.reject(rejections))
-        for _ in 0..<500 {
-            trial.answer()
-            #expect(!trial.isBelieved(first) && !trial.isBelieved(last))
-        }
+        #expect(trial.doubts(first, last) == true)
     }
 
     /// One user in a hundred leaves. Only rejections that happen to come close together wait for a day.
@@ -142,10 +144,7 @@ import Testing
         let (first, last) = (trial.now.advanced(by: .seconds(5)), trial.reject(20))
         trial.answer(20)
         let after = trial.reject()
-        for _ in 0..<500 {
-            trial.answer()
-            #expect(![before, first, last, after].contains { trial.isBelieved($0) })
-        }
+        #expect(trial.doubts(before, first, last, after) == true)
     }
 
     @Test func aPauseInTheAnswersIsNoNormalTime() {
@@ -153,10 +152,7 @@ import Testing
         trial.answer(100)
         let rejectedAt = trial.reject()
         trial.now = trial.now.advanced(by: .seconds(900))
-        for _ in 0..<200 {
-            trial.answer()
-            #expect(!trial.isBelieved(rejectedAt))
-        }
+        #expect(trial.doubts(rejectedAt, during: 200) == true)
     }
 
     @Test func anotherLoadOrKeyBeginsAnew() {
@@ -217,10 +213,7 @@ import Testing
         trial.pace = .seconds(360)
         trial.answer(100)
         let rejectedAt = trial.reject(2)
-        for _ in 0..<300 {
-            trial.answer()
-            #expect(!trial.isBelieved(rejectedAt))
-        }
+        #expect(trial.doubts(rejectedAt, during: 300) == true)
         trial.pace = .seconds(5)
         trial.answer(100)
         let last = trial.reject(3)

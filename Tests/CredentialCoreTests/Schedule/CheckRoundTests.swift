@@ -24,11 +24,7 @@ import Testing
     }
 
     /// All values that the configuration accepts.
-    @Test(
-        arguments: [
-            (Int.max, 1, .milliseconds(1)), (Int.max, 0, .seconds(8_640_000_000)), (1, 1e9, .milliseconds(1)),
-        ] as [(Int, Double, Duration)]
-    )
+    @Test(arguments: [(Int.max, 1.0, Duration.milliseconds(1)), (Int.max, 0, .seconds(8_640_000_000)), (1, 1e9, .milliseconds(1))])
     func noFigureIsTooGreat(tokens: Int, rate: Double, interval: Duration) {
         let round = self.round(tokens, rate, every: interval)
         #expect(round.sufficientRate >= 1 && round.duration >= .zero && round.ratio.isFinite)

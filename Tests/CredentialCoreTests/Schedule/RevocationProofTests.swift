@@ -97,9 +97,7 @@ import Testing
         let waits = (1...6).map { _ in
             Self.start.duration(to: proof.fail(at: Self.start, retryAfter: nil, of: Self.id, under: Self.policy))
         }
-        for (wait, step) in zip(waits, [10, 30, 120, 600, 1800, 1800]) {
-            #expect(wait >= .seconds(step) && wait <= .seconds(step) * 1.25)
-        }
+        for (wait, step) in zip(waits, [10, 30, 120, 600, 1800, 1800]) { #expect(wait >= .seconds(step) && wait <= .seconds(step) * 1.25) }
         #expect(proof.failures == 6 && proof.next == .revoke, "what is known stays known")
         Self.take(.revoked, into: &proof)
         #expect(proof.failures == 0)
@@ -134,16 +132,7 @@ import Testing
         func work(requestedAt: Timestamp, date: Timestamp?, grantedAt: Timestamp = Self.start) -> DueRevocation {
             var proof = RevocationProof()
             proof.before = RevocationProof.Answer(.accepted, askedAt: Self.start.advanced(by: .hours(1)), date: date)
-            return DueRevocation(
-                request: 1,
-                requestedAt: requestedAt,
-                id: Self.id,
-                app: "example",
-                claim: Claim(owner: "me", attempts: 1),
-                token: RefreshToken.Key(grantedAt: grantedAt, fingerprint: []),
-                sealed: SealedToken(bytes: []),
-                proof: proof
-            )
+            return DueRevocation(requestedAt: requestedAt, grantedAt: grantedAt, proof: proof)
         }
         let ahead = Self.start.advanced(by: .hours(1))
         #expect(work(requestedAt: ahead.advanced(by: .seconds(1)), date: ahead).wantedAt == ahead, "our clock agrees")

@@ -101,14 +101,14 @@ import Testing
     @Test func allUsersAreABoundThatIsNeverReached() {
         var revocationLimit = RevocationLimit(authorized: 3_000)
         for _ in 0..<3_000 {
-            #expect(revocationLimit.letsThrough(under: RevocationLimitRules(maxPercent: 100), at: Self.now) == true)
+            #expect(revocationLimit.letsThrough(under: RevocationLimitRules(maxPercentPerHour: 100), at: Self.now) == true)
             revocationLimit.authorized -= 1
         }
     }
 
     /// Otherwise the hour of a clock that was a year ahead would last a year.
     @Test func aClockThatIsSetBackKeepsTheCountForAnHour() {
-        let rules = RevocationLimitRules(maxRequests: 2)
+        let rules = RevocationLimitRules(maxPerHour: 2)
         var revocationLimit = RevocationLimit()
         #expect(revocationLimit.letsThrough(under: rules, at: Self.now.advanced(by: .seconds(86_400 * 365))) == true)
         #expect(revocationLimit.letsThrough(under: rules, at: Self.now) == true)
@@ -122,11 +122,9 @@ import Testing
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
 
-    @Test(
-        arguments: [
-            (0, 1), (4, 1), (8, 1), (80, 10), (240, 30), (340, 20), (359, 1), (360, 60), (86_400, 60), (-4, 1), (-80, 10), (-3600, 60),
-        ]
-    )
+    @Test(arguments: [
+        (0, 1), (4, 1), (8, 1), (80, 10), (240, 30), (340, 20), (359, 1), (360, 60), (86_400, 60), (-4, 1), (-80, 10), (-3600, 60),
+    ])
     func theLongerItWaitsTheRarerItIsLookedAt(waited: Int, retry: Int) {
         let now = Self.start.advanced(by: .seconds(waited))
         #expect(Self.rules.requestRetry(requestedAt: Self.start, at: now) == .seconds(retry))

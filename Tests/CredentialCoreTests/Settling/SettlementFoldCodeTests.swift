@@ -115,8 +115,7 @@ import Testing
     /// It was no check, so the breaker does not count it. It still tells that Apple no longer blames the client.
     @Test func theBreakerHearsOfTheClientAlone() throws {
         var breaker = RejectionBreaker()
-        let credential = RejectionBreaker.Subject(.ann)
-        _ = breaker.judge(.blamed, of: credential, under: Self.rules.breaker, at: Self.start)
+        breaker.judge(.blamed, of: RejectionBreaker.Subject(.ann), under: Self.rules.breaker, at: Self.start)
         #expect(breaker.isOpen)
         let changes = Self.fold(Self.exchanged(), breaker: breaker)
         let after = try #require(changes.breakers["example"])
@@ -145,12 +144,10 @@ import Testing
     }
 
     /// A code that was never sent does not ask the backend to insert codes sooner.
-    @Test(
-        arguments: [
-            (nil, .invalidClient, "invalid_client: bad key"), ("status 503", .codeExpired, "status 503"),
-            ("invalid_scope", .invalidClient, "invalid_scope"),
-        ] as [(String?, GrantRejection, String?)]
-    )
+    @Test(arguments: [
+        (nil as String?, GrantRejection.invalidClient, "invalid_client: bad key"), ("status 503", .codeExpired, "status 503"),
+        ("invalid_scope", .invalidClient, "invalid_scope"),
+    ])
     func aLateCodeOfAClientThatAppleRefusesEndsAsThat(_ known: String?, _ reason: GrantRejection, _ detail: String?) throws {
         let work = Self.code(detail: known)
         let changes = Self.fold(.late, of: work, client: ClientRecord(refusal: Self.refusal))

@@ -11,20 +11,16 @@ struct SettlementFoldImportTests {
     private static let now = start.advanced(by: .hours(1))
     private static let apps = ["app": "example", "web": "example"]
     private static let user = AppUserID(app: "example", userID: "ann")
-    private static let claim = Claim(owner: "me", attempts: 1)
 
     private static func signIn(_ client: String = "app", by importID: Int64?, token: UInt8? = nil, at seconds: Int = 0) -> Settlement {
         let (time, credential) = (start.advanced(by: .seconds(seconds)), CredentialID(clientID: client, userID: "ann"))
         let content = ClaimedGrant.Content(credential: credential, refreshToken: nil, address: nil)
-        let work = ClaimedGrant(id: 1, claim: claim, grantedAt: time, importID: importID, content: content)
-        let token = token.map { RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: [$0]), sealed: SealedToken(bytes: [$0])) }
-        return .grant(work, .accepted(Grant(grantedAt: time, token: token), credential))
+        let work = ClaimedGrant(id: 1, claim: .mine, grantedAt: time, importID: importID, content: content)
+        return .grant(work, .accepted(Grant(grantedAt: time, token: token.map { RefreshToken(at: time, fingerprint: $0) }), credential))
     }
 
     private static func event(_ kind: Event.Kind, at seconds: Int = 0) -> Settlement {
-        let work = ClaimedNotification(id: 1, claim: claim, payload: [], receivedAt: now)
-        let event = Event(kind, at: start.advanced(by: .seconds(seconds)))
-        return .notification(work, .verified(VerifiedNotification(clientID: "app", userID: "ann", tokenID: "j", type: "", event: event)))
+        .event(kind, at: start.advanced(by: .seconds(seconds)))
     }
 
     private static func imports(after facts: [Settlement]) -> [String: Int64] {

@@ -9,6 +9,8 @@ import Testing
 @Suite struct SettlementFoldTests {
     private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
     private static let start = Timestamp(seconds: 1_700_000_000)
+    private static let now = start.advanced(by: .seconds(600))
+    private static let ann = AppUserID(app: "example", userID: "ann")
     private static let rules = SettlementRules(
         policy: RefreshPolicy(),
         pollInterval: .seconds(1),
@@ -233,29 +235,31 @@ import Testing
         return DueCredential(id: id, app: "example", claim: .mine, token: token.key, sealed: try #require(token.sealed))
     }
 
-    private static func tables(_ users: String..., breaker: RejectionBreaker? = nil) -> Tables {
+    private static func tables(_ users: String...) -> Tables {
         var tables = Tables()
         for user in users {
             var record = CredentialRecord()
             let grant = Grant(grantedAt: start, token: RefreshToken(at: start))
             _ = record.take(grant, of: CredentialID(clientID: "app", userID: user), under: rules.policy, at: start)
-            record.claimedBy = Claim.mine.owner
-            record.attempts = Claim.mine.attempts
-            tables.users[AppUserID(app: "example", userID: user)] = [("app", record)]
+            let id = AppUserID(app: "example", userID: user)
+            tables.users[id] = [("app", record)]
+            tables.claim(id)
         }
-        tables.breakers["example"] = breaker
         return tables
+    }
+
+    private static func rejected(at time: Timestamp = now, keyID: String = "KEY") -> RefreshVerdict {
+        .rejected(PendingRejection(requestedAt: time, answeredAt: time, keyID: keyID), isProven: true)
     }
 
     @Test func whatIsSettledTwiceInABatchCountsOnce() throws {
         var tables = Self.tables("ann")
         let due = try Self.due(tables)
-        let now = Self.start.advanced(by: .seconds(600))
-        let valid = Settlement.refresh(due, .valid(requestedAt: now, answeredAt: now))
-        let changes = tables.settle([valid, valid], at: now)
+        let valid = Settlement.refresh(due, .valid(requestedAt: Self.now, answeredAt: Self.now))
+        let changes = tables.settle([valid, valid], at: Self.now)
         #expect(changes.results == [.refreshed, .superseded])
         #expect(changes.checks == (2, 0))
-        #expect(tables.record(due.id)?.credential.verifiedAt == now)
+        #expect(tables.record(due.id)?.credential.verifiedAt == Self.now)
     }
 
     // MARK: Another team, and tokens that were never accepted
@@ -271,12 +275,8 @@ import Testing
         tables.claim(AppUserID(app: "example", userID: user))
         var due = try due(tables, user)
         due.teamID = team
-        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY of \(team)")
-        let verdict: RefreshVerdict =
-            switch answer {
-            case .valid: .valid(requestedAt: now, answeredAt: now)
-            case .rejected: .rejected(rejection, isProven: true)
-            }
+        let valid = RefreshVerdict.valid(requestedAt: now, answeredAt: now)
+        let verdict = answer == .valid ? valid : rejected(at: now, keyID: "KEY of \(team)")
         return tables.settle([.refresh(due, verdict)], at: now)
     }
 
@@ -285,7 +285,7 @@ import Testing
         let users = ["ann", "bob", "cal", "dan", "eve"]
         var tables = Self.tables("ann", "bob", "cal", "dan", "eve", "new", "canary")
         let policy = Self.rules.policy
-        var now = Self.start.advanced(by: .seconds(600))
+        var now = Self.now
         for user in users + ["canary"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: now) }
         for day in 1...5 {
             now = now.advanced(by: policy.repetition)
@@ -309,25 +309,23 @@ import Testing
     /// siwatch drops the pending rejection, because Apple gave its repetition to another team.
     @Test func aRejectionToAnotherTeamRepeatsNone() throws {
         var tables = Self.tables("ann", "bob")
-        let now = Self.start.advanced(by: .seconds(600))
-        for user in ["ann", "bob"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: now) }
+        for user in ["ann", "bob"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: Self.now) }
         let day = Self.rules.policy.repetition
-        _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: day))
+        _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: Self.now.advanced(by: day))
         #expect(tables.record(.ann)?.pending != nil)
-        let changes = try Self.verdict(.rejected, team: "NEW", of: &tables, at: now.advanced(by: day * 2))
+        let changes = try Self.verdict(.rejected, team: "NEW", of: &tables, at: Self.now.advanced(by: day * 2))
         #expect(changes.tallies["example"]?.pending == -1)
         #expect(tables.record(.ann)?.pending == nil)
     }
 
     @Test func theTeamIsThatOfTheNewest200() throws {
         var tables = Self.tables("ann")
-        let now = Self.start.advanced(by: .seconds(600))
         var team: String? { tables.record(.ann)?.credential.verifiedTeam }
-        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: now)
+        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: Self.now)
         #expect(team == "ONE")
-        _ = try Self.verdict(.valid, team: "TWO", of: &tables, at: now.advanced(by: .seconds(1)))
+        _ = try Self.verdict(.valid, team: "TWO", of: &tables, at: Self.now.advanced(by: .seconds(1)))
         #expect(team == "TWO", "Apple may accept a token from both for a while")
-        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: now)
+        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: Self.now)
         #expect(team == "TWO", "an older answer")
     }
 
@@ -335,7 +333,7 @@ import Testing
     @Test func theBreakerJudgesTokensThatWereAcceptedOnce() throws {
         let garbage = ["a", "b", "c", "d", "e", "f"]
         var tables = Self.tables("a", "b", "c", "d", "e", "f", "ann", "bob", "cal")
-        var now = Self.start.advanced(by: .seconds(600))
+        var now = Self.now
         for user in ["ann", "bob", "cal"] { _ = try Self.verdict(.valid, user, team: "TEAM", of: &tables, at: now) }
         _ = try Self.verdict(.rejected, "ann", team: "TEAM", of: &tables, at: now.advanced(by: .seconds(1)))
         for user in garbage { _ = try Self.verdict(.rejected, user, team: "TEAM", of: &tables, at: now.advanced(by: .seconds(2))) }
@@ -349,28 +347,24 @@ import Testing
     @Test func openingTakesBackWhatWaitsInTheSameBatch() throws {
         var tables = Self.tables("ann", "bob")
         let (ann, bob) = (try Self.due(tables), try Self.due(tables, "bob"))
-        let now = Self.start.advanced(by: .seconds(600))
-        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY")
-        let (rejected, blamed) = (RefreshVerdict.rejected(rejection, isProven: true), RefreshVerdict.failed(.misconfigured, at: now))
-        let changes = tables.settle([.refresh(ann, rejected), .refresh(bob, blamed)], at: now)
+        let blamed = Settlement.refresh(bob, .failed(.misconfigured, at: Self.now))
+        let changes = tables.settle([.refresh(ann, Self.rejected()), blamed], at: Self.now)
         #expect(changes.results == [.refreshed, .refreshed])
         #expect(changes.openedApps == ["example"])
         let record = try #require(tables.record(ann.id))
         #expect(record.pending == nil)
-        #expect(record.dueAt == now.advanced(by: Self.rules.policy.interval))
+        #expect(record.dueAt == Self.now.advanced(by: Self.rules.policy.interval))
         #expect(changes.tallies["example", default: UserRecord.Tally()].pending == 0)
     }
 
     /// The clock was days ahead when Apple rejected the token, and an operator has set it back.
     @Test func aRejectionDoesNotWaitOnAnAnswerFromTheFuture() throws {
         var tables = Self.tables("ann")
-        let id = AppUserID(app: "example", userID: "ann")
         let future = Self.start.advanced(by: .seconds(5 * 86_400))
-        tables.users[id]![0].record.answeredAt = future
-        tables.users[id]![0].record.pending = PendingRejection(requestedAt: future, answeredAt: future, keyID: "KEY")
-        let now = Self.start.advanced(by: .seconds(600))
+        tables.users[Self.ann]![0].record.answeredAt = future
+        tables.users[Self.ann]![0].record.pending = PendingRejection(requestedAt: future, answeredAt: future, keyID: "KEY")
         let due = try Self.due(tables)
-        #expect(tables.settle([.refresh(due, .failed(.unavailable, at: now))], at: now).results == [.refreshed])
+        #expect(tables.settle([.refresh(due, .failed(.unavailable, at: Self.now))], at: Self.now).results == [.refreshed])
         let record = try #require(tables.record(due.id))
         #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
     }
@@ -378,15 +372,14 @@ import Testing
     /// If Apple names no user, another person's token looks as good as one's own.
     @Test func aTokenIsSomebodysOnlyOnceApplePutANameToIt() throws {
         var tables = Self.tables("ann")
-        let now = Self.start.advanced(by: .seconds(600))
-        let nameless = RefreshVerdict.unnamed(requestedAt: now, answeredAt: now)
+        let nameless = RefreshVerdict.unnamed(requestedAt: Self.now, answeredAt: Self.now)
         var due = try Self.due(tables)
-        #expect(tables.settle([.refresh(due, nameless)], at: now).results == [.refreshed])
+        #expect(tables.settle([.refresh(due, nameless)], at: Self.now).results == [.refreshed])
         var record = try #require(tables.record(due.id))
-        #expect(record.credential.verifiedAt == nil && record.answer == .unclear && record.answeredAt == now)
+        #expect(record.credential.verifiedAt == nil && record.answer == .unclear && record.answeredAt == Self.now)
 
-        func claim() { tables.claim(AppUserID(app: "example", userID: "ann")) }
-        let named = now.advanced(by: .days(1))
+        func claim() { tables.claim(Self.ann) }
+        let named = Self.now.advanced(by: .days(1))
         claim()
         due = try Self.due(tables)
         _ = tables.settle([.refresh(due, .valid(requestedAt: named, answeredAt: named))], at: named)
@@ -401,12 +394,11 @@ import Testing
     /// A nightly job that reports all tokens again, dated now, undoes nothing.
     @Test func aTokenThatIsToldAgainIsNoSignIn() throws {
         var tables = Self.tables("ann")
-        let id = AppUserID(app: "example", userID: "ann")
-        let token = try #require(tables.users[id]?[0].record.credential.token)
+        let token = try #require(tables.users[Self.ann]?[0].record.credential.token)
         var registers = AppUser()
         registers.apply(Event(.consentRevoked, at: Self.start.advanced(by: .seconds(60))))
-        tables.registers[id] = registers
-        let before = tables.users[id]![0].record.credential.grantedAt
+        tables.registers[Self.ann] = registers
+        let before = tables.users[Self.ann]![0].record.credential.grantedAt
         let now = Self.start.advanced(by: .days(1))
         func tell(_ fingerprint: [UInt8], at time: Timestamp, address: EmailAddress? = nil) -> Settled? {
             tables.grants[7] = WaitingGrant(id: 7, clientID: "app", grantedAt: time, isOnItsWay: false)
@@ -414,18 +406,16 @@ import Testing
             return tables.settle([.signIn(Grant(grantedAt: time, token: told, address: address), row: 7)], at: now).results.first
         }
         #expect(tell(token.key.fingerprint, at: now, address: EmailAddress("new@example.com")) == .grant(.retold, nil))
-        var credential = try #require(tables.users[id]?[0].record.credential)
+        var credential = try #require(tables.users[Self.ann]?[0].record.credential)
         #expect(credential.grantedAt == before && credential.standing(under: registers).reason == .consentRevoked)
-        #expect(tables.registers[id]?.mailbox == nil)
+        #expect(tables.registers[Self.ann]?.mailbox == nil)
         #expect(tell(token.key.fingerprint, at: token.key.grantedAt) == .grant(.duplicate, nil))
         // siwatch remembers the tokens of a user's other devices, too.
         #expect(tell([98], at: now.advanced(by: .seconds(-2))) == .grant(.applied, nil))
         #expect(tell([97], at: now.advanced(by: .seconds(-3))) == .grant(.stale, nil), "it comes late")
         #expect(tell([99], at: now) == .grant(.applied, nil))
-        for known in [token.key.fingerprint, [98], [97]] {
-            #expect(tell(known, at: now.advanced(by: .seconds(1))) == .grant(.retold, nil))
-        }
-        credential = try #require(tables.users[id]?[0].record.credential)
+        for known in [token.key.fingerprint, [98], [97]] { #expect(tell(known, at: now.advanced(by: .seconds(1))) == .grant(.retold, nil)) }
+        credential = try #require(tables.users[Self.ann]?[0].record.credential)
         #expect(credential.grantedAt == now && credential.token?.key.fingerprint == [99])
     }
 
@@ -446,24 +436,21 @@ import Testing
     @Test func aBreakerThatCannotBeReadIsOpen() throws {
         let tables = Self.tables("ann")
         let due = try Self.due(tables)
-        let now = Self.start.advanced(by: .seconds(600))
-        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY")
-        let settlement = Settlement.refresh(due, .rejected(rejection, isProven: true))
+        let settlement = Settlement.refresh(due, Self.rejected())
         var basis = SettlementBasis()
-        let id = AppUserID(app: "example", userID: "ann")
-        basis.users[id] = UserRecord(id, stored: nil, credentials: tables.users[id]!)
+        basis.users[Self.ann] = UserRecord(Self.ann, stored: nil, credentials: tables.users[Self.ann]!)
         basis.breakers["example"] = .unread
-        let changes = SettlementFold.fold([settlement], over: basis, apps: Self.apps, under: Self.rules, at: now)
+        let changes = SettlementFold.fold([settlement], over: basis, apps: Self.apps, under: Self.rules, at: Self.now)
         #expect(changes.results == [.held])
-        #expect(changes.breakers["example"]?.openedAt == now)
+        #expect(changes.breakers["example"]?.openedAt == Self.now)
     }
 
     @Test func aScopeNamesEveryUserOnce() {
         let clients: [(String, Event.Kind)] = [("app", .consentRevoked), ("web", .unknown), ("nobody's", .unknown)]
         let settlements = clients.map { Settlement.event($1, at: Self.start, client: $0) }
         let scope = SettlementScope(of: settlements, apps: Self.apps, under: Self.rules)
-        #expect(scope.users == [AppUserID(app: "example", userID: "ann")])
-        #expect(scope.signingIn == [AppUserID(app: "example", userID: "ann")])
+        #expect(scope.users == [Self.ann])
+        #expect(scope.signingIn == [Self.ann])
         #expect(scope.notifications.count == 3)
         #expect(scope.judgedApps.isEmpty && scope.rejectedClients.isEmpty && scope.heardClients.isEmpty)
     }

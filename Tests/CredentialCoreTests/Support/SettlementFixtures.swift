@@ -38,5 +38,21 @@ extension Settlement {
     }
 }
 
+extension DueRevocation {
+    /// Of ann's token in the app `example`.
+    init(requestedAt: Timestamp, grantedAt: Timestamp, claim: Claim = .mine, proof: RevocationProof) {
+        self.init(
+            request: 1,
+            requestedAt: requestedAt,
+            id: .ann,
+            app: "example",
+            claim: claim,
+            token: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [1]),
+            sealed: SealedToken(bytes: [1]),
+            proof: proof
+        )
+    }
+}
+
 /// A moment by its number alone, because most rules only compare moments.
 func at(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }

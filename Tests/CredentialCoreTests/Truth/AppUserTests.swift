@@ -42,34 +42,26 @@ import Testing
         #expect(user == before)
     }
 
-    @Test func atOneTimeDisabledStands() {
-        for kinds in [[.emailEnabled(nil), .emailDisabled(nil)], [.emailDisabled(nil), .emailEnabled(nil)]] as [[Event.Kind]] {
-            var user = AppUser()
-            for kind in kinds { user.apply(Event(kind, at: at(5))) }
-            #expect(user.shownForwarding == .disabled)
+    @Test func ofTwoWordsOnForwardingTheLaterStandsAndAtOneTimeDisabled() {
+        let disabled = Event(.emailDisabled(nil), at: at(5))
+        for (time, expected) in [(5, .disabled), (6, .enabled)] as [(Int64, Forwarding.Status)] {
+            let enabled = Event(.emailEnabled(nil), at: at(time))
+            for events in [[enabled, disabled], [disabled, enabled]] {
+                var user = AppUser()
+                for event in events { user.apply(event) }
+                #expect(user.shownForwarding == expected)
+            }
         }
-    }
-
-    @Test func aLaterWordOnForwardingStands() {
-        var user = AppUser()
-        user.apply(Event(.emailEnabled(nil), at: at(6)))
-        user.apply(Event(.emailDisabled(nil), at: at(5)))
-        #expect(user.shownForwarding == .enabled)
     }
 
     @Test func anEventBeatsASignInOfTheSameTime() {
         let grant = Grant(grantedAt: at(5), address: EmailAddress("z@example.com"))
         var user = AppUser()
         user.apply(grant)
+        #expect(user.shownForwarding == nil, "a sign-in says nothing of it")
         user.apply(Event(.emailDisabled(EmailAddress("a@example.com")), at: at(5)))
         user.apply(grant)
         #expect(user.mailbox?.address == EmailAddress("a@example.com"))
-    }
-
-    @Test func aSignInSaysNothingOfForwarding() {
-        var user = AppUser()
-        user.apply(Grant(grantedAt: at(5), address: EmailAddress("a@example.com")))
-        #expect(user.shownForwarding == nil)
     }
 
     @Test(arguments: [4, 5, 6] as [Int64]) func theAddressIsKeptAndForwardingShownOnlyIfNewerThanTheDeletion(_ time: Int64) {

@@ -143,9 +143,7 @@ private struct FactSource<Generator: RandomNumberGenerator> {
     private mutating func grant() -> Delivery {
         let fingerprints: [[UInt8]?] = [nil, [0x00], [0x01], [0x7f], [0x80], [0x80, 0x00], [0xff]]
         let time = time()
-        let token = choice(of: fingerprints).map {
-            RefreshToken.sealedForTest(RefreshToken.Key(grantedAt: time, fingerprint: $0))
-        }
+        let token = choice(of: fingerprints).map { RefreshToken.sealedForTest(RefreshToken.Key(grantedAt: time, fingerprint: $0)) }
         return Delivery(client: client(), fact: .grant(Grant(grantedAt: time, token: token, address: address())))
     }
 

@@ -41,11 +41,10 @@ import Testing
     }
 
     /// Sessions that began between the two end with the second.
-    @Test(
-        arguments: [
-            (.revoked, .consentRevoked), (.revoked, .revokedByApp), (.revoked, .tokenRejected), (.notFound, .accountDeleted),
-        ] as [(CredentialState, StateReason)]
-    )
+    @Test(arguments: [
+        (CredentialState.revoked, StateReason.consentRevoked), (.revoked, .revokedByApp), (.revoked, .tokenRejected),
+        (.notFound, .accountDeleted),
+    ])
     func aSecondEndIsAChange(_ state: CredentialState, _ reason: StateReason) {
         let (ended, again) = (Self.row(state, reason, since: 7), Self.row(state, reason, since: 8))
         #expect(again.changes(since: ended, at: at(9)) == Self.changes(from: state, to: state, reason, 8))

@@ -27,8 +27,7 @@ import Testing
     }
 
     @Test func aNewTokenStartsWithoutAnswers() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(7)))
+        var credential = Credential(granted: old, acceptedAt: at(7))
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(8)))
         #expect(credential.verifiedAt == at(7))
         #expect(credential.rejectedAt == at(8))
@@ -40,8 +39,7 @@ import Testing
     }
 
     @Test func theSameTokenAgainChangesNothing() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(7)))
+        var credential = Credential(granted: old, acceptedAt: at(7))
         let before = credential
         credential.apply(Grant(grantedAt: at(5), token: RefreshToken(key: old, sealed: SealedToken(bytes: [9]))))
         #expect(credential == before)
@@ -57,8 +55,7 @@ import Testing
     }
 
     @Test func aSignInWithoutATokenLeavesTheOldOneInUse() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(7)))
+        var credential = Credential(granted: old, acceptedAt: at(7))
         credential.apply(Grant(grantedAt: at(9)))
         #expect(credential.grantedAt == at(9))
         #expect(credential.tokenToCheck(under: AppUser())?.key == old)
@@ -79,14 +76,11 @@ import Testing
 
     @Test(arguments: [4, 5, 6] as [Int64]) func aTokenIsUsableWhileNotOlderThanEventsAndNewerThanRevocations(_ time: Int64) {
         let credential = Credential(granted: old)
-        var deleted = AppUser()
-        deleted.apply(Event(.accountDeleted, at: at(time)))
-        #expect(credential.isTokenUsable(under: deleted) == (time <= 5))
-
-        var withdrawn = AppUser()
-        withdrawn.apply(Event(.consentRevoked, at: at(time)))
-        #expect(credential.isTokenUsable(under: withdrawn) == (time <= 5))
-
+        for kind in [Event.Kind.accountDeleted, .consentRevoked] {
+            var user = AppUser()
+            user.apply(Event(kind, at: at(time)))
+            #expect(credential.isTokenUsable(under: user) == (time <= 5), "\(kind)")
+        }
         var revoked = credential
         revoked.revoke(at: at(time))
         #expect(revoked.isTokenUsable(under: AppUser()) == (time < 5))
@@ -98,9 +92,7 @@ import Testing
 
     /// Only Apple's first 200 about the newer token shows that it is valid at all.
     @Test func aTokenThatAppleAcceptsStaysUntilItsSuccessorIsAccepted() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, acceptedAt: at(6), then: new)
         #expect(credential.token == .sealedForTest(new) && credential.formerToken == .sealedForTest(old))
 
         var accepted = credential
@@ -122,9 +114,7 @@ import Testing
     /// Of two tokens without an answer from Apple, either may be the good one, in any order.
     @Test(arguments: [true, false]) func ofTwoUnknownTokensBothStay(_ inOrder: Bool) {
         var credential = Credential()
-        for key in inOrder ? [old, new] : [new, old] {
-            credential.apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key)))
-        }
+        for key in inOrder ? [old, new] : [new, old] { credential.apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key))) }
         #expect(credential.token == .sealedForTest(new) && credential.formerToken == .sealedForTest(old))
         credential.fallBack()
         #expect(credential.token?.key == new, "Apple has not rejected it")
@@ -145,9 +135,7 @@ import Testing
 
     /// The known answers about the previous token come back with it, and mean the same for a sign-in since then.
     @Test func aTokenThatIsTakenAgainIsAsItWas() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, acceptedAt: at(6), by: "TEAM", then: new)
         credential.apply(RefreshAnswer(.rejected, token: new, requestedAt: at(10)))
         credential.fallBack()
         #expect(credential.token?.key == old && credential.verifiedAt == at(6) && credential.verifiedTeam == "TEAM")
@@ -165,9 +153,7 @@ import Testing
 
     /// Apple says that the token is another user's. The previous token watches this user again.
     @Test func aTokenOfAnotherUserGivesItsPlaceToTheAcceptedOneBefore() {
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, acceptedAt: at(6), by: "TEAM", then: new)
         credential.putBackForeignToken()
         #expect(credential.token == .sealedForTest(old) && credential.verifiedAt == at(6) && credential.verifiedTeam == "TEAM")
         #expect(credential.formerToken == .sealedForTest(new), "kept until Apple has answered about the other")
@@ -186,8 +172,7 @@ import Testing
 
     /// A token without an answer from Apple is no surer than the other. A token that Apple has accepted is this user's.
     @Test func onlyAnAcceptedTokenIsPutBack() {
-        var credential = Credential(granted: old)
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, then: new)
         let before = credential
         credential.putBackForeignToken()
         #expect(credential == before)
@@ -197,8 +182,7 @@ import Testing
     @Test func anIssuedTokenIsKeptBeforeOneThatAppleHasNotAccepted() {
         let issued = RefreshToken.Key(grantedAt: at(5), fingerprint: [8])
         let answer = RefreshAnswer(.valid, token: issued, requestedAt: at(8), teamID: "TEAM")
-        var credential = Credential(granted: old)
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, then: new)
         credential.apply(Grant(grantedAt: at(5), token: .sealedForTest(issued)))
         #expect(credential.formerToken?.key == old)
         credential.applyIssued(.sealedForTest(issued), answer)
@@ -212,9 +196,7 @@ import Testing
     /// An event may be newer than the code's sign-in, and the newer token would be gone.
     @Test func anIssuedTokenDisplacesNoNewerOneThatAppleHadAccepted() {
         let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: [8])
-        var credential = Credential(granted: old)
-        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, acceptedAt: at(6), by: "TEAM", then: new)
         credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(issued)))
         credential.applyIssued(.sealedForTest(issued), RefreshAnswer(.valid, token: issued, requestedAt: at(8), teamID: "TEAM"))
         #expect(credential.formerToken == .sealedForTest(old) && credential.formerVerifiedAt == at(6))
@@ -222,8 +204,7 @@ import Testing
 
     @Test func anIssuedTokenThatWasToldLaterIsTheSame() {
         let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: new.fingerprint)
-        var credential = Credential(granted: old)
-        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        var credential = Credential(granted: old, then: new)
         credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(issued)))
         credential.applyIssued(.sealedForTest(issued), RefreshAnswer(.valid, token: issued, requestedAt: at(10), teamID: "TEAM"))
         #expect(credential.token?.key == new && credential.verifiedAt == at(10) && credential.verifiedTeam == "TEAM")
@@ -231,8 +212,7 @@ import Testing
     }
 
     @Test func ofATokenThatAppleRejectsTheKeyStays() {
-        var rejected = Credential(granted: old)
-        rejected.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
+        var rejected = Credential(granted: old, acceptedAt: at(6))
         rejected.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(7)))
         rejected.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
         #expect(rejected.formerToken == RefreshToken(key: old, sealed: nil))
@@ -275,9 +255,16 @@ import Testing
 }
 
 extension Credential {
-    fileprivate init(granted key: RefreshToken.Key) {
+    fileprivate typealias Key = RefreshToken.Key
+
+    /// - Parameters:
+    ///   - time: when Apple accepted the token, for the team.
+    ///   - newer: the token of a sign-in at 9.
+    fileprivate init(granted key: Key, acceptedAt time: Timestamp? = nil, by team: String? = nil, then newer: Key? = nil) {
         self.init()
         apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key)))
+        if let time { apply(RefreshAnswer(.valid, token: key, requestedAt: time, teamID: team)) }
+        if let newer { apply(Grant(grantedAt: at(9), token: .sealedForTest(newer))) }
     }
 }
 

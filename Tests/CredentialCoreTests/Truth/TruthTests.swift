@@ -16,18 +16,14 @@ import Testing
     }()
 
     @Test func everyArrivalEndsAsTheRulesSay() {
-        if let seed = Self.seeds.first(where: { !isTrue(Self.arrival($0)) }) {
-            Issue.record("\(report(seed))")
-        }
+        if let seed = Self.seeds.first(where: { !isTrue(Self.arrival($0)) }) { Issue.record("\(report(seed))") }
     }
 
     @Test func theCasesMeetEveryRule() {
         let standings = (1...1_000).map(Self.arrival).flatMap { arrival in
             Client.allCases.map { Oracle(knowing: arrival, at: $0).standing }
         }
-        for reason in StateReason.allCases {
-            #expect(standings.count { $0.reason == reason.rawValue } >= 20, "\(reason)")
-        }
+        for reason in StateReason.allCases { #expect(standings.count { $0.reason == reason.rawValue } >= 20, "\(reason)") }
         #expect(standings.count { $0.token != nil && $0.keptToken == nil } >= 100)
         let elsewhere = (1...1_000).map(Self.arrival).flatMap { arrival in
             Client.allCases.map { Oracle(knowing: arrival, at: $0) }.filter(\.isRevokedElsewhere)

@@ -15,12 +15,9 @@ import Testing
         Duration(attoseconds: .max), Duration(attoseconds: .min),
     ]
 
-    @Test func aMomentIsMillisecondsSince1970() {
+    @Test func secondsAreMillisecondsSince1970OrTheEndOfTimeIfTheyDoNotFit() {
         #expect(Timestamp(seconds: 1_750_000_000) == Timestamp(milliseconds: 1_750_000_000_000))
         #expect(Timestamp(seconds: -1) == Timestamp(milliseconds: -1000))
-    }
-
-    @Test func secondsThatDoNotFitAreTheEndOfTime() {
         #expect(Timestamp(seconds: .max) == at(.max))
         #expect(Timestamp(seconds: .min) == at(.min))
         // Multiplied with wrapping, this many seconds would be 384 milliseconds.
@@ -168,20 +165,14 @@ import Testing
         var secret = Secret("tok-en")
     }
 
-    @Test func revealIsTheText() {
+    @Test func revealIsTheTextAndEqualSecretsHoldEqualText() {
         #expect(Secret("tok-en").reveal == "tok-en")
-    }
-
-    @Test func equalSecretsHoldEqualText() {
         #expect(Secret("tok-en") == Secret("tok-en"))
         #expect(Secret("tok-en") != Secret("to-ken"))
     }
 
-    @Test func itNeverPrintsItself() {
+    @Test func itNeverPrintsItselfNorInsideAnother() {
         expectSilence(of: Secret("tok-en"))
-    }
-
-    @Test func itNeverPrintsInsideAnother() {
         expectSilence(of: Envelope())
         expectSilence(of: Secret("tok-en") as Secret?)
         expectSilence(of: (1, Secret("tok-en")))
@@ -207,9 +198,7 @@ import Testing
             "\(value)", String(describing: value), String(reflecting: value), dumped,
             String(format: "%@", "\(value)"), "\(Mirror(reflecting: value).children.map { "\($0)" })",
         ]
-        for text in texts {
-            #expect(!text.contains("tok-en"), sourceLocation: sourceLocation)
-        }
+        for text in texts { #expect(!text.contains("tok-en"), sourceLocation: sourceLocation) }
         #expect(dumped.contains("[secret]"), sourceLocation: sourceLocation)
     }
 }

@@ -9,7 +9,6 @@ import NIOCore
 import NIOHTTP1
 import Testing
 
-/// `siwatch doctor --online` against a simulated Apple, over HTTP.
 @Suite(.timeLimit(.minutes(10))) struct OnlineCheckTests {
     @Test(.site) func aGoodConfigurationIsProvedWithTheFlagAndNoUserIsTouched() async throws {
         try await site.folder.expect("doctor --before-start", 0)
@@ -80,9 +79,7 @@ import Testing
         #expect(output.contains { $0.hasSuffix("move it to the client_ids of the app two") }, "\(output)")
     }
 
-    /// What `doctor --online` says of two apps of two teams.
-    ///
-    /// - Parameter keys: the key ids that the configuration gives to the apps.
+    /// What `doctor --online` says of two apps of two teams, to which the configuration gives these key ids.
     private func twoTeams(clientsOfOne: [String] = ["com.example.app"], keys: [String]) async throws -> [String] {
         let (one, two) = (ClientKey.generate(id: "ONEKEY1234"), ClientKey.generate(id: "TWOKEY1234"))
         var apple = SimulatorConfiguration(groups: [
@@ -92,11 +89,7 @@ import Testing
         apple.signingKeyCount = 1
         let folder = try WatchedFolder()
         defer { folder.remove() }
-        for key in [one, two] {
-            let file = folder.url.appending(path: "\(key.id).p8").path
-            try key.pem.write(toFile: file, atomically: true, encoding: .utf8)
-            try #require(chmod(file, 0o600) == 0)
-        }
+        for key in [one, two] { try folder.write(key.pem, to: "\(key.id).p8") }
         let (_, url, _) = try await AppleSimulator.start(apple)
         func app(_ name: String, _ teamID: String, _ clientIDs: [String], _ keyID: String) -> String {
             """
@@ -137,12 +130,14 @@ struct ClientSecretCommandTests {
         let secret = try #require(output.first { $0.hasPrefix("ey") })
         let parts = secret.split(separator: ".").compactMap { Data(base64URL: String($0)) }
         try #require(parts.count == 3)
-        let header = try JSONDecoder().decode(Header.self, from: parts[0])
-        #expect(header.alg == "ES256" && header.kid == SimulatedApple.keyID)
-        let claims = try JSONDecoder().decode(Claims.self, from: parts[1])
-        #expect(claims.iss == SimulatedApple.teamID && claims.sub == "com.example.web" && claims.aud == "https://appleid.apple.com")
-        #expect(abs(claims.exp - Date().timeIntervalSince1970 - 30 * 86_400) < 600)
-        let day = Date(timeIntervalSince1970: claims.exp).formatted(.iso8601.year().month().day())
+        let header = try #require(try JSONSerialization.jsonObject(with: parts[0]) as? [String: String])
+        #expect(header["alg"] == "ES256" && header["kid"] == SimulatedApple.keyID)
+        let claims = try #require(try JSONSerialization.jsonObject(with: parts[1]) as? [String: Any])
+        let names = ["iss", "sub", "aud"].map { claims[$0] as? String }
+        #expect(names == [SimulatedApple.teamID, "com.example.web", "https://appleid.apple.com"])
+        let end = Date(timeIntervalSince1970: try #require(claims["exp"] as? Double))
+        #expect(abs(end.timeIntervalSinceNow - 30 * 86_400) < 600)
+        let day = end.formatted(.iso8601.year().month().day())
         #expect(output.contains { $0.hasPrefix("ends on \(day), at ") }, "\(output)")
         #expect(try await answer(to: secret, of: "com.example.web", at: site.apple.url) == .ok)
         #expect(try await answer(to: secret, of: "com.example.app", at: site.apple.url) == .badRequest, "it is of one client")
@@ -168,19 +163,6 @@ struct ClientSecretCommandTests {
         let form = "grant_type=client_credentials&scope=user.migration&client_id=\(clientID)&client_secret=\(secret)"
         request.body = .bytes(ByteBuffer(string: form))
         return try await HTTPClient.shared.execute(request, timeout: .seconds(30)).status
-    }
-
-    private struct Header: Decodable {
-        var alg: String
-        var kid: String
-    }
-
-    private struct Claims: Decodable {
-        var iss: String
-        var sub: String
-        var aud: String
-        /// In seconds.
-        var exp: Double
     }
 }
 

@@ -60,13 +60,11 @@ struct BadInputTests {
             try await folder.succeed("migrate")
             try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
         }
-        for command in ["doctor --before-start", "run"] {
-            try await site.folder.expect(command, 78, "does not open this database")
-        }
+        for command in ["doctor --before-start", "run"] { try await site.folder.expect(command, 78, "does not open this database") }
     }
 
     @Test(.site) func filesThatAreNoDatabaseOfOursAreRefusedAndLeftAloneToTheByte() async throws {
-        let path = site.folder.url.appending(path: "foreign.sqlite").path
+        let path = site.folder.path("foreign.sqlite")
         let queue = try DatabaseQueue(path: path)
         try await queue.write { db in
             try db.execute(sql: "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann'); PRAGMA user_version = 1")
@@ -111,8 +109,7 @@ struct BadInputTests {
         try await site.backend.execute("INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)")
         try await site.settle(signIns)
         try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
-        try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
-        try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
+        try await site.backend.until(["notification_log": 2, "notification_quarantine WHERE reason = 'malformed'": 1])
     }
 
     /// Points the configuration at a file, and expects each command to refuse it without changing it.
@@ -120,9 +117,7 @@ struct BadInputTests {
         let path = site.folder.url.appending(path: name)
         try bytes?.write(to: path)
         try #require(chmod(path.path, 0o600) == 0)
-        let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-        let other = site.folder.url.appending(path: "other.toml").path
-        try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)
+        let other = try site.folder.configuration(of: name)
         let before = try Data(contentsOf: path)
         for command in ["doctor --before-start", "migrate", "run"] {
             let said = try await CommandCall.siwatch(command.split(separator: " ").map(String.init) + ["--config", other])

@@ -136,8 +136,7 @@ struct NewKeyTests {
 
         let (status, output) = try await make()
         #expect(status == 0)
-        try Data(output.joined(separator: "\n").utf8).write(to: file)
-        try #require(chmod(file.path, 0o400) == 0)
+        try folder.write(output.joined(separator: "\n"), to: "siwatch.key", mode: 0o400)
         publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
 
         let refused = try await make(file.path)
@@ -147,7 +146,7 @@ struct NewKeyTests {
         try FileManager.default.removeItem(at: file)
         let written = try await make(file.path)
         #expect(written.status == 0 && written.output.isEmpty, "\(written.output)")
-        #expect(try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int == 0o600)
+        #expect(try folder.mode(of: "siwatch.key") == 0o600)
         publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
 
         #expect(publicKeys.allSatisfy { $0.hasPrefix("siwatch-public-key-1:") }, "\(publicKeys)")

@@ -4,6 +4,7 @@
 import AppleIdentity
 import CredentialCore
 import Crypto
+import DaemonHarness
 import Foundation
 import Testing
 
@@ -15,21 +16,14 @@ struct ConfigurationKeysTests {
 
     private func configuration(_ folder: TemporaryFolder, keys: [String]) throws -> Configuration {
         var text = ConfigurationTests.app.replacing("AuthKey_ABC123DEFG.p8", with: keys[0])
-        for (index, key) in keys.enumerated().dropFirst() {
-            text += "[[app.key]]\nid = \"KEY000000\(index)\"\nfile = \"\(key)\"\n"
-        }
+        for (index, key) in keys.enumerated().dropFirst() { text += "[[app.key]]\nid = \"KEY000000\(index)\"\nfile = \"\(key)\"\n" }
         return try Configuration(parsing: text, from: folder.path("siwatch.toml"))
-    }
-
-    private func write(_ text: String, to name: String, in folder: TemporaryFolder, mode: mode_t = 0o600) throws {
-        try folder.write(text, to: name)
-        try #require(chmod(folder.path(name), mode) == 0)
     }
 
     @Test func keysAreReadInTheirOrder() throws {
         let folder = try TemporaryFolder()
-        try write(pem, to: "one.p8", in: folder)
-        try write(pem.replacing("\n", with: "\r\n") + "\r\n", to: "two.p8", in: folder, mode: 0o440)
+        try folder.write(pem, to: "one.p8")
+        try folder.write(pem.replacing("\n", with: "\r\n") + "\r\n", to: "two.p8", mode: 0o440)
         let keys = try configuration(folder, keys: ["two.p8", "one.p8"]).readKeys()
         #expect(keys.keys.sorted() == ["example"])
         #expect(keys["example"]?.map(\.id) == ["ABC123DEFG", "KEY0000001"])
@@ -38,14 +32,12 @@ struct ConfigurationKeysTests {
 
     @Test func everyKeyThatCannotBeUsedIsNamedAndNoneQuoted() throws {
         let folder = try TemporaryFolder()
-        try write(pem, to: "good.p8", in: folder)
-        try write("", to: "empty.p8", in: folder)
-        try write(pem.replacing("PRIVATE", with: "PUBLIC"), to: "public.p8", in: folder)
-        try write(P384.Signing.PrivateKey().pemRepresentation, to: "old.p8", in: folder)
-        try write(String(pem.dropLast(60)), to: "cut.p8", in: folder)
-        try write(pem + "\n" + pem, to: "two.p8", in: folder)
-        try write(String(repeating: pem, count: 200), to: "long.p8", in: folder)
-        let names = ["none.p8", "good.p8", "empty.p8", "public.p8", "old.p8", "cut.p8", "two.p8", "long.p8"]
+        let texts: KeyValuePairs = [
+            "good": pem, "empty": "", "public": pem.replacing("PRIVATE", with: "PUBLIC"), "cut": String(pem.dropLast(60)),
+            "old": P384.Signing.PrivateKey().pemRepresentation, "two": pem + "\n" + pem, "long": String(repeating: pem, count: 200),
+        ]
+        for (name, text) in texts { try folder.write(text, to: "\(name).p8") }
+        let names = ["none", "good", "empty", "public", "old", "cut", "two", "long"].map { "\($0).p8" }
 
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: names).readKeys() }
         func issued(_ index: Int) -> String { "; give the AuthKey_KEY000000\(index).p8 file as Apple issued it" }
@@ -66,25 +58,18 @@ struct ConfigurationKeysTests {
     }
 
     /// OpenSSL's own forms, and those of editors, secret stores and environment variables.
-    @Test func aKeyIsReadInEveryFormThatOpenSSLReads() throws {
+    @Test func aKeyIsReadInEveryFormThatOpenSSLReads() async throws {
         let folder = try TemporaryFolder()
         try folder.write(pem, to: "apple.p8")
-        func openssl(_ arguments: String...) throws -> Data {
-            let process = Process()
-            process.executableURL = URL(filePath: "/usr/bin/openssl")
-            process.arguments = arguments
-            process.currentDirectoryURL = URL(filePath: folder.path)
-            let output = Pipe()
-            process.standardOutput = output
-            process.standardError = FileHandle.nullDevice
-            try process.run()
-            let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
-            process.waitUntilExit()
-            return bytes
+        let (file, output) = (folder.path("apple.p8"), folder.path("output"))
+        func openssl(_ arguments: String...) async throws -> Data {
+            let process = try ChildProcess.found(["openssl"] + arguments + ["-in", file, "-out", output])
+            #expect(await process.exit() == 0, "\(process.output)")
+            return try Data(contentsOf: URL(filePath: output))
         }
-        let der = try openssl("pkcs8", "-topk8", "-nocrypt", "-in", "apple.p8", "-outform", "DER")
-        let old = try openssl("ec", "-in", "apple.p8", "-outform", "DER")
-        let oldText = String(decoding: try openssl("ec", "-in", "apple.p8"), as: UTF8.self)
+        let der = try await openssl("pkcs8", "-topk8", "-nocrypt", "-outform", "DER")
+        let old = try await openssl("ec", "-outform", "DER")
+        let oldText = String(decoding: try await openssl("ec"), as: UTF8.self)
         try #require(der.count > 60 && old.count > 60 && oldText.contains("BEGIN EC PRIVATE KEY"))
         let base64 = der.base64EncodedString()
         let long = der.base64EncodedString(options: [.lineLength76Characters, .endLineWithLineFeed])

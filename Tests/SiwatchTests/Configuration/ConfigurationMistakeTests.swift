@@ -25,6 +25,12 @@ struct ConfigurationMistakeTests {
             (self.key, self.problem) = (key, problem)
         }
 
+        /// - Parameter line: `table.key = value`.
+        init(line: String, _ problem: String) {
+            let (table, key) = (line.prefix { $0 != "." }, line.prefix { $0 != " " })
+            self.init("[\(table)]\n\(line.dropFirst(table.count + 1))", String(key), problem)
+        }
+
         var testDescription: String { "\(key) \(problem)" }
     }
 
@@ -37,8 +43,7 @@ struct ConfigurationMistakeTests {
     static let listen = "must be host:port, such as \"127.0.0.1:9464\", or \"\" for none"
     static let file = "must name a file; a key itself never stands here"
     static let appleID = "must be the 10 capital letters and digits that Apple shows"
-    static let clientID =
-        "must be one App ID or Services ID such as com.example.app, without the team: letters, digits, . and -"
+    static let clientID = "must be one App ID or Services ID such as com.example.app, without the team: letters, digits, . and -"
     static let number = "must be a whole number, not "
     static let unreachable = "must be below breaker.window, or the breaker can never open"
     static let whole = "must be between 1 and 1000000000"
@@ -46,7 +51,6 @@ struct ConfigurationMistakeTests {
     static let unknown = "is not a key that siwatch knows"
     static let key = "[[app.key]]\nid = \"ABC123DEFG\"\nfile = \"AuthKey_ABC123DEFG.p8\""
     static let clients = "client_ids = [\"com.example.app\", \"com.example.web\"]"
-
     static let schema = "must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_"
 
     static let unknownKeys = [
@@ -57,28 +61,20 @@ struct ConfigurationMistakeTests {
         Case(("name =", "nmae = 1\nname ="), "app[0].nmae", unknown), Case(("file =", "pem = \"\"\nfile ="), "app[0].key[0].pem", unknown),
     ]
 
-    static let wrongTypes = [
+    static let oddPlaces = [
         Case("database = 1", "database", "must be a table, not an integer"),
         Case("database = []", "database", "must be a table, not a list"),
         Case("[[database]]\npath = \"x\"", "database", "must be a table, not a list"),
-        Case("[database]\npath = 1", "database.path", "must be a string, not an integer"),
-        Case("[encryption]\nkey_file = true", "encryption.key_file", "must be a string, not a boolean"),
-        Case("[refresh]\ninterval = 24", "refresh.interval", "must be a string, not an integer"),
-        Case("[refresh]\ninterval = 07:32:00", "refresh.interval", "must be a string, not a time"),
-        Case("[refresh]\nmax_requests_per_second = \"50\"", "refresh.max_requests_per_second", number + "a string"),
-        Case("[refresh]\nmax_requests_per_second = 5.0", "refresh.max_requests_per_second", number + "a floating-point number"),
-        Case("[refresh]\nmax_concurrent_requests = []", "refresh.max_concurrent_requests", number + "a list"),
-        Case("[operations]\nlisten = 9464", "operations.listen", "must be a string, not an integer"),
-        Case("[log]\nlevel = {}", "log.level", "must be a string, not a table"),
-        Case("[apple]\nissuers = \"x\"", "apple.issuers", "must be a list of strings, not a string"),
         Case("[apple]\nissuers = [1]", "apple.issuers[0]", "must be a string, not an integer"),
+        Case("[apple]\nissuers = [\"a\", \"\"]", "apple.issuers[1]", "must not be empty"),
+        Case("[breaker]\nwindow = 20", "breaker.max_rejections", unreachable),
         Case((clients, "client_ids = \"com.example.app\""), "app[0].client_ids", "must be a list of strings, not a string"),
         Case((clients, "client_ids = [\"a\", [\"b\"]]"), "app[0].client_ids[1]", "must be a string, not a list"),
         Case(("name =", "revocations = 0\nname ="), "app[0].revocations", "must be true or false, not an integer"),
         Case(("[[app.key]]", "[app.key]"), "app[0].key", "must be a list of tables, each under a header [[app.key]]"),
     ]
 
-    static let impossibleValues = [
+    static let wrongAddresses = [
         url("mysql://x/y", "must be postgresql://user@host:port/database, with ?host=/folder for a socket"),
         url("postgresql://[h/y", "is not a URL that libpq understands"),
         url("postgresql://h/y?schema=z", "must not name the schema; name it in database.schema"),
@@ -88,67 +84,65 @@ struct ConfigurationMistakeTests {
         url("postgresql:///y?service=app", "must name the server itself, and no service of a file of libpq's"),
         url("postgresql:///y\"\npath = \"x", "stands beside database.url: one of the two names the database", of: "path"),
         url("postgresql:///y\"\nschema = \"Pg", schema, of: "schema"),
-        Case("[database]\nschema = \"x\"", "database.schema", "belongs to database.url, which is missing"),
-        Case("[database]\npath = \"\"", "database.path", file),
-        Case("[encryption]\nkey_file = \"\"", "encryption.key_file", file),
-        Case("[encryption]\nkey_file = \"a\\nb\"", "encryption.key_file", file),
-        Case("[refresh]\ninterval = \"24\"", "refresh.interval", duration),
-        Case("[refresh]\ntimeout = \"0s\"", "refresh.timeout", duration),
-        Case("[refresh]\nmax_requests_per_second = 0", "refresh.max_requests_per_second", whole),
-        Case("[refresh]\nmax_requests_per_second = -1", "refresh.max_requests_per_second", whole),
-        Case("[refresh]\nmax_concurrent_requests = 1000000001", "refresh.max_concurrent_requests", whole),
-        Case("[breaker]\nwindow = 0", "breaker.window", "must be between 1 and 10000"),
-        Case("[breaker]\nwindow = 10001", "breaker.window", "must be between 1 and 10000"),
-        Case("[breaker]\nmax_rejections = 0", "breaker.max_rejections", whole),
-        Case("[breaker]\nmax_rejections = 500", "breaker.max_rejections", unreachable),
-        Case("[breaker]\nwindow = 20", "breaker.max_rejections", unreachable),
-        Case("[breaker]\nmax_rejected_percent = 0", "breaker.max_rejected_percent", "must be between 1 and 99"),
-        Case("[breaker]\nmax_rejected_percent = 100", "breaker.max_rejected_percent", "must be between 1 and 99"),
-        Case("[breaker]\nsettle = \"0s\"", "breaker.settle", duration),
-        Case("[revocations]\nmax_per_hour = 0", "revocations.max_per_hour", whole),
-        Case("[revocations]\nmax_percent_per_hour = 101", "revocations.max_percent_per_hour", "must be between 1 and 100"),
-        Case((clients, clients + "\ncanaries = [\"\"]"), "app[0].canaries[0]", userID),
-        Case((clients, clients + "\ncanaries = [\"a\", \"a\"]"), "app[0].canaries[1]", "is the same as app[0].canaries[0]"),
-        Case((clients, clients + "\ncanaries = \((1...21).map { "sub\($0)" })"), "app[0].canaries", "must be at most 20"),
-        Case((clients, clients + "\ncanaries = \"a\""), "app[0].canaries", "must be a list of strings, not a string"),
-        Case("[queues]\npoll_interval = \"-1s\"", "queues.poll_interval", duration),
-        Case("[queues]\npoll_interval = \"1m1ms\"", "queues.poll_interval", "must be at most 60s"),
-        Case("[queues]\nclock_skew = \"\"", "queues.clock_skew", duration),
-        Case("[retention]\nnotification_log = \"x\"", "retention.notification_log", duration),
-        Case("[retention]\nquarantine = \"x\"", "retention.quarantine", duration),
-        Case("[retention]\nchanges = \"x\"", "retention.changes", duration),
-        Case("[retention]\ngrant_log = \"x\"", "retention.grant_log", duration),
-        Case("[retention]\nrevocation_log = \"x\"", "retention.revocation_log", duration),
-        Case("[retention]\nrejected_token = \"x\"", "retention.rejected_token", duration),
-        Case("[retention]\nended_user = \"59m\"", "retention.ended_user", "must be at least an hour; m is minutes, and a month is \"30d\""),
-        Case("[operations]\nlisten = \"9464\"", "operations.listen", listen),
-        Case(
-            "[operations]\nlisten = \"0.0.0.0:9464\"",
-            "operations.listen",
-            "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
-        ),
-        Case("[log]\nlevel = \"loud\"", "log.level", "must be one of trace, debug, info, notice, warning, error, critical"),
-        Case("[log]\nformat = \"xml\"", "log.format", "must be one of auto, text, json"),
-        Case("[apple]\ntoken_endpoint = \"http://appleid.apple.com/\"", "apple.token_endpoint", endpoint),
-        Case("[apple]\nrevocation_endpoint = \"\"", "apple.revocation_endpoint", endpoint),
-        Case("[apple]\nkeys_endpoint = \"ftp://127.0.0.1/\"", "apple.keys_endpoint", endpoint),
-        Case("[apple]\ntoken_endpoint = \"https://appleid.apple.com:65536/\"", "apple.token_endpoint", endpoint),
-        Case("[apple]\nissuers = []", "apple.issuers", "must not be empty"),
-        Case("[apple]\nissuers = [\"a\", \"\"]", "apple.issuers[1]", "must not be empty"),
-        Case(("\"example\"", "\"\""), "app[0].name", "must be 1 to 64 characters without control characters"),
-        Case(("\"example\"", "\"a\\tb\""), "app[0].name", "must be 1 to 64 characters without control characters"),
-        Case(("A1B2C3D4E5", "A1B2C3D4E"), "app[0].team_id", appleID),
-        Case(("A1B2C3D4E5", "A1B2C3D4E5F"), "app[0].team_id", appleID),
-        Case(("A1B2C3D4E5", "a1b2c3d4e5"), "app[0].team_id", appleID),
-        Case(("\"ABC123DEFG\"", "\"ABC123DEF-\""), "app[0].key[0].id", appleID),
-        Case(("\"ABC123DEFG\"", "\"ABC123DEÉ\""), "app[0].key[0].id", appleID),
-        Case((clients, "client_ids = []"), "app[0].client_ids", "must not be empty"),
-        Case(("com.example.web", "com.example web"), "app[0].client_ids[1]", clientID),
-        Case(("com.example.app", ""), "app[0].client_ids[0]", clientID),
-        Case(("com.example.app", "A1B2C3D4E5.com.example.app"), "app[0].client_ids[0]", clientID),
-        Case((clients, "client_ids = [\"com.example.app,com.example.web\"]"), "app[0].client_ids[0]", clientID),
-        Case((clients, "client_ids = [\"*\"]"), "app[0].client_ids[0]", clientID),
-        Case(("AuthKey_ABC123DEFG.p8", "-----BEGIN PRIVATE KEY-----"), "app[0].key[0].file", file),
+    ]
+
+    /// Lines `table.key = value` with the same problem, each for a file of its own.
+    static let wrongLines: KeyValuePairs<String, [String]> = [
+        "must be a string, not an integer": ["database.path = 1", "refresh.interval = 24", "operations.listen = 9464"],
+        "must be a string, not a boolean": ["encryption.key_file = true"],
+        "must be a string, not a time": ["refresh.interval = 07:32:00"],
+        "must be a string, not a table": ["log.level = {}"],
+        "must be a list of strings, not a string": [#"apple.issuers = "x""#],
+        number + "a string": [#"refresh.max_requests_per_second = "50""#],
+        number + "a floating-point number": ["refresh.max_requests_per_second = 5.0"],
+        number + "a list": ["refresh.max_concurrent_requests = []"],
+        "belongs to database.url, which is missing": [#"database.schema = "x""#],
+        file: [#"database.path = """#, #"encryption.key_file = """#, #"encryption.key_file = "a\nb""#],
+        duration: [
+            #"refresh.interval = "24""#, #"refresh.timeout = "0s""#, #"breaker.settle = "0s""#, #"queues.poll_interval = "-1s""#,
+            #"queues.clock_skew = """#, #"retention.notification_log = "x""#, #"retention.quarantine = "x""#,
+            #"retention.changes = "x""#, #"retention.grant_log = "x""#, #"retention.revocation_log = "x""#,
+            #"retention.rejected_token = "x""#,
+        ],
+        whole: [
+            "refresh.max_requests_per_second = 0", "refresh.max_requests_per_second = -1", "refresh.max_concurrent_requests = 1000000001",
+            "breaker.max_rejections = 0", "revocations.max_per_hour = 0",
+        ],
+        "must be between 1 and 10000": ["breaker.window = 0", "breaker.window = 10001"],
+        "must be between 1 and 99": ["breaker.max_rejected_percent = 0", "breaker.max_rejected_percent = 100"],
+        "must be between 1 and 100": ["revocations.max_percent_per_hour = 101"],
+        unreachable: ["breaker.max_rejections = 500"],
+        "must be at most 60s": [#"queues.poll_interval = "1m1ms""#],
+        #"must be at least an hour; m is minutes, and a month is "30d""#: [#"retention.ended_user = "59m""#],
+        listen: [#"operations.listen = "9464""#],
+        "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true": [
+            #"operations.listen = "0.0.0.0:9464""#
+        ],
+        "must be one of trace, debug, info, notice, warning, error, critical": [#"log.level = "loud""#],
+        "must be one of auto, text, json": [#"log.format = "xml""#],
+        endpoint: [
+            #"apple.token_endpoint = "http://appleid.apple.com/""#, #"apple.revocation_endpoint = """#,
+            #"apple.keys_endpoint = "ftp://127.0.0.1/""#, #"apple.token_endpoint = "https://appleid.apple.com:65536/""#,
+        ],
+        "must not be empty": ["apple.issuers = []"],
+    ]
+
+    /// A key of the app, its problem, a text of the app, and what stands in its place, each in a file of its own.
+    static let wrongApps: [(key: String, problem: String, old: String, new: [String])] = [
+        ("name", "must be 1 to 64 characters without control characters", "\"example\"", ["\"\"", "\"a\\tb\""]),
+        ("team_id", appleID, "A1B2C3D4E5", ["A1B2C3D4E", "A1B2C3D4E5F", "a1b2c3d4e5"]),
+        ("key[0].id", appleID, "\"ABC123DEFG\"", ["\"ABC123DEF-\"", "\"ABC123DEÉ\""]),
+        ("client_ids", "must not be empty", clients, ["client_ids = []"]),
+        ("client_ids[1]", clientID, "com.example.web", ["com.example web"]),
+        ("client_ids[0]", clientID, "com.example.app", ["", "A1B2C3D4E5.com.example.app"]),
+        ("client_ids[0]", clientID, clients, [#"client_ids = ["com.example.app,com.example.web"]"#, #"client_ids = ["*"]"#]),
+        ("canaries[0]", userID, clients, [clients + "\ncanaries = [\"\"]"]),
+        ("canaries[1]", "is the same as app[0].canaries[0]", clients, [clients + "\ncanaries = [\"a\", \"a\"]"]),
+        ("canaries", "must be at most 20", clients, [clients + "\ncanaries = \((1...21).map { "sub\($0)" })"]),
+        ("canaries", "must be a list of strings, not a string", clients, [clients + "\ncanaries = \"a\""]),
+        // A key that was pasted into the file is never quoted.
+        ("key[0].file", file, "AuthKey_ABC123DEFG.p8", ["-----BEGIN PRIVATE KEY-----"]),
+        ("key[0].file", file, "AuthKey_ABC123DEFG.p8", ["\"\"\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n\"\""]),
     ]
 
     /// A delivery to a URL that siwatch would never open, or that would end it.
@@ -196,8 +190,13 @@ struct ConfigurationMistakeTests {
         ),
     ]
 
-    @Test(arguments: [unknownKeys, wrongTypes, impossibleValues, wrongReceivers, missingKeys, repetitions].flatMap { $0 })
-    func eachMistakeIsFound(_ mistake: Case) {
+    private static let all: [[Case]] = [
+        unknownKeys, oddPlaces, wrongAddresses, wrongReceivers, missingKeys, repetitions,
+        wrongLines.flatMap { problem, lines in lines.map { Case(line: $0, problem) } },
+        wrongApps.flatMap { app in app.new.map { Case((app.old, $0), "app[0].\(app.key)", app.problem) } },
+    ]
+
+    @Test(arguments: all.flatMap { $0 }) func eachMistakeIsFound(_ mistake: Case) {
         let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: mistake.text, from: "siwatch.toml") }
         #expect(error?.mistakes == [.at(mistake.key, mistake.problem)])
     }
@@ -303,15 +302,6 @@ struct ConfigurationMistakeTests {
     @Test func aByteOrderMarkIsAccepted() throws {
         let text = "\u{feff}" + ConfigurationTests.app.replacing("\n", with: "\r\n")
         #expect(try Configuration(parsing: text, from: "/etc/siwatch.toml") == ConfigurationTests.least)
-    }
-
-    @Test func aKeyThatWasPastedIntoTheFileIsNeverQuoted() {
-        let pasted = ConfigurationTests.app.replacing(
-            "\"AuthKey_ABC123DEFG.p8\"",
-            with: "\"\"\"\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n\"\"\""
-        )
-        let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: pasted, from: "siwatch.toml") }
-        #expect(error?.mistakes == [.at("app[0].key[0].file", Self.file)])
     }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import DaemonHarness
 import Foundation
 import Logging
 import SQLiteStore
@@ -36,6 +37,11 @@ struct ConfigurationTests {
             )
         ]
         return configuration
+    }
+
+    /// What stands before the app in a file.
+    static func reading(_ tables: String) throws(InvalidConfiguration) -> Configuration {
+        try Configuration(parsing: "\(tables)\n\(app)", from: "siwatch.toml")
     }
 
     @Test func whatIsLeftOutHasItsDefault() throws {
@@ -113,15 +119,17 @@ struct ConfigurationTests {
             issuers = ["a", "b"]
 
             """
-        let configuration = try Configuration(parsing: text + Self.app, from: "/etc/siwatch.toml")
+        let app = Self.app.replacing("name =", with: "revocations = false\nname =")
+        let configuration = try Configuration(parsing: text + app, from: "/etc/siwatch.toml")
         var expected = Self.least
+        expected.apps[0].revocations = false
         expected.database.path = "/srv/db.sqlite"
         expected.encryption.keyFile = "/srv/key"
         expected.refresh.interval = .hours(48)
         (expected.refresh.maxRequestsPerSecond, expected.refresh.maxConcurrentRequests) = (5, 6)
         expected.refresh.timeout = .seconds(7)
         expected.breaker = Configuration.Breaker(window: 7, maxRejections: 6, maxRejectedPercent: 99, settle: .seconds(8))
-        expected.revocations = Configuration.Revocations(maxPerHour: 9, maxPercentPerHour: 100)
+        expected.revocations = RevocationLimitRules(maxPerHour: 9, maxPercentPerHour: 100)
         expected.queues = Configuration.Queues(pollInterval: .milliseconds(20), clockSkew: .seconds(90))
         (expected.retention.notificationLog, expected.retention.quarantine) = (.days(1), .days(2))
         (expected.retention.changes, expected.retention.grantLog, expected.retention.revocationLog) = (.days(3), .days(4), .days(5))
@@ -135,10 +143,6 @@ struct ConfigurationTests {
         expected.apple.keysEndpoint = try #require(URL(string: "http://[::1]:8080/auth/keys"))
         expected.apple.issuers = ["a", "b"]
         #expect(configuration == expected)
-    }
-
-    @Test func anEmptyAddressIsNone() throws {
-        #expect(try Configuration(parsing: "[operations]\nlisten = \"\"\n" + Self.app, from: "siwatch.toml").operations.listen == nil)
     }
 
     @Test func severalAppsHaveSeveralKeys() throws {
@@ -159,11 +163,6 @@ struct ConfigurationTests {
         #expect(apps.map(\.name) == ["example", "other"])
         #expect(apps[0].keys.map(\.file) == ["etc/AuthKey_ABC123DEFG.p8", "etc/two.p8"])
         #expect(apps[1].keys.map(\.file) == ["/keys/three.p8"], "two apps may share a key")
-    }
-
-    @Test func anAppMayBeForbiddenToRevoke() throws {
-        let text = Self.app.replacing("name =", with: "revocations = false\nname =")
-        #expect(try Configuration(parsing: text, from: "siwatch.toml").apps.map(\.revocations) == [false])
     }
 
     @Test func aBareNameIsACredentialWhereThereIsOne() throws {
@@ -191,14 +190,34 @@ struct ConfigurationTests {
         other.apps[0].clientIDs.append("com.example.other")
         other.apps[0].keys[0].id = "KEY0000002"
         other.http.notificationsURL = URL(string: "https://example.com/")
-        #expect(
-            Self.least.differences(from: other) == [
-                "app[0].client_ids", "app[0].key[0].id", "http.notifications_url", "refresh.max_requests_per_second",
-            ]
-        )
+        let keys = ["app[0].client_ids", "app[0].key[0].id", "http.notifications_url", "refresh.max_requests_per_second"]
+        #expect(Self.least.differences(from: other) == keys)
         other = Self.least
         other.apps.append(other.apps[0])
         other.deliveries = [Configuration.Delivery()]
         #expect(Self.least.differences(from: other) == ["app", "delivery"])
+    }
+}
+
+/// `apple-simulator --print-config` prints a valid siwatch.toml.
+struct SimulatorConfigurationTests {
+    /// The file is in another folder than the simulator's key, whose path was relative to the simulator.
+    @Test func theConfigurationIsAcceptedAsItIs() async throws {
+        let folder = try WatchedFolder(named: "a \"folder\"")
+        defer { folder.remove() }
+        let elsewhere = folder.url.appending(path: "elsewhere")
+        try FileManager.default.createDirectory(at: elsewhere, withIntermediateDirectories: false)
+        let script = #"cd "$1" && exec "$0" --print-config --port 0 --key-file key.p8 --log-level critical"#
+        let apple = try ChildProcess.shell(script, ChildProcess.program("apple-simulator").path, elsewhere.path)
+        defer { apple.signal(SIGKILL) }
+        #expect(await apple.line(containing: "keys_endpoint") != nil, "\(apple.output)")
+        let text = apple.output.map { "\($0)\n" }.joined()
+        try text.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
+
+        let checked = try await folder.siwatch("doctor", "--before-start")
+        #expect(checked.status == 0, "\(checked.output) of \(text)")
+        #expect(try await folder.siwatch("migrate").status == 0)
+        #expect(try await folder.siwatch("doctor", "--before-start").output.contains { $0.contains("siwatch.sqlite: usable") })
+        #expect(FileManager.default.fileExists(atPath: elsewhere.appending(path: "siwatch.sqlite").path))
     }
 }

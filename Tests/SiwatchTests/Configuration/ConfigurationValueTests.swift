@@ -26,8 +26,7 @@ struct ConfigurationValueTests {
 
     @Test func aUserWhoHasEndedMayStayForEver() throws {
         func endedUser(_ text: String) throws -> Duration? {
-            try Configuration(parsing: "[retention]\nended_user = \"\(text)\"\n" + ConfigurationTests.app, from: "siwatch.toml").retention
-                .endedUser
+            try ConfigurationTests.reading("[retention]\nended_user = \"\(text)\"").retention.endedUser
         }
         #expect(try endedUser("never") == nil)
         #expect(try endedUser("400d") == .seconds(400 * 86_400))
@@ -35,9 +34,9 @@ struct ConfigurationValueTests {
     }
 
     /// `ConfigurationMistakeTests` has the message for a longer one.
-    @Test func thePollIntervalIsAMinuteAtMost() throws {
-        let table = "[queues]\npoll_interval = \"1m\"\n" + ConfigurationTests.app
-        #expect(try Configuration(parsing: table, from: "siwatch.toml").queues.pollInterval == .seconds(60))
+    @Test func thePollIntervalIsAMinuteAtMostAndAnEmptyAddressIsNone() throws {
+        #expect(try ConfigurationTests.reading("[queues]\npoll_interval = \"1m\"").queues.pollInterval == .seconds(60))
+        #expect(try ConfigurationTests.reading("[operations]\nlisten = \"\"").operations.listen == nil)
     }
 
     @Test(
@@ -68,8 +67,7 @@ struct ConfigurationValueTests {
         "http://[::1]:80/auth", "https://example.com",
     ])
     func anEndpointIsAccepted(text: String) throws {
-        let table = "[apple]\ntoken_endpoint = \"\(text)\"\n" + ConfigurationTests.app
-        #expect(try Configuration(parsing: table, from: "siwatch.toml").apple.tokenEndpoint.absoluteString == text)
+        #expect(try ConfigurationTests.reading("[apple]\ntoken_endpoint = \"\(text)\"").apple.tokenEndpoint.absoluteString == text)
     }
 
     @Test(arguments: [
@@ -78,7 +76,6 @@ struct ConfigurationValueTests {
         "//example.com", "example.com", "file:///etc/passwd", "https://exa mple.com/",
     ])
     func anyOtherEndpointIsRefused(text: String) {
-        let table = "[apple]\ntoken_endpoint = \"\(text)\"\n" + ConfigurationTests.app
-        #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: table, from: "siwatch.toml") }
+        #expect(throws: InvalidConfiguration.self) { try ConfigurationTests.reading("[apple]\ntoken_endpoint = \"\(text)\"") }
     }
 }

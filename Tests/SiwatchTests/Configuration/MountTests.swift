@@ -79,32 +79,26 @@ struct MountTests {
         mounting commands: String = Self.bound("ro"),
         at location: SourceLocation = #_sourceLocation
     ) async throws {
-        let key = site.folder.url.appending(path: name).path
+        let key = site.folder.path(name)
         try #require(chown(key, owner, group) == 0 && chmod(key, mode) == 0)
         let user = "setpriv --reuid=\(Servant.user) --regid=\(process) --groups=\(Servant.user),\(Self.backends)"
         let shell = try Servant.start("doctor --before-start", in: site.folder, by: user, mounting: commands, at: key)
         examine((await shell.exit(), shell.output), name, status, words, not: absent, at: location)
     }
 
-    private static func bound(_ options: String) -> String {
-        "mount --bind \"$0\" \"$0\"\nmount -o remount,bind,\(options) \"$0\""
-    }
+    /// Commands of a shell that mount `$0` once more.
+    static func bound(_ options: String) -> String { "mount --bind \"$0\" \"$0\"\nmount -o remount,bind,\(options) \"$0\"" }
 
     private static let advice = "it is mounted read-only: give it the group \(Servant.user) and the mode 0440 where it comes from"
 
     /// Docker mounts each secret read-only, with the owner that its file has on the host.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
-    func theOwnerOfAMountedKeyIsTheHosts(name: String) async throws {
+    func theOwnerOfAMountedKeyIsTheHostsAndItsGroupIsNotTheBackends(name: String) async throws {
         try Self.share(site.folder)
         try await expect(0, not: ["chown"], of: name, Servant.user + 1, Servant.user)
         // A host's own folder may be a mount as well.
         try await expect(78, "who can read and change it", of: name, Servant.user + 1, Servant.user, mounting: Self.bound("rw"))
-    }
-
-    /// As under a unit with `ReadOnlyPaths=` and `Group=siwatch-backend`.
-    @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun), arguments: [SimulatedApple.keyFile, "siwatch.key"])
-    func aReadOnlyMountDoesNotHideThatBackendsReadAKey(name: String) async throws {
-        try Self.share(site.folder)
+        // Backends read this key, as under a unit with `ReadOnlyPaths=` and `Group=siwatch-backend`.
         try await expect(78, "which is the backends' own; \(Self.advice)", of: name, 0, Self.backends, as: Self.backends)
     }
 

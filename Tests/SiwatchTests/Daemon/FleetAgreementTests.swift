@@ -58,8 +58,8 @@ struct FleetAgreementTests {
     /// The values that may differ between replicas. The housekeeping replica's retention counts.
     private static let mayDiffer: Set = [
         "source", "database", "encryption", "retention", "operations", "http", "deliveries", "log", "app.teamID", "app.keys",
-        "refresh.maxRequestsPerSecond",
-        "refresh.maxConcurrentRequests", "queues.pollInterval", "apple.tokenEndpoint", "apple.revocationEndpoint", "apple.keysEndpoint",
+        "refresh.maxRequestsPerSecond", "refresh.maxConcurrentRequests", "queues.pollInterval", "apple.tokenEndpoint",
+        "apple.revocationEndpoint", "apple.keysEndpoint",
     ]
 
     /// A new value of the configuration must go into one of the two lists above.

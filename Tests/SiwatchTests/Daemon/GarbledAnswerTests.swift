@@ -10,6 +10,8 @@ struct GarbledAnswerTests {
     private static let seed = setting("GARBLING_SEED", UInt64.random(in: 0..<1_000_000))
     private static let answers = setting("GARBLED_ANSWERS", 10_000)
     private static let users = 300
+    /// Makes answered checks due again. A day goes by each time.
+    private static let nextDay = "UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000"
 
     /// All of Apple's answers come from `garbling`. The sign-ins come from the simulator.
     private func with(timeout: String, _ body: (Site, GarblingApple) async throws -> Void) async throws {
@@ -20,10 +22,9 @@ struct GarbledAnswerTests {
             "breaker": "window = 10000\nmax_rejections = 9999\nmax_rejected_percent = 99",
         ]
         try await Site.with(listen: "127.0.0.1:0", tables) { site in
-            try await GarblingApple.with(seed: Self.seed) { garbling in
-                try site.folder.edit(site.apple.url, garbling.url)
-                try await body(site, garbling)
-            }
+            let garbling = try await GarblingApple(seed: Self.seed)
+            try site.folder.edit(site.apple.url, garbling.url)
+            try await body(site, garbling)
         }
     }
 
@@ -33,10 +34,7 @@ struct GarbledAnswerTests {
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(Self.users))
                 while garbling.count < Self.answers, daemon.exitStatus == nil {
-                    // Makes answered checks due again. A day goes by each time.
-                    try await site.backend.execute(
-                        "UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000 WHERE claimed_by IS NULL"
-                    )
+                    try await site.backend.execute("\(Self.nextDay) WHERE claimed_by IS NULL")
                     try await site.backend.first(of: "SELECT COUNT(*) FROM credential WHERE due_at = 0", within: .seconds(1)) { $0 == 0 }
                 }
                 try #require(daemon.exitStatus == nil, "\(comment), after \(garbling.lastAnswers)")
@@ -52,12 +50,7 @@ struct GarbledAnswerTests {
                 let unheard = "SELECT COUNT(*) FROM credential WHERE ifnull(answered_at, 0) < \(now)"
                 while try await site.backend.int(unheard) > 0 {
                     try #require(daemon.exitStatus == nil, comment)
-                    try await site.backend.execute(
-                        """
-                        UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000
-                        WHERE claimed_by IS NULL AND ifnull(answered_at, 0) < \(now)
-                        """
-                    )
+                    try await site.backend.execute("\(Self.nextDay) WHERE claimed_by IS NULL AND ifnull(answered_at, 0) < \(now)")
                     try await site.backend.first(of: unheard, within: .seconds(5)) { $0 == 0 }
                 }
             }

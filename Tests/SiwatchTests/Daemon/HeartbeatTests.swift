@@ -55,8 +55,7 @@ struct PrivateMemoryTests {
         for metric in ["cpu_seconds_total", "max_fds", "open_fds", "resident_memory_bytes", "start_time_seconds", "virtual_memory_bytes"] {
             #expect(scrape.contains("\nprocess_\(metric) "), "\(metric)")
         }
-        daemon.signal(SIGTERM)
-        #expect(await daemon.exit() == 0)
+        await daemon.end(by: SIGTERM)
     }
 }
 

@@ -35,14 +35,10 @@ struct LaneKillTests {
                 let settled = "SELECT (SELECT COUNT(*) FROM grant_log) + (SELECT COUNT(*) FROM revocation_log)"
                 let goal = try await site.backend.int(settled) + Int.random(in: 1...Self.wave)
                 try await site.backend.first(of: settled, within: .seconds(20)) { $0 >= goal }
-                daemon.signal(SIGKILL)
-                #expect(await daemon.exit() == 128 + SIGKILL)
+                await daemon.end(by: SIGKILL)
                 logs += daemon.output
             }
-            let last = try await site.daemon { _ in
-                try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
-                try await site.backend.until("SELECT COUNT(*) FROM revocation_queue", is: 0)
-            }
+            let last = try await site.daemon { _ in try await site.backend.until(["grant_queue": 0, "revocation_queue": 0]) }
             logs += last.output
 
             // Every row is in a log, and the lost answers are counted.
@@ -59,9 +55,8 @@ struct LaneKillTests {
             #expect(Set(receipts).isSubset(of: ["proved ", "already_invalid "]))
 
             // Every user that siwatch shows as signed in is, and only users who asked for it are signed out.
-            let truth = Dictionary(
-                uniqueKeysWithValues: try await site.apple.send(ListUsers()).users.map { ($0.userID, $0.credentials.first?.state) }
-            )
+            let users = try await site.apple.send(ListUsers()).users
+            let truth = Dictionary(uniqueKeysWithValues: users.map { ($0.userID, $0.credentials.first?.state) })
             let shown = try await site.backend.rows("SELECT user_id, state, reason FROM user_state")
             #expect(shown.count == outcomes["applied"])
             for row in shown {
@@ -70,7 +65,6 @@ struct LaneKillTests {
                 #expect(reason == (asked.contains(user) ? "revoked_by_app" : "granted"))
             }
 
-            // No code and no token is stored in clear.
             #expect(codes.allSatisfy { Array($0.utf8).holdsSimulatedToken })
             #expect(try site.folder.filesWithTokens() == [])
             #expect(!logs.contains { Array($0.utf8).holdsSimulatedToken })
@@ -80,12 +74,10 @@ struct LaneKillTests {
 
     /// - Returns: the codes.
     private func signIn(_ count: Int, _ site: Site) async throws -> [String] {
-        let signIns = try await site.apple.signInByCode(count)
+        let codes = try await site.apple.signInByCode(count).compactMap(\.code)
         // The backend leaves the user to Apple.
-        try await site.backend.insert(
-            codes: signIns.compactMap { $0.code }.map { CodeRow(clientID: SimulatedApple.clientIDs[0], code: $0) }
-        )
-        return signIns.compactMap(\.code)
+        try await site.backend.insert(codes: codes.map { CodeRow(clientID: SimulatedApple.clientIDs[0], code: $0) })
+        return codes
     }
 }
 
@@ -118,8 +110,7 @@ struct RefreshKillTests {
                 let daemon = try await site.folder.startDaemon()
                 let goal = try await site.backend.int(verified) + Int.random(in: 1...Self.users / Self.kills / 2)
                 try await site.backend.first(of: verified, within: .seconds(20)) { $0 >= goal }
-                daemon.signal(SIGKILL)
-                #expect(await daemon.exit() == 128 + SIGKILL)
+                await daemon.end(by: SIGKILL)
             }
             let lost = "SELECT COUNT(*) FROM credential WHERE verified_at IS NULL"
             try await site.daemon { _ in

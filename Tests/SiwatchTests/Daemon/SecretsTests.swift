@@ -19,7 +19,7 @@ import Testing
         let people = try await site.apple.signIn(20)
         let canaries = "canaries = [\"\(people[19].userID)\", \"\(Self.stranger)\"]"
         try site.folder.edit("name = \"example\"", "name = \"example\"\n\(canaries)")
-        let backup = site.folder.url.appending(path: "backup").path
+        let backup = site.folder.path("backup")
         var texts: [String: String] = [:]
         let daemon = try await site.daemon { daemon in
             try await Self.signIn(people, to: site)
@@ -45,16 +45,13 @@ import Testing
         for (place, text) in texts {
             // The status names the canaries that siwatch cannot ask about, because the configuration does.
             let names = place.hasPrefix("status") ? names : names + [Self.stranger]
-            let leaks = text.split(separator: "\n").filter { line in
-                secrets.areIn(String(line)) || names.contains(where: line.contains)
-            }
+            let leaks = text.split(separator: "\n").filter { line in secrets.areIn(String(line)) || names.contains(where: line.contains) }
             #expect(leaks == [], "\(place)")
         }
         // An operator who asks for a user gets the user, and no token.
         for command in [
-            ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
-            ["explain", people[12].userID, "--receipts"],
-            ["export", people[0].userID], ["quarantine", "list"], ["quarantine", "list", "1"],
+            ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID], ["export", people[0].userID],
+            ["explain", people[12].userID, "--receipts"], ["quarantine", "list"], ["quarantine", "list", "1"],
         ] {
             let text = try await Self.run(command, in: site)
             #expect(!text.isEmpty && !Data(text.utf8).holdsSimulatedToken && !secrets.hasKey(text), "\(command): \(text)")
@@ -73,9 +70,7 @@ import Testing
             "reload_failed", "reloaded",
             // On a server the command may be quicker than the daemon.
             site.schema == nil ? "operator_request_answered" : "ready",
-        ] {
-            #expect(log.contains("\"event\":\"\(event)\""), "\(event)")
-        }
+        ] { #expect(log.contains("\"event\":\"\(event)\""), "\(event)") }
     }
 
     // MARK: What happens
@@ -86,10 +81,8 @@ import Testing
         for (index, signIn) in try await site.apple.signIn(2).enumerated() {
             var sealed = try seal(signIn, to: key)
             if index == 1 { sealed[sealed.count - 1] ^= 1 }
-            try await site.backend.execute(
-                "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)",
-                [signIn.clientID, signIn.userID, sealed, signIn.grantedAt.milliseconds]
-            )
+            let insertion = "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)"
+            try await site.backend.execute(insertion, [signIn.clientID, signIn.userID, sealed, signIn.grantedAt.milliseconds])
         }
         let signIns = try await site.apple.signInByCode(10, nonce: "one")
         var codes = signIns.compactMap(CodeRow.init)
@@ -127,8 +120,7 @@ import Testing
         _ = try await site.apple.notify(RevokeConsent(), users: [users[7]])
         try await site.backend.insert(revocationsOf: Array(users[12..<14]) + ["nobody"], at: SimulatedApple.clientIDs[0])
         try await site.backend.insert(revocationsOf: [users[14]], at: "com.example.nobody")
-        try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: good.count * 2)
-        try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 4)
+        try await site.backend.until(["notification_log": good.count * 2, "revocation_log": 4])
         try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 1)
     }
 
@@ -141,24 +133,18 @@ import Testing
         try await site.apple.script(.answer(200, body: words(of: people[15]), count: 2).at(.token).of(people[15].userID))
         // Another user's token.
         let other = try await site.apple.signIn(1)[0]
-        try await site.backend.execute(
-            "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES (?, ?, ?)",
-            [other.clientID, people[17].userID, other.refreshToken]
-        )
+        let withToken = "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES (?, ?, ?)"
+        try await site.backend.execute(withToken, [other.clientID, people[17].userID, other.refreshToken])
         let refused = people[18]
         let isServer = site.schema != nil
+        let trigger = "CREATE TRIGGER planted BEFORE INSERT ON grant_log WHEN NEW.user_id = '\(refused.userID)'"
         try await site.backend.execute(
             isServer
                 ? "ALTER TABLE grant_log ADD CONSTRAINT planted CHECK (user_id <> '\(refused.userID)') NOT VALID"
-                : """
-                CREATE TRIGGER planted BEFORE INSERT ON grant_log WHEN NEW.user_id = '\(refused.userID)'
-                BEGIN SELECT RAISE(ABORT, 'planted'); END
-                """
+                : "\(trigger) BEGIN SELECT RAISE(ABORT, 'planted'); END"
         )
-        try await site.backend.execute(
-            "INSERT INTO grant_queue (client_id, user_id, email) VALUES (?, ?, ?)",
-            [refused.clientID, refused.userID, refused.email]
-        )
+        let withAddress = "INSERT INTO grant_queue (client_id, user_id, email) VALUES (?, ?, ?)"
+        try await site.backend.execute(withAddress, [refused.clientID, refused.userID, refused.email])
         for event in ["answer_ambiguous", "answer_unavailable", "settlement_refused"] {
             #expect(await daemon.line(containing: "\"event\":\"\(event)\"") != nil)
         }

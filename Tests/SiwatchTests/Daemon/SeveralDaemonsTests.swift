@@ -61,16 +61,14 @@ import Testing
     }
 
     /// A taken port ends a start, and `status` does not name a replica that never worked.
-    @Test(.site(on: .server, listen: "127.0.0.1:0")) func aReplicaThatCannotStartLeaves() async throws {
+    @Test(.daemon(on: .server, listen: "127.0.0.1:0")) func aReplicaThatCannotStartLeaves() async throws {
         let second = try site.folder.copy()
         defer { second.remove() }
-        try await site.daemon { daemon in
-            let line = try #require(await daemon.line(containing: "Metrics and health are served"))
-            let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
-            try second.edit("127.0.0.1:0", String(address))
-            try await second.expect("run", 69, "cannot be listened on")
-            #expect(try await replicas(site.folder).keys.map(\.self) == [daemon.identifier])
-        }
+        let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+        let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+        try second.edit("127.0.0.1:0", String(address))
+        try await second.expect("run", 69, "cannot be listened on")
+        #expect(try await replicas(site.folder).keys.map(\.self) == [daemon.identifier])
     }
 
     @Test(arguments: [(Duration.hours(-24), "1 d 0 h behind"), (.minutes(7), "7 min 0 s ahead of")])
@@ -98,9 +96,7 @@ import Testing
         }
         let housekeeper = try await owner(site.folder, "keeps house")
         _ = try await pages[housekeeper]?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
-        for lane in ["example", "maintenance"] {
-            #expect(try await values(of: "siwatch_lane_owned{lane=\"\(lane)\"}") == ["0", "1"])
-        }
+        for lane in ["example", "maintenance"] { #expect(try await values(of: "siwatch_lane_owned{lane=\"\(lane)\"}") == ["0", "1"]) }
         let authorized = "siwatch_credentials{app=\"example\",state=\"authorized\"}"
         #expect(try await values(of: authorized) == ["3"])
         #expect(try await values(of: "siwatch_queue_depth{queue=\"grant\"}") == ["0"])
@@ -126,24 +122,21 @@ import Testing
 
         // Every replica must open the tokens that another seals.
         try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
-        let key = second.url.appending(path: "siwatch.key")
-        let ring = try Data(contentsOf: key)
-        let new = Data("siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n".utf8)
+        let ring = try String(contentsOfFile: second.path("siwatch.key"), encoding: .utf8)
+        let new = "siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n"
         try await site.daemon { _ in
             for text in [ring + new, new + ring] {
-                try text.write(to: key)
-                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+                try second.write(text, to: "siwatch.key")
                 try await second.expect("run", 69)
             }
-            try ring.write(to: key)
+            try second.write(ring, to: "siwatch.key")
             try await second.withDaemon { _ in }
         }
         try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
 
         // A replica that lost its server is about to come back, and was there first.
         let first = try await site.folder.startDaemon()
-        first.signal(SIGKILL)
-        await first.exit()
+        await first.end(by: SIGKILL)
         try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 4000")
         try await second.expect("run", 69)
         try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 30000")

@@ -80,9 +80,8 @@ struct SteppedClockTests {
         #expect(try await left() == ["85"])
 
         try await site.daemon(environment: clock.environment) { daemon in
-            try await site.backend.execute(
-                "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES ('com.example.forgotten', 'ann', 'r')"
-            )
+            let values = "('com.example.forgotten', 'ann', 'r')"
+            try await site.backend.execute("INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES \(values)")
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL", is: 1)
             try clock.step(to: .seconds(8 * 86_400))
             #expect(await daemon.line(containing: "clock_doubted") != nil)

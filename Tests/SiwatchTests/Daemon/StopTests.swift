@@ -26,10 +26,7 @@ struct StopTests {
         for queue in ["notification_queue", "grant_queue", "credential"] {
             #expect(try await site.backend.int("SELECT COUNT(*) FROM \(queue) WHERE claimed_by IS NOT NULL") == 0, "\(queue)")
         }
-        try await site.daemon { _ in
-            try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 150)
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 300)
-        }
+        try await site.daemon { _ in try await site.backend.until(["notification_log": 150, "grant_log": 300]) }
         #expect(try await site.audit().wrong == [])
     }
 
@@ -61,14 +58,11 @@ struct StopTests {
                     let before = try await site.backend.int(notified)
                     try await site.backend.first(of: notified, within: .seconds(60)) { $0 > before || $0 == 2500 }
                 }
-                daemon.signal(SIGKILL)
-                #expect(await daemon.exit() == 128 + SIGKILL)
+                await daemon.end(by: SIGKILL)
             }
-            // The last daemon lives.
             try await site.daemon { _ in
                 try await group.waitForAll()
-                try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
-                try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+                try await site.backend.until(["grant_queue": 0, "notification_queue": 0])
             }
         }
 
@@ -76,8 +70,7 @@ struct StopTests {
         #expect(try await site.audit().wrong == [])
         #expect(try await backend.int("SELECT COUNT(DISTINCT jti) FROM notification_log") == 2500)
         #expect(try await backend.int("SELECT COUNT(*) FROM credential_change WHERE to_state = 'revoked'") == 2500)
-        let repeated =
-            "SELECT COUNT(*) FROM (SELECT 1 FROM credential_change GROUP BY user_id, kind, to_state, email HAVING COUNT(*) > 1)"
+        let repeated = "SELECT COUNT(*) FROM (SELECT 1 FROM credential_change GROUP BY user_id, kind, to_state, email HAVING COUNT(*) > 1)"
         #expect(try await backend.int(repeated) == 0)
         #expect(try await backend.int("SELECT SUM(count) FROM credential_count WHERE state = 'revoked'") == 2500)
         #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
@@ -109,12 +102,8 @@ struct StopTests {
     }
 
     @Test func oneThatFailsEndsAll() async {
-        struct Failing: Service {
-            func run() async throws { throw CancellationError() }
-        }
-        struct Endless: Service {
-            func run() async throws { try await gracefulShutdown() }
-        }
+        struct Failing: Service { func run() async throws { throw CancellationError() } }
+        struct Endless: Service { func run() async throws { try await gracefulShutdown() } }
         await #expect(throws: CancellationError.self) { try await ParallelServices(services: [Endless(), Failing()]).run() }
     }
 }

@@ -85,9 +85,8 @@ struct TroubleTests {
             let words = "siwatch.sqlite-wal was removed or replaced while siwatch has it open"
             try await OperationsPages(of: daemon).expect("readyz", shows: words)
             #expect(await daemon.line(containing: "database_displaced") != nil)
-            let notification = site.folder.url.appending(path: "notification")
-            try Data("no notification".utf8).write(to: notification)
-            #expect(try await site.folder.run("enqueue", notification.path).status == 0)
+            try site.folder.write("no notification", to: "notification")
+            #expect(try await site.folder.run("enqueue", site.folder.path("notification")).status == 0)
             // The backend of this site shares siwatch's log.
             try await site.settle(try await site.apple.signIn(3))
         }
@@ -104,8 +103,7 @@ struct TroubleTests {
     @Test(.site) func sharedMemoryThatWasCutOffIsSaid() async throws {
         let killed = try await site.folder.startDaemon()
         try await site.settle(try await site.apple.signIn(1))
-        killed.signal(SIGKILL)
-        await killed.exit()
+        await killed.end(by: SIGKILL)
         // The backend of the site has mapped the memory, and would end as well.
         let folder = try site.folder.copy()
         defer { folder.remove() }
@@ -118,8 +116,7 @@ struct TroubleTests {
             try Data(count: Int(size)).write(to: URL(filePath: memory))
             let daemon = try await folder.startDaemon()
             #expect(daemon.output.first { $0.contains("shared_memory_cut") }?.contains(words) == true, "\(daemon.output)")
-            daemon.signal(SIGKILL)
-            await daemon.exit()
+            await daemon.end(by: SIGKILL)
         }
         let daemon = try await folder.withDaemon { $0 }
         #expect(!daemon.output.joined().contains("shared_memory_cut"))
@@ -161,13 +158,12 @@ struct TroubleTests {
             #expect(try await pages.get("readyz/door") == "ok\n", "the HTTP door inserts by siwatch's own rights")
             #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
             try await eventually { daemon.output.count { $0.contains("inserts_blocked") } > round }
-            for (command, code) in [("doctor --before-start", Int32(0)), ("status", 2)] {
-                try await folder.expect(command, code, String(body.dropLast()))
-            }
+            try await folder.expect("doctor --before-start", 0, String(body.dropLast()))
+            try await folder.expect("status", 2, String(body.dropLast()))
             // The command in the message, as its owner runs it.
             let command = try #require(body.firstMatch(of: /; sudo -u \S+ (chmod \S+ \S+) lets them/)).1
             #expect(command.hasPrefix("chmod \(change) "))
-            #expect(await (try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command)])).exit() == 0)
+            #expect(await (try ChildProcess.shell(String(command))).exit() == 0)
             try await pages.expect("readyz", is: "ok\n")
             try await eventually { daemon.output.count { $0.contains("inserts_possible") } > round }
         }
@@ -175,7 +171,7 @@ struct TroubleTests {
 
     /// A container's log driver blocks. The daemon goes on, and stops on request.
     @Test(.site) func aLogThatNobodyReadsHoldsUpNothing() async throws {
-        let log = site.folder.url.appending(path: "log").path
+        let log = site.folder.path("log")
         try #require(mkfifo(log, 0o600) == 0)
         let reader = open(log, O_RDWR | O_NONBLOCK)
         try #require(reader >= 0)
@@ -184,24 +180,17 @@ struct TroubleTests {
         while write(reader, page, page.count) > 0 {}
 
         let siwatch = try ChildProcess.program("siwatch").path
-        let daemon = try ChildProcess(
-            URL(filePath: "/bin/sh"),
-            ["-c", "exec \"$0\" run --config \"$1\" 2<>\"$2\"", siwatch, site.folder.configurationPath, log]
-        )
+        let daemon = try ChildProcess.shell(#"exec "$0" run --config "$1" 2<>"$2""#, siwatch, site.folder.configurationPath, log)
         defer { daemon.signal(SIGKILL) }
         try await site.settle(try await site.apple.signIn(3))
-        daemon.signal(SIGTERM)
-        #expect(await daemon.exit() == 0)
+        await daemon.end(by: SIGTERM)
     }
 
     /// At this level each sign-in logs a line.
     @Test(.site(["log": "level = \"debug\""])) func aLogThatCannotBeWrittenStopsNothing() async throws {
         try await site.backend.insert(try await site.apple.signIn(10))
         let siwatch = try ChildProcess.program("siwatch").path
-        let process = try ChildProcess(
-            URL(filePath: "/bin/sh"),
-            ["-c", "exec \"$0\" run --once --config \"$1\" 2>/dev/full", siwatch, site.folder.configurationPath]
-        )
+        let process = try ChildProcess.shell(#"exec "$0" run --once --config "$1" 2>/dev/full"#, siwatch, site.folder.configurationPath)
         #expect(await process.exit() == 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
     }

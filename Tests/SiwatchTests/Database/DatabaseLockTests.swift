@@ -9,9 +9,15 @@ import Testing
 @testable import siwatch
 
 struct DatabaseLockTests {
+    private let folder: TemporaryFolder
+    private let database: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        database = folder.path("siwatch.sqlite")
+    }
+
     @Test func onlyOneHoldsIt() throws {
-        let folder = try TemporaryFolder()
-        let database = folder.path("siwatch.sqlite")
         let first = try DatabaseLock(database: database)
         #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
         first.release()
@@ -21,7 +27,6 @@ struct DatabaseLockTests {
     }
 
     @Test func databasesDoNotShareIt() throws {
-        let folder = try TemporaryFolder()
         let one = try DatabaseLock(database: folder.path("one.sqlite"))
         let two = try DatabaseLock(database: folder.path("two.sqlite"))
         one.release()
@@ -29,8 +34,7 @@ struct DatabaseLockTests {
     }
 
     @Test func noOtherFileIsTouched() throws {
-        let folder = try TemporaryFolder()
-        let lock = try DatabaseLock(database: folder.path("siwatch.sqlite"))
+        let lock = try DatabaseLock(database: database)
         defer { lock.release() }
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["siwatch.sqlite.lock"])
         let mode = try FileManager.default.attributesOfItem(atPath: folder.path("siwatch.sqlite.lock"))[.posixPermissions] as? Int
@@ -38,38 +42,30 @@ struct DatabaseLockTests {
     }
 
     @Test func anotherProcessIsKeptOutUntilThisOneEnds() async throws {
-        let folder = try TemporaryFolder()
-        let database = folder.path("siwatch.sqlite")
         // flock(1) takes the same lock. It writes a line when it has the lock, and holds it until its end.
-        let holder = try ChildProcess(
-            URL(filePath: "/usr/bin/flock"),
-            ["--nonblock", "--no-fork", database + ".lock", "sh", "-c", "echo locked; exec sleep 60"]
-        )
+        let lock = ["flock", "--nonblock", "--no-fork", database + ".lock"]
+        let holder = try ChildProcess.found(lock + ["sh", "-c", "echo locked; exec sleep 60"])
         #expect(await holder.line(containing: "locked") != nil)
 
         #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
-        holder.signal(SIGKILL)
-        await holder.exit()
+        await holder.end(by: SIGKILL)
         try DatabaseLock(database: database).release()
     }
 
     @Test func aFileThatCannotBeLockedIsNamed() throws {
-        let folder = try TemporaryFolder()
         let error = #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("none/siwatch.sqlite")) }
         #expect(error == .unavailable(file: folder.path("none/siwatch.sqlite.lock"), reason: "No such file or directory"))
     }
 
     @Test func aLinkOfAnotherUserIsNotFollowed() throws {
-        let folder = try TemporaryFolder()
         try FileManager.default.createSymbolicLink(atPath: folder.path("siwatch.sqlite.lock"), withDestinationPath: folder.path("target"))
-        #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("siwatch.sqlite")) }
+        #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: database) }
         #expect(!FileManager.default.fileExists(atPath: folder.path("target")))
     }
 
     /// A link to the database, to its folder, and to a file that does not exist yet.
     @Test func aSymbolicLinkLeadsToTheSameLock() throws {
-        let folder = try TemporaryFolder()
-        let database = DatabaseFile(following: folder.path("siwatch.sqlite")).path
+        let database = DatabaseFile(following: self.database).path
         let files = FileManager.default
         try files.createSymbolicLink(atPath: folder.path("link.sqlite"), withDestinationPath: "siwatch.sqlite")
         try files.createSymbolicLink(atPath: folder.path("folder"), withDestinationPath: folder.path)
@@ -87,8 +83,7 @@ struct DatabaseLockTests {
     }
 
     @Test func aDatabaseOfTwoNamesIsRefused() throws {
-        let folder = try TemporaryFolder()
-        let (database, other) = (folder.path("siwatch.sqlite"), folder.path("other.sqlite"))
+        let other = folder.path("other.sqlite")
         try Data().write(to: URL(filePath: database))
         try FileManager.default.linkItem(atPath: database, toPath: other)
         for name in [database, other] {

@@ -42,8 +42,7 @@ import Testing
             let events = try await site.apple.notify(RevokeConsent(), users: [people[0].userID]).map(\.body)
             try await site.backend.insert(notifications: events + ["no notification"])
             try await site.backend.insert(revocationsOf: [people[1].userID], at: SimulatedApple.clientIDs[0])
-            try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
-            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+            try await site.backend.until(["revocation_log": 1, "notification_quarantine": 1])
         }
         // What waits in the queues.
         try await site.backend.insert(notifications: ["another notification"])
@@ -52,9 +51,8 @@ import Testing
         let tables = try await site.backend.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         #expect(tables.count > 20)
         let commands = [
-            ["status"], ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID],
-            ["explain", people[1].userID, "--receipts"],
-            ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
+            ["status"], ["doctor", "--before-start"], ["rejected", "example"], ["explain", people[0].userID], ["quarantine", "list"],
+            ["explain", people[1].userID, "--receipts"], ["export", people[2].userID], ["run", "--once"], ["forget", people[3].userID],
         ]
         try await withThrowingTaskGroup(of: Void.self) { group in
             let own = tables.enumerated().filter { Length.isFull || $0.offset % 3 == malice.turn }
@@ -83,11 +81,8 @@ import Testing
     private static func result(of command: [String], on folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
         guard command[0] == "run" else { return try await folder.siwatch(command) }
         // Somebody who takes the last id that a table can give leaves none for siwatch, which then waits as for a full disk.
-        let process = try ChildProcess(
-            URL(filePath: "/usr/bin/env"),
-            ["timeout", "5", ChildProcess.program("siwatch").path] + command + ["--config", folder.configurationPath],
-            environment: ["SWIFT_BACKTRACE": "enable=no"]
-        )
+        let words = try ["timeout", "5", ChildProcess.program("siwatch").path] + command + ["--config", folder.configurationPath]
+        let process = try ChildProcess.found(words, environment: ["SWIFT_BACKTRACE": "enable=no"])
         return (try await process.end(), process.output)
     }
 
@@ -111,9 +106,7 @@ import Testing
             let folder = try site.folder.copy()
             defer { folder.remove() }
             let file = try DatabaseQueue(path: folder.databasePath)
-            try await file.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA ignore_check_constraints = ON; \(statement)")
-            }
+            try await file.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA ignore_check_constraints = ON; \(statement)") }
             try file.close()
             let (status, output) = try await folder.run("run", "--once")
             #expect(status == 0, "\(statement): \(output.suffix(20))")

@@ -19,7 +19,7 @@ import Testing
         let (status, output) = try await site.folder.siwatch("migrate", "--dry-run")
         #expect(status == 0 && output.first?.contains("new.sqlite is not there yet") == true, "\(output.prefix(2))")
         #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
-        #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
+        #expect(!FileManager.default.fileExists(atPath: site.folder.path("new.sqlite")))
 
         // It is SQL that SQLite takes.
         let database = try DatabaseQueue()

@@ -11,7 +11,7 @@ import Testing
 struct ObstacleTests {
     @Test(.site, .enabled(if: Servant.canBeRun), arguments: ["siwatch.sqlite", "siwatch.sqlite.lock", ""])
     func whatCannotBeWrittenIsSaidWithTheCommandThatMendsIt(name: String) async throws {
-        let path = name.isEmpty ? site.folder.url.path : site.folder.url.appending(path: name).path
+        let path = name.isEmpty ? site.folder.url.path : site.folder.path(name)
         try Servant.take(over: site.folder)
         try await Servant.expect("doctor --before-start", in: site.folder, 0)
         try Servant.lose(path)
@@ -23,7 +23,7 @@ struct ObstacleTests {
         let command = try #require(sentence.firstMatch(of: /; (sudo .*) mends it$/)?.1)
         #expect(!command.contains("*") && (name.isEmpty || command.contains("chown -h") || !Servant.isRoot), "\(command)")
         let asRoot = String(command).replacing(/sudo (-u \S+ )?/, with: "")
-        let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", asRoot])
+        let shell = try ChildProcess.shell(asRoot)
         #expect(await shell.exit() == 0, "\(command): \(shell.output)")
         for command in ["doctor --before-start", "migrate"] { try await Servant.expect(command, in: site.folder, 0) }
     }
@@ -38,10 +38,10 @@ struct ObstacleTests {
     )
     func whatAMemberOfTheGroupPutsThereIsNotGivenAway(suffix: String, kind: String) async throws {
         let path = site.folder.databasePath + suffix
-        let secret = site.folder.url.appending(path: "secret").path
+        let secret = site.folder.path("secret")
         try Servant.take(over: site.folder)
-        try Data("root's".utf8).write(to: URL(filePath: secret))
-        try #require(chown(secret, 0, 0) == 0 && chmod(secret, 0o600) == 0)
+        try site.folder.write("root's", to: "secret")
+        try #require(chown(secret, 0, 0) == 0)
         try? FileManager.default.removeItem(atPath: path)
         let made =
             switch kind {
@@ -63,13 +63,11 @@ struct ObstacleTests {
 
     /// The same where the name leads nowhere: siwatch makes no file at the end of another user's link.
     @Test(.site, .enabled(if: Servant.isRoot && Servant.canBeRun)) func noFileIsMadeThroughALinkOfAnotherUser() async throws {
-        let target = site.folder.url.appending(path: "made").path
+        let target = site.folder.path("made")
         try FileManager.default.removeItem(atPath: site.folder.databasePath)
         try Servant.take(over: site.folder)
         try #require(symlink(target, site.folder.databasePath) == 0 && lchown(site.folder.databasePath, 65_533, 65_533) == 0)
-        for command in ["migrate", "run"] {
-            try await Servant.expect(command, in: site.folder, 78, "is a symbolic link, made by")
-        }
+        for command in ["migrate", "run"] { try await Servant.expect(command, in: site.folder, 78, "is a symbolic link, made by") }
         #expect(!FileManager.default.fileExists(atPath: target))
         try #require(lchown(site.folder.databasePath, 0, 0) == 0)
         try await Servant.expect("migrate", in: site.folder, 0)
@@ -89,9 +87,8 @@ struct ObstacleTests {
     }
 
     @Test(.site, .enabled(if: Servant.canMount)) func aFileSystemThatIsMountedReadOnlyIsSaid() async throws {
-        let commands = "mount --bind \"$0\" \"$0\"\nmount -o remount,ro,bind \"$0\""
         for command in ["doctor --before-start", "run"] {
-            let process = try Servant.start(command, in: site.folder, mounting: commands, at: site.folder.url.path)
+            let process = try Servant.start(command, in: site.folder, mounting: MountTests.bound("ro"), at: site.folder.url.path)
             #expect(await process.exit() == 78, "\(process.output)")
             #expect(process.output.count == 1 && process.output[0].contains("mounted read-only"), "\(process.output)")
         }
@@ -110,7 +107,7 @@ struct ObstacleTests {
     @Test(.site, .enabled(if: Servant.canBeRun), arguments: ["migrate", "run --once"])
     func anEmptyFileIsSaidAndTakenOver(command: String) async throws {
         let path = site.folder.databasePath
-        for file in [path, site.folder.url.appending(path: "siwatch.key").path] { try FileManager.default.removeItem(atPath: file) }
+        for file in [path, site.folder.path("siwatch.key")] { try FileManager.default.removeItem(atPath: file) }
         try Servant.take(over: site.folder)
         #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644]))
         try await Servant.expect("doctor --before-start", in: site.folder, 0, "\(path): an empty file")
@@ -150,7 +147,7 @@ struct ObstacleTests {
     }
 
     @Test(.site) func aKeyThatOthersCanReadIsRefused() async throws {
-        let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+        let key = site.folder.path(SimulatedApple.keyFile)
         try #require(chmod(key, 0o644) == 0)
         for command in ["doctor --before-start", "run", "migrate"] {
             let output = try await site.folder.expect(command, 78)
@@ -165,9 +162,9 @@ struct ObstacleTests {
         let folder = site.folder
         var status = stat()
         try #require(stat(folder.databasePath, &status) == 0)
-        let key = folder.url.appending(path: SimulatedApple.keyFile).path
-        let sealingKey = folder.url.appending(path: "siwatch.key").path
-        let configuration = folder.url.appending(path: "siwatch.toml").path
+        let key = folder.path(SimulatedApple.keyFile)
+        let sealingKey = folder.path("siwatch.key")
+        let configuration = folder.path("siwatch.toml")
         let backends = status.st_gid
         for (path, mode, sentence) in [
             (key, 0o640, "can be read by the group"), (sealingKey, 0o640, "can be read by the group"),
@@ -187,7 +184,7 @@ struct ObstacleTests {
 
     /// Another group's members are no backends: systemd and administrators use groups, too.
     @Test(.site, .enabled(if: Servant.isRoot && Servant.canBeRun)) func anotherGroupMayReadAKey() async throws {
-        let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+        let key = site.folder.path(SimulatedApple.keyFile)
         try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o640) == 0)
         try await site.folder.expect("doctor --before-start", 0)
     }
@@ -195,7 +192,7 @@ struct ObstacleTests {
     /// Whoever owns a key can read it, whatever its mode.
     @Test(.site, .enabled(if: Servant.isRoot && Servant.canBeRun)) func aKeyOfAnotherUserIsRefused() async throws {
         try Servant.take(over: site.folder)
-        let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+        let key = site.folder.path(SimulatedApple.keyFile)
         try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o640) == 0)
         let words = " belongs to \(Servant.user + 1), who can read and change it: if siwatch runs as that user, "
         try await Servant.expect("doctor --before-start", in: site.folder, 78, words)
@@ -205,7 +202,7 @@ struct ObstacleTests {
     @Test(.site, .enabled(if: Servant.isRoot)) func rootLeavesAFileToItsOwner() async throws {
         try await site.folder.expect("migrate", 0)
         try Servant.take(over: site.folder)
-        for command in ["status", "run --once", "backup \(site.folder.url.appending(path: "copy").path)"] {
+        for command in ["status", "run --once", "backup \(site.folder.path("copy"))"] {
             try await site.folder.expect(command, 64, ": run it with sudo -u ")
         }
         let owners = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path).map {
@@ -225,9 +222,8 @@ struct ObstacleTests {
     /// An older release had one group for its own files and for backends.
     @Test(.site, .enabled(if: Servant.canMount && Servant.canBeRun)) func aBackendInTheGroupOfTheKeysIsWarnedOf() async throws {
         try Servant.take(over: site.folder)
-        let groups = site.folder.url.appending(path: "group").path
-        try "siwatch:x:\(Servant.user):siwatch,www-data\n".write(toFile: groups, atomically: true, encoding: .utf8)
-        try #require(chmod(groups, 0o644) == 0)
+        let groups = site.folder.path("group")
+        try site.folder.write("siwatch:x:\(Servant.user):siwatch,www-data\n", to: "group", mode: 0o644)
         let user = "setpriv --reuid=\(Servant.user) --regid=\(Servant.user) --clear-groups"
         let mount = "mount --bind \"$0\" /etc/group"
         let shell = try Servant.start("doctor --before-start", in: site.folder, by: user, mounting: mount, at: groups)

@@ -65,11 +65,8 @@ import Testing
             siwatch() { mapped "$SIWATCH" "$@" --config "$FOLDER/siwatch.toml"; }
 
             """
-        let shell = try ChildProcess(
-            URL(filePath: "/bin/sh"),
-            ["-ec", around + block],
-            environment: ["FOLDER": folder.url.path, "SIWATCH": ChildProcess.program("siwatch").path]
-        )
+        let environment = ["FOLDER": folder.url.path, "SIWATCH": try ChildProcess.program("siwatch").path]
+        let shell = try ChildProcess.shell("set -e\n\(around)\(block)", environment: environment)
         #expect(await shell.exit() == 0, "\(block): \(shell.output)")
         return shell.output
     }
@@ -101,9 +98,7 @@ import Testing
                     "SELECT refresh_token FROM siwatch.grant_queue", "SELECT * FROM siwatch.credential", "DELETE FROM siwatch.grant_queue",
                     "UPDATE siwatch.notification_queue SET due_at = 1",
                     "INSERT INTO siwatch.grant_queue (client_id, user_id, due_at) VALUES ('a', 'b', 1)",
-                ] {
-                    await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) }
-                }
+                ] { await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) } }
             }
         }
     }

@@ -95,7 +95,6 @@ extension FeedFollower.Change {
     fileprivate init(_ row: Row) {
         userID = row[1]
         clientID = row[2]
-        state =
-            row[3] == "state" ? State(from: row[4], to: row[5], reason: row[6], occurredAt: Moment(milliseconds: row[7])) : nil
+        state = row[3] == "state" ? State(from: row[4], to: row[5], reason: row[6], occurredAt: Moment(milliseconds: row[7])) : nil
     }
 }

@@ -150,19 +150,17 @@ private struct Comparison {
     func rows(of backend: Backend, _ byCode: Set<String>) async throws -> [String: Int] {
         let rows = try await backend.rows(sql).map { row in
             let isByCode = row.hasColumn("user_id") && byCode.contains(row["user_id"])
-            return row.map { column, value in isByCode && moments.contains(column) ? "" : "\(column) \(value.storage.text)" }
+            return row.map { column, value in isByCode && moments.contains(column) ? "" : "\(column) \(value.text)" }
                 .joined(separator: ", ")
         }
         return Dictionary(rows.map { ($0, 1) }, uniquingKeysWith: +)
     }
 }
 
-extension DatabaseValue.Storage {
+extension DatabaseValue {
     fileprivate var text: String {
-        switch self {
-        case .null: "NULL"
-        case .int64(let number): "\(number)"
-        case .double(let number): "\(number)"
+        switch storage {
+        case .null, .int64, .double: description
         case .string(let text): text
         case .blob(let bytes): bytes.base64EncodedString()
         }

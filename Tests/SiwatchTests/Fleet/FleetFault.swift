@@ -42,20 +42,8 @@ enum FleetFault: Sendable {
         }
     }
 
-    var kind: Kind {
-        switch self {
-        case .kill: .kill
-        case .freeze: .freeze
-        case .endOfSession: .endOfSession
-        case .restart: .restart
-        case .absence: .absence
-        case .cut: .cut
-        case .darkness: .darkness
-        case .delay: .delay
-        case .fullDisk: .fullDisk
-        case .step: .step
-        }
-    }
+    /// That of the same name. What a case holds follows in parentheses.
+    var kind: Kind { Kind(rawValue: String("\(self)".prefix { $0 != "(" }))! }
 
     /// The replica that cannot work while the fault lasts.
     var struck: Int? {

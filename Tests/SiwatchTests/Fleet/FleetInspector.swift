@@ -84,7 +84,7 @@ struct FleetInspector {
 
     /// I6: claimed rows become due again.
     private func nothingIsStuck() async throws -> [String] {
-        let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+        let now = ReplicaFleet.now
         return try await looks.rows(
             """
             SELECT 'notification ' || id FROM notification_queue WHERE due_at > \(now) + 900000
@@ -134,11 +134,8 @@ struct FleetInspector {
 
     // MARK: The end
 
-    /// Checks that hold once nothing waits any more and all replicas are stopped.
-    ///
-    /// - Parameters:
-    /// - losses: how often a replica lost its work in hand.
-    /// - lost: the number of codes with a lost answer.
+    /// Checks that hold once nothing waits any more and all replicas are stopped, if so many of these have lost their work in hand, and
+    /// the answers of so many codes are lost.
     func lookAtTheEnd(losses: Int, lost: Int) async throws -> [String] {
         let audit = try await site.audit()
         // The order of several events about one user decides which of them is stale.

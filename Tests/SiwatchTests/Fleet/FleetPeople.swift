@@ -165,9 +165,7 @@ actor FleetPeople {
         requestsOwed -= leaving.count
     }
 
-    /// Waits until the queues are empty.
-    ///
-    /// - Returns: whether they are empty within the limit.
+    /// Waits until the queues are empty, and says whether they are within the limit.
     func areAllSettled(within limit: Duration) async throws -> Bool {
         try await looks.first(of: Self.waiting, within: limit) { $0 == 0 } == 0
     }
@@ -176,17 +174,13 @@ actor FleetPeople {
         SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue) + (SELECT COUNT(*) FROM revocation_queue)
         """
 
-    /// Waits until siwatch has asked about all due credentials.
-    ///
-    /// - Returns: whether it has, within the limit.
+    /// Waits until siwatch has asked about all due credentials, and says whether it has within the limit.
     func areAllChecked(within limit: Duration) async throws -> Bool { try await looks.first(of: Self.due, within: limit) { $0 == 0 } == 0 }
     var checksDue: Int { get async throws { try await looks.int(Self.due) } }
 
     private static let due = "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)"
 
-    /// People whose code was lost sign in again.
-    ///
-    /// - Returns: the number of people.
+    /// Lets people whose code was lost sign in again, and returns their number.
     func signInAgain() async throws -> Int {
         let lost = try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
         if !lost.isEmpty { try await tell(signIns: try await site.apple.signIn(lost, clientID: Self.clientIDs[0])) }

@@ -211,7 +211,7 @@ struct FleetSecrets: Sendable {
     func hasKey(_ text: String) -> Bool { keys.contains(where: text.contains) }
 }
 
-struct Footprint {
+struct Footprint: CustomStringConvertible {
     let descriptors: Int
     let threads: Int
     /// In MiB.
@@ -232,8 +232,6 @@ struct Footprint {
         guard descriptors > before.descriptors + 32 || threads > before.threads + 16 || memory > before.memory + 32 else { return nil }
         return "\(self) after \(before)"
     }
-}
 
-extension Footprint: CustomStringConvertible {
     var description: String { "\(descriptors) descriptors, \(threads) threads and \(memory) MiB" }
 }

@@ -41,9 +41,7 @@ actor ReplicaFleet {
     var isHealed = false
     var history = FleetHistory()
 
-    /// Starts the replicas, runs `body`, and always takes them down again.
-    ///
-    /// - Parameter site: a site on that server, with a port for operators.
+    /// Starts the replicas of a site with a port for operators, runs `body`, and always takes them down again.
     static func with<Result: Sendable>(
         on server: PostgresServer,
         _ site: Site,
@@ -101,9 +99,7 @@ actor ReplicaFleet {
         }
     }
 
-    /// Stops the replicas in order.
-    ///
-    /// - Returns: a sentence for each error.
+    /// Stops the replicas in order, and returns a sentence for each error.
     func stop() async throws -> [String] {
         for index in replicas.indices {
             guard let process = replicas[index].life?.process else { continue }

@@ -23,14 +23,12 @@ import Testing
     @Test(.door(), arguments: examples)
     func aBackendDoesItAll(_ program: String, _ script: String, client: String) async throws {
         let code = try #require(try await site.apple.signInByCode(1, nonce: "n")[0].code)
-        let process = try ChildProcess(
-            URL(filePath: "/usr/bin/env"),
-            [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"],
-            environment: [
-                "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
-                "SIWATCH_CLIENT": client, "PYTHONDONTWRITEBYTECODE": "1",
-            ]
-        )
+        let words = [program, Checkout.root.appending(path: "Clients/\(script)").path, code, "c0.bad", "n"]
+        let environment = [
+            "SIWATCH_URL": door.url, "SIWATCH_TOKEN": door.token ?? "", "CLIENT_ID": SimulatedApple.clientIDs[0],
+            "SIWATCH_CLIENT": client, "PYTHONDONTWRITEBYTECODE": "1",
+        ]
+        let process = try ChildProcess.found(words, environment: environment)
         #expect(await process.exit() == 0 && process.output.count > 10, "\(process.output.joined(separator: "\n"))")
     }
 
@@ -47,15 +45,10 @@ import Testing
     /// Tests in another language. They start siwatch and the simulator themselves, if they need them.
     @Test(arguments: tests)
     func theTestsOfAClientPass(_ command: String, file: String) async throws {
-        let tests = try ChildProcess(
-            URL(filePath: "/usr/bin/env"),
-            command.split(separator: " ").map(String.init) + [Checkout.root.appending(path: "Clients/\(file)").path],
-            environment: [
-                "SIWATCH": try ChildProcess.program("siwatch").path,
-                "APPLE_SIMULATOR": try ChildProcess.program("apple-simulator").path,
-                "PYTHONDONTWRITEBYTECODE": "1",
-            ]
-        )
+        let words = command.split(separator: " ").map(String.init) + [Checkout.root.appending(path: "Clients/\(file)").path]
+        let (siwatch, apple) = (try ChildProcess.program("siwatch").path, try ChildProcess.program("apple-simulator").path)
+        let environment = ["SIWATCH": siwatch, "APPLE_SIMULATOR": apple, "PYTHONDONTWRITEBYTECODE": "1"]
+        let tests = try ChildProcess.found(words, environment: environment)
         #expect(await tests.exit() == 0, "\(tests.output.joined(separator: "\n"))")
     }
 
@@ -67,9 +60,7 @@ import Testing
         let user = try #require(signIn.user)
         let signedInAt = try #require(signIn.signedInAt)
         #expect(try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code, key: "one").id == signIn.id)
-        await #expect(throws: SignInRejected.self) {
-            try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code)
-        }
+        await #expect(throws: SignInRejected.self) { try await siwatch.signIn(clientID: SimulatedApple.clientIDs[0], code: code) }
         #expect(try await siwatch.state(of: user.userID)?.state == .authorized)
         #expect(try await siwatch.state(of: "nobody") == nil)
         // A path that is not siwatch's knows of nobody, either.
@@ -84,9 +75,7 @@ import Testing
         }
         #expect(try await siwatch.endsSession(of: user.userID, signedInAt: signedInAt) == true)
         #expect(try await siwatch.deletion(deletion.id).tokens.first?.outcome == "proved")
-        await #expect(throws: ChangesGone.self) {
-            for try await _ in siwatch.changes(after: "99999-mh6ev6r4") {}
-        }
+        await #expect(throws: ChangesGone.self) { for try await _ in siwatch.changes(after: "99999-mh6ev6r4") {} }
     }
 
     @Test(.door()) func theClientInSwiftWaitsForAnAbsentSiwatchOnce() async throws {
@@ -99,9 +88,7 @@ import Testing
                 for _ in 1...20 {
                     tasks.addTask {
                         for _ in 1...10 {
-                            let error = await #expect(throws: SiwatchError.self) {
-                                try await siwatch.endsSession(of: "ann", signedInAt: 5)
-                            }
+                            let error = await #expect(throws: SiwatchError.self) { try await siwatch.endsSession(of: "ann", signedInAt: 5) }
                             #expect(error?.isTemporary == true && error?.status == nil)
                         }
                     }

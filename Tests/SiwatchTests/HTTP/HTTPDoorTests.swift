@@ -138,9 +138,7 @@ import Testing
             "/v1/users/a/ends-session?signed_in_at=1", "/v1/users/a/ends-session?signed_in_at=\(ahead)",
             "/v1/users/a/ends-session?signed_in_at=1795714408384&signed_in_at=1795714408384",
             "/v1/changes?afer=1", "/v1/changes?after=1", "/v1/changes?after=01-a",
-        ] {
-            #expect(try await door.get(path).status == 400, "\(path)")
-        }
+        ] { #expect(try await door.get(path).status == 400, "\(path)") }
         #expect(try await door.get("/v1/users/a/ends-session?signed_in_at=\(ahead - 540_000)")["ends_session"] == "0")
         for path in ["/", "/v1", "/v1/sign-ins/9", "/v1/sign-ins/01-a", "/v1/sign-ins/99-a", "/v1/deletions/99-a"] {
             #expect(try await door.get(path).status == 404, "\(path)")
@@ -158,9 +156,7 @@ import Testing
         let people = try await site.apple.signIn(2)
         try await site.settle(people)
         let news = try await site.apple.notify(RevokeConsent(), users: people.map(\.userID))
-        let payload = try #require(
-            (try JSONSerialization.jsonObject(with: Data(news[1].body.utf8)) as? [String: Any])?["payload"] as? String
-        )
+        let payload = try #require(try JSONDecoder().decode([String: String].self, from: Data(news[1].body.utf8))["payload"])
         // Apple's own form, and the bare JWS; twice, because Apple tries again.
         for body in [news[0].body, payload, payload] {
             #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == 200)
@@ -177,9 +173,7 @@ import Testing
         #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'bad_signature'") == 5)
         for (body, status) in [
             ("", 400), ("{}", 400), ("{\"signedPayload\":\"a.b.c\"}", 400), (String(repeating: "x", count: 65_537), 413),
-        ] {
-            #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == status)
-        }
+        ] { #expect(try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status == status) }
         let wrongURL = try await apple.post("/apple/notifications", bytes: Data("{\"signedPayload\":\"a.b.c\"}".utf8))
         #expect(wrongURL["type"] == "urn:siwatch:problem:app-store-notification")
         #expect(try await door.post("/v1/notifications", bytes: Data(news[0].body.utf8)).status == 200)
@@ -193,34 +187,27 @@ import Testing
         let person = try await site.apple.signIn(1)[0]
         try await site.settle([person])
         let news = try await site.apple.notify(RevokeConsent(), users: [person.userID])
-        let forged = Data("{\"payload\":\"a.b.c\"}".utf8)
-        var statuses: [Int] = []
-        for _ in 1...500 where statuses.last != 429 {
-            statuses.append(try await apple.post("/apple/notifications", bytes: forged).status)
+        func post(_ body: String) async throws -> Int { try await apple.post("/apple/notifications", bytes: Data(body.utf8)).status }
+        func flood(_ body: String) async throws -> [Int] {
+            var statuses: [Int] = []
+            for _ in 1...500 where statuses.last != 429 { statuses.append(try await post(body)) }
+            return statuses
         }
-        #expect(statuses.last == 429)
-        #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+        #expect(try await flood("{\"payload\":\"a.b.c\"}").last == 429)
+        #expect(try await post(news[0].body) == 200)
 
-        var emission = Emission()
-        emission.audience = .exactly("com.example.another-team")
-        let foreign = try await site.apple.notify(RevokeConsent(), users: try await site.apple.signIn(1).map(\.userID), emission)
-        statuses = []
+        let elsewhere = Emission { $0.audience = .exactly("com.example.another-team") }
+        let foreign = try await site.apple.notify(RevokeConsent(), users: try await site.apple.signIn(1).map(\.userID), elsewhere)
         // A new minute may begin meanwhile.
-        for _ in 1...500 where statuses.last != 429 {
-            statuses.append(try await apple.post("/apple/notifications", bytes: Data(foreign[0].body.utf8)).status)
-        }
+        let statuses = try await flood(foreign[0].body)
         #expect(statuses.count > 60 && statuses.last == 429 && statuses.dropLast().allSatisfy { $0 == 200 }, "\(statuses)")
-        let padded = Data((foreign[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
-        #expect(try await apple.post("/apple/notifications", bytes: padded).status == 413)
         // Nor does a key that nobody knows buy room: such rows wait for twelve minutes.
-        let unknown = try await site.apple.notify(
-            FalseEvent(.consentRevoked),
-            users: [person.userID],
-            Emission { $0.signature = .unknownKey }
-        )
-        let long = Data((unknown[0].body.dropLast() + ",\"padding\":\"\(String(repeating: "x", count: 9000))\"}").utf8)
-        #expect(try await apple.post("/apple/notifications", bytes: long).status == 413)
-        #expect(try await apple.post("/apple/notifications", bytes: Data(news[0].body.utf8)).status == 200)
+        let unknownKey = Emission { $0.signature = .unknownKey }
+        let unknown = try await site.apple.notify(FalseEvent(.consentRevoked), users: [person.userID], unknownKey)
+        for long in [foreign[0].body, unknown[0].body] {
+            #expect(try await post("\(long.dropLast()),\"padding\":\"\(String(repeating: "x", count: 9000))\"}") == 413)
+        }
+        #expect(try await post(news[0].body) == 200)
     }
 
     /// A mistyped address shows in `doctor`, and a secret in the place of a token, too.
@@ -442,7 +429,7 @@ import Testing
 
         // A second token comes while the first one still counts, and then the first one goes.
         let old = try #require(door.token)
-        #expect(try await CommandCall.siwatch(["secret", "new", "token", site.folder.url.appending(path: "new.token").path]).status == 0)
+        #expect(try await CommandCall.siwatch(["secret", "new", "token", site.folder.path("new.token")]).status == 0)
         try site.folder.edit("token_files = [\"backend.token\"]", "token_files = [\"backend.token\", \"new.token\"]")
         var new = door
         new.token = try String(contentsOf: site.folder.url.appending(path: "new.token"), encoding: .utf8).trimmingCharacters(in: .newlines)

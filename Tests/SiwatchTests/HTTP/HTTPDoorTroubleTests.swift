@@ -28,20 +28,15 @@ import Testing
     }
 
     @Test(.door(onEach: SiteDatabase.allCases, runs: false)) func aKillTellsNothingTwice() async throws {
-        var rows = 0
         for round in 1...4 {
             let daemon = try await site.folder.startDaemon()
             let door = try await Door(of: daemon, in: site.folder)
             let request: [String: any Sendable] = ["client_id": Self.client, "user_id": "user.\(round)"]
             let key = ["idempotency-key": "\(round)"] as HTTPHeaders
             async let answer = try? door.post("/v1/sign-ins", request, key)
-            if round % 2 == 0 {
-                try await eventually { try await site.backend.int("SELECT COUNT(*) FROM request_key") >= round }
-            }
-            daemon.signal(SIGKILL)
-            await daemon.exit()
+            if round % 2 == 0 { try await eventually { try await site.backend.int("SELECT COUNT(*) FROM request_key") >= round } }
+            await daemon.end(by: SIGKILL)
             _ = await answer
-            rows += 1
             try await site.daemon { daemon in
                 let door = try await Door(of: daemon, in: site.folder)
                 var again = try await door.post("/v1/sign-ins", request.merging(["wait": 1]) { $1 }, key)
@@ -52,7 +47,7 @@ import Testing
                 }
                 #expect(again.status == 200 && again["user.user_id"] == "user.\(round)", "\(again.text)")
             }
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == rows)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == round)
         }
     }
 
@@ -71,7 +66,7 @@ import Testing
             try Task.checkCancellation()
             #expect(try await door.post("/v1/sign-ins", ["client_id": Self.client, "user_id": "ann"]).status == 503)
         }
-        let page = try await OperationsPages(of: daemon).get("readyz")
+        let page = try await pages.get("readyz")
         #expect(page.contains("the HTTP door finds no database for writing: the database is locked"), "\(page)")
         #expect(page.components(separatedBy: "the database is locked").count == 2, "a cause stands once: \(page)")
         try await blocker.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
@@ -83,7 +78,6 @@ import Testing
 
     /// A backend that swallows its answers tells nobody.
     @Test(.door(listen: "127.0.0.1:0")) func whatTheDoorRefusesIsAFinding() async throws {
-        let pages = try await OperationsPages(of: daemon)
         // Seconds in place of milliseconds.
         for _ in 1...10 { #expect(try await door.get("/v1/users/secret/ends-session?signed_in_at=1795714408").status == 400) }
         let down = try await pages.get("")
@@ -166,8 +160,7 @@ import Testing
         #expect(try await signIn(at: door).status == 200)
         #expect(try await pages.get("readyz") == "ok\n")
         for channel in idle { try? await channel.close() }
-        daemon.signal(SIGTERM)
-        #expect(await daemon.exit() == 0, "\(daemon.output.suffix(5))")
+        await daemon.end(by: SIGTERM)
     }
 
     private func signIn(at door: Door) async throws -> Door.Answer {
@@ -184,9 +177,7 @@ import Testing
     }
 
     /// At a reload they have to show the token again, which may be gone. A stop does not wait for them.
-    @Test(.door(runs: false)) func aReloadAndAStopAnswerFollowersThatWait() async throws {
-        let daemon = try await site.folder.startDaemon()
-        let door = try await Door(of: daemon, in: site.folder)
+    @Test(.door()) func aReloadAndAStopAnswerFollowersThatWait() async throws {
         for signal in [SIGHUP, SIGTERM] {
             let start = ContinuousClock.now
             async let poll = door.get("/v1/changes?after=0-0&wait=25")
@@ -202,17 +193,15 @@ import Testing
     }
 
     @Test(.door(at: "./door.sock", "socket_mode = \"600\"", runs: false)) func aUnixSocketHasItsMode() async throws {
-        let path = site.folder.url.appending(path: "door.sock").path
+        let path = site.folder.path("door.sock")
         for _ in 1...2 {
             // A kill leaves the socket behind, and the next start takes its place.
             let daemon = try await site.folder.startDaemon()
             #expect(await daemon.line(containing: "Backends are served over HTTP") != nil)
-            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-            #expect(mode == 0o600)
+            #expect(try site.folder.mode(of: "door.sock") == 0o600)
             let url = try #require(URL(httpURLWithSocketPath: path, uri: "/openapi.json"))
             #expect(try await HTTPClient.shared.execute(HTTPClientRequest(url: url.absoluteString), timeout: .seconds(30)).status == .ok)
-            daemon.signal(SIGKILL)
-            await daemon.exit()
+            await daemon.end(by: SIGKILL)
         }
         try await site.daemon { _ in }
         #expect(!FileManager.default.fileExists(atPath: path))
@@ -221,10 +210,12 @@ import Testing
     @Test func otherHostsNeedACertificate() async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }
-        try await Self.makeCertificate(in: folder)
-        let table = try Door.table(in: folder, "certificate_file = \"tls.pem\"\ncertificate_key_file = \"tls.key\"")
+        let authority = try await CertificateAuthority(in: folder)
+        _ = try await authority.issue()
+        try #require(chmod(folder.path("receiver.key"), 0o600) == 0)
+        let table = try Door.table(in: folder, "certificate_file = \"receiver.pem\"\ncertificate_key_file = \"receiver.key\"")
         _ = try await Site.with(folder, table) { site in
-            let certificate = folder.url.appending(path: "tls.pem")
+            let certificate = folder.url.appending(path: "receiver.pem")
             let pem = try Data(contentsOf: certificate)
             try Data("-----BEGIN CERTIFICATE-----\nsecret\n-----END CERTIFICATE-----\n".utf8).write(to: certificate)
             try await folder.expect("doctor --before-start", 78, not: "secret")
@@ -235,7 +226,7 @@ import Testing
             try await site.daemon { daemon in
                 let door = try await Door(of: daemon, in: folder)
                 var tls = TLSConfiguration.makeClientConfiguration()
-                tls.trustRoots = .file(certificate.path)
+                tls.trustRoots = .file(authority.certificatePath)
                 let client = HTTPClient(configuration: HTTPClient.Configuration(tlsConfiguration: tls))
                 var request = HTTPClientRequest(url: door.url.replacing("http://", with: "https://") + "/v1/changes")
                 request.headers.add(name: "authorization", value: "Bearer \(door.token ?? "")")
@@ -246,17 +237,5 @@ import Testing
                 await #expect(throws: (any Error).self) { try await door.get("/v1/changes") }
             }
         }
-    }
-
-    private static func makeCertificate(in folder: WatchedFolder) async throws {
-        let (key, certificate) = (folder.url.appending(path: "tls.key").path, folder.url.appending(path: "tls.pem").path)
-        let openssl = try ChildProcess(
-            URL(filePath: "/usr/bin/env"),
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-                + ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-        )
-        let status = await openssl.exit()
-        try #require(status == 0, "\(openssl.output)")
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key)
     }
 }

@@ -77,9 +77,7 @@ struct WebhookKillTests {
     }
 }
 
-private enum Victim {
-    case siwatch, receiver
-}
+private enum Victim { case siwatch, receiver }
 
 /// siwatch and its receiver, which the test kills and starts again.
 private struct WebhookPair: Sendable {
@@ -116,13 +114,11 @@ private struct WebhookPair: Sendable {
     func kill(_ victim: Victim) async throws {
         switch victim {
         case .siwatch:
-            daemon.signal(SIGKILL)
-            #expect(await daemon.exit() == 128 + SIGKILL, "\(daemon.output.suffix(5))")
+            await daemon.end(by: SIGKILL)
             // The lease of the dead siwatch ends at once. By itself it would end after three seconds.
             if site.schema != nil { try await site.backend.execute("UPDATE lane SET until = 0") }
         case .receiver:
-            receiver.process.signal(SIGKILL)
-            #expect(await receiver.process.exit() == 128 + SIGKILL, "\(receiver.process.output.suffix(5))")
+            await receiver.process.end(by: SIGKILL)
         }
     }
 
@@ -135,7 +131,6 @@ private struct WebhookPair: Sendable {
         }
     }
 
-    /// Sends again at once what waits for another try.
     func replay() async throws { try await site.folder.succeed("delivery", "replay", "hook") }
 
     func end() {

@@ -16,6 +16,17 @@ import Testing
         return "v1,\(Data(code).base64EncodedString())"
     }
 
+    /// Lets the receiver answer each webhook by its number, from 1.
+    private func answer(retryAfter: String? = nil, _ status: @escaping @Sendable (Int) -> Int) {
+        let asked = NIOLockedValueBox(0)
+        receiver.answer(retryAfter: retryAfter) { _ in
+            asked.withLockedValue { asked in
+                asked += 1
+                return status(asked)
+            }
+        }
+    }
+
     /// Waits until siwatch has sent each change, and nothing waits for another try.
     private func untilAllIsSent() async throws {
         try await site.backend.until("SELECT MAX(id) - COALESCE((SELECT MAX(cursor) FROM delivery), 0) FROM credential_change", is: 0)
@@ -174,7 +185,6 @@ import Testing
     @Test(.receiver(onEach: [.server], listen: "127.0.0.1:0")) func whoLosesADeliveryReportsItNoMore() async throws {
         try await site.settle(try await site.apple.signIn(1))
         _ = try await receiver.hooks(count: 1)
-        let pages = try await OperationsPages(of: daemon)
         let gauge = #"siwatch_delivery_behind{delivery="hook"}"#
         try await pages.expect("metrics", shows: gauge)
         try await site.backend.execute("UPDATE lane SET owner = 'another', until = until + 600000 WHERE app LIKE 'webhooks%'")
@@ -193,7 +203,6 @@ import Testing
     /// 502 is the proxy's word for a backend that is away, and a mistyped path or another secret refuses all. siwatch says so at once,
     /// gives nothing up, and goes on by itself.
     @Test(.receiver(listen: "127.0.0.1:0")) func aReceiverThatRefusesEverythingIsToldOfAndWaitedFor() async throws {
-        let pages = try await OperationsPages(of: daemon)
         let redirect = "status 302, a redirect that siwatch does not follow"
         for (round, (status, reason)) in [(502, "status 502"), (302, redirect), (404, "status 404")].enumerated() {
             receiver.answer { _ in status }
@@ -215,7 +224,6 @@ import Testing
 
     /// What comes after its last good answer keeps its place. Only what was under way beside that answer waits for a try of its own.
     @Test(.receiver(runs: false)) func aReceiverThatLeavesInMidPageFindsTheRestInPlace() async throws {
-        let asked = NIOLockedValueBox(0)
         let people = try await site.apple.signIn(60)
         // All changes stand in one page, because the delivery begins with the second siwatch.
         receiver.answer { _ in 503 }
@@ -223,12 +231,7 @@ import Testing
             try await site.settle(people)
             #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
         }
-        receiver.answer { _ in
-            asked.withLockedValue { asked in
-                asked += 1
-                return asked <= 10 ? 204 : 503
-            }
-        }
+        answer { $0 <= 10 ? 204 : 503 }
         try await site.daemon { daemon in
             #expect(await daemon.line(containing: "\"event\":\"delivery_failed\"") != nil)
             let aside = try await site.backend.int("SELECT COUNT(*) FROM delivery_retry")
@@ -244,13 +247,7 @@ import Testing
 
     /// 429 is no word about a change, so none climbs the schedule of hours.
     @Test(.receiver()) func aReceiverThatLimitsItsRateGetsAllSoon() async throws {
-        let asked = NIOLockedValueBox(0)
-        receiver.answer(retryAfter: "1") { _ in
-            asked.withLockedValue { asked in
-                asked += 1
-                return asked.isMultiple(of: 5) ? 429 : 204
-            }
-        }
+        answer(retryAfter: "1") { $0.isMultiple(of: 5) ? 429 : 204 }
         try await site.settle(try await site.apple.signIn(40))
         _ = try await receiver.hooks(count: 40)
         #expect(try await site.backend.int("SELECT COALESCE(MAX(failures), 0) FROM delivery_retry") == 0)
@@ -302,13 +299,7 @@ import Testing
     /// What is under way has been sent as before the reload. The next try does not wait for the time that the receiver asked for then.
     @Test(.receiver()) func aReloadWhileAReceiverAnswersEndsThePauseAfterIt() async throws {
         let (arrivals, reloads) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
-        let isFirst = NIOLockedValueBox(true)
-        receiver.answer(retryAfter: "600") { _ in
-            isFirst.withLockedValue { isFirst in
-                defer { isFirst = false }
-                return isFirst ? 429 : 200
-            }
-        }
+        answer(retryAfter: "600") { $0 == 1 ? 429 : 200 }
         receiver.delay {
             arrivals.continuation.yield()
             for await _ in reloads.stream { break }
@@ -325,7 +316,6 @@ import Testing
 
     /// A change that a receiver refuses alone is sent again by itself. Operators hear of it once it is a day old.
     @Test(.receiver(listen: "127.0.0.1:0")) func whatAReceiverHasNotTakenIsOnThePage() async throws {
-        let pages = try await OperationsPages(of: daemon)
         try await site.settle(try await site.apple.signIn(2))
         func row(waiting: Int) -> String { "<dt>delivery hook</dt><dd>0 changes behind, \(waiting) wait for another try, 0 are dead</dd>" }
         try await pages.expect("", shows: row(waiting: 0), accept: "text/html")

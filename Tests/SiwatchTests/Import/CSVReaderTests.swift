@@ -85,7 +85,7 @@ struct ImportFileTests {
     private func lines(_ count: Int) -> String { (1...count).map { "user\($0),r.\($0),1700000000\n" }.joined() }
 
     private func id(_ text: String, clientID: String = "app", grantedAt: String? = nil, in folder: TemporaryFolder) throws -> String {
-        try Data(text.utf8).write(to: URL(filePath: folder.path("a.csv")))
+        try folder.write(text, to: "a.csv")
         var file = try open(folder.path("a.csv"), clientID: clientID, grantedAt: grantedAt)
         _ = try file.survey(.silent)
         return file.id
@@ -124,7 +124,6 @@ struct ImportFileTests {
     @Test func theSurveyOfAPipeStopsAfterFourMebibytes() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("pipe")
-        #expect(mkfifo(path, 0o600) == 0)
         // A hundred lines of 100 kB.
         let long = String(repeating: "x", count: 100_000)
         let text = "user_id,refresh_token,granted_at,note\n" + (1...100).map { "user\($0),r.\($0),1700000000,\(long)\n" }.joined()
@@ -140,9 +139,7 @@ struct ImportFileTests {
     @Test func aPipeThatBreaksOffIsToldUpToThere() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("pipe")
-        #expect(mkfifo(path, 0o600) == 0)
-        let text = Self.header + lines(3) + "\"open"
-        writeOnce(text, toPipe: path)
+        writeOnce(Self.header + lines(3) + "\"open", toPipe: path)
         var file = try open(path)
         let end = try file.survey(.silent).end
         #expect(end?.contains("line 5: a quote opens and does not close") == true)
@@ -155,8 +152,9 @@ struct ImportFileTests {
     }
 }
 
-/// Writes a text to the pipe for the first reader who opens it.
+/// Makes a pipe, and writes a text to it for the first reader who opens it.
 func writeOnce(_ text: String, toPipe path: String) {
+    #expect(mkfifo(path, 0o600) == 0)
     Thread.detachNewThread {
         let end = FileHandle(forWritingAtPath: path)
         try? end?.write(contentsOf: Data(text.utf8))

@@ -6,54 +6,39 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// `siwatch import` beside a daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct ImportCommandTests {
-    private static let header = "user_id,client_id,refresh_token,granted_at\n"
+    static let header = "user_id,client_id,refresh_token,granted_at\n"
     private static let blindly = "--yes --no-trial --no-wait"
 
     private func write(_ text: String, in site: Site) throws -> String {
-        let path = site.folder.url.appending(path: "users.csv").path
-        try Data(text.utf8).write(to: URL(filePath: path))
-        return path
+        try site.folder.write(text, to: "users.csv")
+        return site.folder.path("users.csv")
     }
 
-    private func lines(_ signIns: [SignIn]) -> String {
-        signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\r\n" }.joined()
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func anImportIsTriedAndToldAndDoublesNothing() async throws {
+        let path = try write("\u{FEFF}" + Self.header + linesTelling(try await site.apple.signIn(100), end: "\r\n"), in: site)
+        let samples = "\nApple was asked about 40 samples: 40 accepted.\n"
+        let output = try await site.folder.expect("import \(path) --yes", 0, samples, "100 sign-ins told.")
+        #expect(!output.joined().contains("\r") && !output.joined().contains("\u{1B}"), "progress in a pipe")
+        try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'", is: 100)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") >= 40)
+        try await site.folder.expect("import \(path) --yes", 0, "0 sign-ins told, and 100 before.")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 100)
     }
 
-    /// Lines with tokens that Apple never issued.
-    private func strangers(_ count: Int) -> String {
-        (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined()
-    }
-
-    @Test(.site(onEach: SiteDatabase.allCases)) func anImportIsTriedAndToldAndDoublesNothing() async throws {
-        let path = try write("\u{FEFF}" + Self.header + lines(try await site.apple.signIn(100)), in: site)
-        try await site.daemon { _ in
-            let samples = "\nApple was asked about 40 samples: 40 accepted.\n"
-            let output = try await site.folder.expect("import \(path) --yes", 0, samples, "100 sign-ins told.")
-            #expect(!output.joined().contains("\r") && !output.joined().contains("\u{1B}"), "progress in a pipe")
-            try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'", is: 100)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") >= 40)
-            try await site.folder.expect("import \(path) --yes", 0, "0 sign-ins told, and 100 before.")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 100)
-        }
-    }
-
-    @Test(.site(onEach: SiteDatabase.allCases)) func aWrongImportEndsAfterItsSamples() async throws {
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func aWrongImportEndsAfterItsSamples() async throws {
         let path = try write(Self.header + strangers(200), in: site)
-        try await site.daemon { _ in
-            let verdict = "\nApple was asked about 40 samples: 40 rejected as ended or never issued to this client.\n"
-            let rest = "The other lines were not told."
-            try await site.folder.expect("import \(path) --yes", 65, verdict, rest, "--no-trial", "40 sign-ins told.")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
-            let (rejected, known) = ("\n    \"rejected\" : 40,\n", "\n  \"known_before\" : 40,\n")
-            try await site.folder.expect("import \(path) --yes --json", 65, rejected, known)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
-        }
+        let verdict = "\nApple was asked about 40 samples: 40 rejected as ended or never issued to this client.\n"
+        let rest = "The other lines were not told."
+        try await site.folder.expect("import \(path) --yes", 65, verdict, rest, "--no-trial", "40 sign-ins told.")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
+        let (rejected, known) = ("\n    \"rejected\" : 40,\n", "\n  \"known_before\" : 40,\n")
+        try await site.folder.expect("import \(path) --yes --json", 65, rejected, known)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 40)
     }
 
     /// An old revocation wins over a time that is too early. A token that is told again says nothing, so the right times come without one.
-    @Test(.site(onEach: SiteDatabase.allCases)) func timesThatWereTooEarlyAreCorrectedWithoutTokens() async throws {
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func timesThatWereTooEarlyAreCorrectedWithoutTokens() async throws {
         let people = try await site.apple.signIn(50)
         let now = people.map(\.grantedAt.milliseconds).max() ?? 0
         func lines(at time: Int64, tokens: Bool = true) -> String {
@@ -61,25 +46,23 @@ import Testing
         }
         func write(at time: Int64, tokens: Bool = true) throws -> String { try self.write(lines(at: time, tokens: tokens), in: site) }
         let authorized = "SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'"
-        try await site.daemon { _ in
-            try await site.folder.expect("import \(write(at: now - 86_400_000)) --yes", 0)
-            try await site.tell(try await site.apple.notify(RevokeConsent(), users: people.map(\.userID)))
-            try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'revoked'", is: 50)
-            let right = Int64(Date().timeIntervalSince1970 * 1000)
-            let path = try write(at: right)
-            let known = "asked about 40 samples: 40 known from an earlier sign-in."
-            try await site.folder.expect("import \(path) --yes", 65, known, "import the true times with an empty refresh_token")
-            try await site.folder.expect("import \(path) --yes --no-trial", 0, "50 of them changed nothing (retold)")
-            #expect(try await site.backend.int(authorized) == 0)
-            try await site.folder.expect("import \(write(at: right, tokens: false)) --yes", 0, not: "retold", "asks Apple")
-            #expect(try await site.backend.int(authorized) == 50)
-        }
+        try await site.folder.expect("import \(write(at: now - 86_400_000)) --yes", 0)
+        try await site.tell(try await site.apple.notify(RevokeConsent(), users: people.map(\.userID)))
+        try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE state = 'revoked'", is: 50)
+        let right = Int64(Date().timeIntervalSince1970 * 1000)
+        let path = try write(at: right)
+        let known = "asked about 40 samples: 40 known from an earlier sign-in."
+        try await site.folder.expect("import \(path) --yes", 65, known, "import the true times with an empty refresh_token")
+        try await site.folder.expect("import \(path) --yes --no-trial", 0, "50 of them changed nothing (retold)")
+        #expect(try await site.backend.int(authorized) == 0)
+        try await site.folder.expect("import \(write(at: right, tokens: false)) --yes", 0, not: "retold", "asks Apple")
+        #expect(try await site.backend.int(authorized) == 50)
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func badLinesAreNamedAndTheOthersAreTold() async throws {
         let bad = (1...30).map { _ in "only,three,fields\n" }.joined()
         let path = try write(Self.header + strangers(600) + bad + ",com.example.app,secret.token,1700000000\n", in: site)
-        let errors = site.folder.url.appending(path: "errors.txt").path
+        let errors = site.folder.path("errors.txt")
         let command = "import \(path) \(Self.blindly) --errors \(errors)"
         let output = try await site.folder.expect(command, 1, "600 sign-ins told.", not: "secret.token")
         for line in ["31 lines left out", "line 602: 3 fields, where the first line has 4", "and 11 more lines"] {
@@ -107,13 +90,13 @@ import Testing
         let path = try write("# of today\n" + Self.header + strangers(100), in: site)
         let script = "{ read -r comment; exec \"$0\" import - --yes --no-trial --no-wait --config \"$1\"; } <\"$2\""
         let program = try ChildProcess.program("siwatch").path
-        let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", script, program, site.folder.configurationPath, path])
+        let shell = try ChildProcess.shell(script, program, site.folder.configurationPath, path)
         #expect(await shell.exit() == 0, "\(shell.output)")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 100)
     }
 
     @Test(.site) func whatCannotBeImportedIsSaidAndNothingIsWritten() async throws {
-        let errors = site.folder.url.appending(path: "errors.txt").path
+        let errors = site.folder.path("errors.txt")
         let path = try write(Self.header + strangers(20), in: site)
         let columns = "\nUsed columns: user_id, client_id, refresh_token, granted_at.\n"
         var output = try await site.folder.expect("import \(path) --errors \(errors)", 64, columns, not: "r.never")
@@ -126,17 +109,13 @@ import Testing
         for (text, words) in [
             (Self.header + strangers(20) + "ann,com.example.other,r.x,1700000000\n", "\nsiwatch: siwatch does not know com.example.other:"),
             ("id;name;plan\n1;Ann;gold\n", "It names: id, name, plan"),
-        ] {
-            try await site.folder.expect("import \(write(text, in: site)) \(Self.blindly)", 64, words)
-        }
+        ] { try await site.folder.expect("import \(write(text, in: site)) \(Self.blindly)", 64, words) }
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
     }
 
     @Test(.site) func aPipeIsReadOnce() async throws {
-        let path = site.folder.url.appending(path: "pipe").path
-        #expect(mkfifo(path, 0o600) == 0)
-        let text = "sub,refresh_token\n" + (1...3000).map { "\(stranger($0)),r.\($0)\n" }.joined()
-        writeOnce(text, toPipe: path)
+        let path = site.folder.path("pipe")
+        writeOnce("sub,refresh_token\n" + (1...3000).map { "\(stranger($0)),r.\($0)\n" }.joined(), toPipe: path)
         let options = "--client-id com.example.web --granted-at 1700000000 \(Self.blindly)"
         try await site.folder.expect("import \(path) \(options)", 0, "3,000 sign-ins told.")
         #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE granted_at = 1700000000999") == 3000)
@@ -184,27 +163,33 @@ import Testing
     }
 
     /// Told by SQL, as over HTTP, they are taken, and somebody hears of it.
-    @Test(.site(onEach: SiteDatabase.allCases)) func idsThatABackendTellsAndAreNotApplesAreAFinding() async throws {
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func idsThatABackendTellsAndAreNotApplesAreAFinding() async throws {
         func finding() async throws -> StatusDocument.Finding? {
             let text = try await site.folder.siwatch("status", "--json").output.joined()
             return try StatusDocument(text).findings.first { $0.sentence.contains("look like Apple's") }
         }
-        try await site.daemon { _ in
-            try await site.settle(try await site.apple.signIn(3))
-            #expect(try await finding()?.sentence == nil)
-            for id in 11...17 {
-                let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '\(id)', 1700000000000)"
-                try await site.backend.execute(row)
-            }
-            try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 10)
-            let words = "7 of the newest 10 sign-ins (70 %) have a user_id that does not look like Apple's "
-            let said = try #require(try await finding())
-            #expect(said.severity == "degraded" && said.sentence.hasPrefix(words), "\(said)")
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE user_id = '17'") == 1)
-            // What goes away under many good ones is a note.
-            try await site.settle(try await site.apple.signIn(90))
-            let late = try #require(try await finding())
-            #expect(late.severity == "note" && late.sentence.hasPrefix("7 of the newest 100 sign-ins (7 %)"), "\(late)")
+        try await site.settle(try await site.apple.signIn(3))
+        #expect(try await finding()?.sentence == nil)
+        for id in 11...17 {
+            let row = "INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.app', '\(id)', 1700000000000)"
+            try await site.backend.execute(row)
         }
+        try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 10)
+        let words = "7 of the newest 10 sign-ins (70 %) have a user_id that does not look like Apple's "
+        let said = try #require(try await finding())
+        #expect(said.severity == "degraded" && said.sentence.hasPrefix(words), "\(said)")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE user_id = '17'") == 1)
+        // What goes away under many good ones is a note.
+        try await site.settle(try await site.apple.signIn(90))
+        let late = try #require(try await finding())
+        #expect(late.severity == "note" && late.sentence.hasPrefix("7 of the newest 100 sign-ins (7 %)"), "\(late)")
     }
 }
+
+/// Lines of an import that tell sign-ins.
+func linesTelling(_ signIns: [SignIn], end: String = "\n") -> String {
+    signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\(end)" }.joined()
+}
+
+/// Lines with tokens that Apple never issued.
+func strangers(_ count: Int) -> String { (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined() }

@@ -10,27 +10,14 @@ import Testing
 @testable import CredentialCore
 @testable import siwatch
 
-/// `siwatch import --undo`, beside a daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct ImportUndoCommandTests {
-    private static let header = "user_id,client_id,refresh_token,granted_at\n"
-
-    private func lines(_ signIns: [SignIn]) -> String {
-        signIns.map { "\($0.userID),\($0.clientID),\($0.refreshToken ?? ""),\($0.grantedAt.milliseconds)\n" }.joined()
-    }
-
     /// More than an undo takes at once.
     private static let many = Length.of(6_000, full: 20_000)
 
-    private func strangers(_ count: Int) -> String {
-        (1...count).map { "\(stranger($0)),com.example.app,r.never.\($0),1700000000\n" }.joined()
-    }
-
-    /// Imports these lines without a trial.
-    ///
-    /// - Returns: the name of the import.
+    /// Imports these lines without a trial, and returns the import's name.
     private func importLines(_ text: String, in site: Site) async throws -> String {
-        let path = site.folder.url.appending(path: "users.csv").path
-        try Data((Self.header + text).utf8).write(to: URL(filePath: path))
+        let path = site.folder.path("users.csv")
+        try site.folder.write(ImportCommandTests.header + text, to: "users.csv")
         let output = try await site.folder.expect("import \(path) --yes --no-trial --no-wait", 0)
         let name = try name(in: output)
         #expect(output.contains { $0.contains("siwatch import --undo \(name) takes the import back.") }, "\(output)")
@@ -49,9 +36,7 @@ import Testing
         #expect(try await site.folder.expect("import --undo \(name) --dry-run", 0) == ["\(rows) would go."])
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 1020)
         #expect(try await site.folder.expect("import --undo \(name) --yes", 0) == ["\(rows) are gone."])
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 20)
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1020)
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 20)
+        try await site.backend.expect(["credential": 20, "grant_log": 1020, "credential_state WHERE state = 'authorized'": 20])
         try await site.folder.expect("import --undo \(name) --yes --json", 0, "\n  \"removed\" : 0,\n")
         // The keys of the batches are gone too.
         #expect(try await importLines(strangers(1000), in: site) == name)
@@ -62,7 +47,7 @@ import Testing
         let signIns = try await site.apple.signIn(60)
         let users = signIns.map(\.userID)
         try await site.settle(Array(signIns[0..<10]))
-        let name = try await importLines(lines(signIns), in: site)
+        let name = try await importLines(linesTelling(signIns), in: site)
         try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 70)
         // The same token, another token, an event of Apple's, and a request to revoke.
         try await site.settle(Array(signIns[10..<20]))
@@ -81,8 +66,7 @@ import Testing
                 """,
             ]
         )
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
-        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 30)
+        try await site.backend.expect(["credential": 50, "credential_state WHERE state = 'authorized'": 30])
     }
 
     @Test(.site(onEach: SiteDatabase.allCases)) func aKilledUndoGoesOn() async throws {
@@ -103,15 +87,14 @@ import Testing
             try await site.backend.insert(backend)
             try await site.folder.expect("import --undo \(name) --yes", 0)
             try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential") == 50)
-            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE imported_by IS NOT NULL") == 0)
+            try await site.backend.expect(["credential": 50, "credential WHERE imported_by IS NOT NULL": 0])
         }
     }
 
     /// Imports these lines by a pipe that stays open, takes the import back when siwatch has told so many of them, writes more, and expects
     /// the import to notice.
     private func undo(lines: ClosedRange<Int>, after told: Int, saying gone: String, then more: ClosedRange<Int>?) async throws {
-        let path = site.folder.url.appending(path: "pipe").path
+        let path = site.folder.path("pipe")
         #expect(mkfifo(path, 0o600) == 0)
         // Opened for both, so that neither end waits for the other.
         let pipe = FileHandle(fileDescriptor: open(path, O_RDWR | O_CLOEXEC), closeOnDealloc: false)
@@ -121,7 +104,7 @@ import Testing
         func text(_ numbers: ClosedRange<Int>) -> Data {
             Data(numbers.map { "\(stranger($0)),com.example.app,r.\($0).\(end),1700000000\n" }.joined().utf8)
         }
-        try pipe.write(contentsOf: Data(Self.header.utf8) + text(lines))
+        try pipe.write(contentsOf: Data(ImportCommandTests.header.utf8) + text(lines))
         try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: told)
         let name = try name(in: first.output)
         #expect(try await site.folder.expect("import --undo \(name) --yes", 0) == ["Import \(name): 0 credentials and \(gone)"])
@@ -146,13 +129,12 @@ import Testing
 
     @Test(.site(onEach: SiteDatabase.allCases)) func pipesThatBeginAlikeSayThatTheyAreOneImport() async throws {
         func importPipe(_ text: String) async throws -> [String] {
-            let path = site.folder.url.appending(path: "pipe").path
+            let path = site.folder.path("pipe")
             unlink(path)
-            #expect(mkfifo(path, 0o600) == 0)
             writeOnce(text, toPipe: path)
             return try await site.folder.expect("import \(path) --yes --no-trial --no-wait", 0)
         }
-        let text = Self.header + strangers(3000)
+        let text = ImportCommandTests.header + strangers(3000)
         let first = try await importPipe(text)
         #expect(!first.joined().contains("A pipe that began with the same 64 KiB"), "\(first)")
         let second = try await importPipe(text + "\(stranger(9_999_999)),com.example.app,,1700000000\n")

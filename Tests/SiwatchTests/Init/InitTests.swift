@@ -5,6 +5,7 @@ import AppleSimulatorKit
 import Crypto
 import DaemonHarness
 import Foundation
+import PostgresStore
 import Testing
 
 @testable import siwatch
@@ -21,14 +22,13 @@ struct InitTests {
 
         init() throws {
             folder = try WatchedFolder()
-            try pem.write(to: key, atomically: true, encoding: .utf8)
+            try folder.write(pem, to: "AuthKey_ABC123DEFG.p8", mode: 0o644)
         }
 
         func run(_ more: [String]) async throws -> (status: Int32, output: [String]) {
             try await CommandCall.siwatch(["init", "--config", configuration.path, "--service-user", Account.user] + more)
         }
 
-        /// Expects what a run ends with and says.
         @discardableResult
         func expect(
             _ more: [String],
@@ -50,12 +50,9 @@ struct InitTests {
         }
 
         var written: Configuration {
-            get throws {
-                try Configuration(parsing: String(contentsOf: configuration, encoding: .utf8), from: configuration.path)
-            }
+            get throws { try Configuration(parsing: String(contentsOf: configuration, encoding: .utf8), from: configuration.path) }
         }
 
-        /// The names of all files and folders that are there.
         var files: Set<String> { get throws { Set(try FileManager.default.subpathsOfDirectory(atPath: folder.url.path)) } }
         func mode(_ path: String) throws -> Int? { try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int }
     }
@@ -71,12 +68,12 @@ struct InitTests {
         #expect(configuration.database.path == newcomer.database.path && configuration.apps.count == 1)
         #expect(app.name == "app" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])
         #expect(app.keys[0].id == "ABC123DEFG")
-        let copy = newcomer.folder.url.appending(path: "etc/AuthKey_ABC123DEFG.p8").path
+        let copy = newcomer.folder.path("etc/AuthKey_ABC123DEFG.p8")
         #expect(try String(contentsOfFile: copy, encoding: .utf8) == newcomer.pem)
-        let token = newcomer.folder.url.appending(path: "etc/backend.token").path
+        let token = newcomer.folder.path("etc/backend.token")
         #expect(configuration.http.clients.map(\.tokenFiles) == [[token]] && configuration.deliveries.isEmpty)
         for path in [copy, token, newcomer.configuration.path] { #expect(try newcomer.mode(path) == 0o600) }
-        #expect(try newcomer.mode(newcomer.folder.url.appending(path: "data").path) == 0o2770)
+        #expect(try newcomer.mode(newcomer.folder.path("data")) == 0o2770)
         #expect(output.contains { $0.contains("siwatch.key to a safe place now") }, "\(output)")
         #expect(output.contains { $0.contains("Only siwatch reads these: sudo install -o USER") }, "\(output)")
         #expect(!output.joined().contains("siwatch migrate creates it"), "\(output)")
@@ -106,9 +103,8 @@ struct InitTests {
         let newcomer = try Newcomer()
         try #require(try await newcomer.run(newcomer.answers).status == 0)
         let stranger = ClientKey.generate(id: "ABC123DEFG").registered
-        var simulated = SimulatorConfiguration(
-            groups: [AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app", "com.example.web"], keys: [stranger])]
-        )
+        let group = AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app", "com.example.web"], keys: [stranger])
+        var simulated = SimulatorConfiguration(groups: [group])
         simulated.signingKeyCount = 1
         let (_, url, _) = try await AppleSimulator.start(simulated)
         let apple = "\n[apple]\ntoken_endpoint = \"\(url)/auth/token\"\nkeys_endpoint = \"\(url)/auth/keys\"\n"
@@ -139,12 +135,11 @@ struct InitTests {
         let newcomer = try Newcomer()
         let body = String(repeating: "QUJD", count: 40)
         for (name, kind) in [("certificate.p8", "CERTIFICATE"), ("rsa.p8", "RSA PRIVATE KEY")] {
-            try "-----BEGIN \(kind)-----\n\(body)\n-----END \(kind)-----\n"
-                .write(to: newcomer.folder.url.appending(path: name), atomically: true, encoding: .utf8)
+            try newcomer.folder.write("-----BEGIN \(kind)-----\n\(body)\n-----END \(kind)-----\n", to: name)
         }
         let before = try newcomer.files
         var answers = newcomer.answers
-        let given = option == "--key" ? newcomer.folder.url.appending(path: value).path : value
+        let given = option == "--key" ? newcomer.folder.path(value) : value
         if let index = answers.firstIndex(of: option) { answers[index + 1] = given } else { answers += [option, given] }
         try await newcomer.expect(answers, 64, sentence, not: "secret")
         #expect(try newcomer.files == before)
@@ -153,26 +148,23 @@ struct InitTests {
     /// After the secret and before the configuration.
     @Test func aRunThatWasCutShortGoesOn() async throws {
         let newcomer = try Newcomer()
-        let folder = newcomer.folder.url.appending(path: "etc")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-        let token = folder.appending(path: "backend.token")
-        try #require(FileManager.default.createFile(atPath: token.path, contents: Data("\(NewSecret.token.make())\n".utf8)))
-        try #require(chmod(token.path, 0o600) == 0)
-        let before = try Data(contentsOf: token)
+        let (folder, token) = (newcomer.folder, "\(NewSecret.token.make())\n")
+        try FileManager.default.createDirectory(atPath: folder.path("etc"), withIntermediateDirectories: false)
+        try folder.write(token, to: "etc/backend.token")
         try await newcomer.expect(newcomer.answers, 0)
-        #expect(try Data(contentsOf: token) == before)
+        #expect(try String(contentsOfFile: folder.path("etc/backend.token"), encoding: .utf8) == token)
     }
 
     @Test func anotherKeyIsNotOverwritten() async throws {
         let newcomer = try Newcomer()
-        let folder = newcomer.folder.url.appending(path: "etc")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let (folder, name) = (newcomer.folder, "etc/AuthKey_ABC123DEFG.p8")
+        try FileManager.default.createDirectory(atPath: folder.path("etc"), withIntermediateDirectories: false)
         let other = P256.Signing.PrivateKey().pemRepresentation
-        try other.write(to: folder.appending(path: "AuthKey_ABC123DEFG.p8"), atomically: true, encoding: .utf8)
+        try folder.write(other, to: name)
         let before = try newcomer.files
         try await newcomer.expect(newcomer.answers, 1, "is there already, with something else in it")
         #expect(try newcomer.files == before)
-        #expect(try String(contentsOf: folder.appending(path: "AuthKey_ABC123DEFG.p8"), encoding: .utf8) == other)
+        #expect(try String(contentsOfFile: folder.path(name), encoding: .utf8) == other)
     }
 
     /// On a terminal, with three answers that are none, the proposals taken by an empty line, and an end in the middle.
@@ -205,22 +197,16 @@ struct InitTests {
             newcomer.key.path, "short", "A1B2C3D4E5", "example", "com.example.app, com.example.web", "com.example.third", "",
             newcomer.database.path, "none", "https://example.com/siwatch", "",
         ]
-        let process = try ChildProcess(
-            URL(filePath: "/usr/bin/env"),
-            [
-                "python3", "-c", script, (isWhole ? answers : answers.prefix(3) + ["END"]).joined(separator: "|"),
-                try ChildProcess.program("siwatch").path, "init", "--offline", "--config", newcomer.configuration.path, "--service-user",
-                Account.user,
-            ]
-        )
+        let typed = (isWhole ? answers : answers.prefix(3) + ["END"]).joined(separator: "|")
+        let options = ["--offline", "--config", newcomer.configuration.path, "--service-user", Account.user]
+        let process = try ChildProcess.found(["python3", "-c", script, typed, ChildProcess.program("siwatch").path, "init"] + options)
         let status = await process.exit()
         if isWhole {
             #expect(status == 0, "\(process.output)")
             let configuration = try newcomer.written
             #expect(configuration.apps[0].clientIDs == ["com.example.app", "com.example.web"])
-            #expect(
-                configuration.http.listen == nil && configuration.deliveries.map(\.url.absoluteString) == ["https://example.com/siwatch"]
-            )
+            #expect(configuration.http.listen == nil)
+            #expect(configuration.deliveries.map(\.url.absoluteString) == ["https://example.com/siwatch"])
         } else {
             #expect(status == 64 && process.output.joined().contains("nothing was changed"), "\(process.output)")
             #expect(try newcomer.files == before)

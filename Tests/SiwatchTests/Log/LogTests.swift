@@ -106,15 +106,19 @@ struct LogTests {
         #expect(lines().count == 4000 - dropped + 2 && output.writer.takeDropped() == 0)
     }
 
+    private func writeThreeLines(to output: LogOutput) {
+        for number in 1...3 {
+            output.write(line("It happened", [("count", "\(number)")]))
+            output.writer.drain(within: .seconds(10))
+        }
+    }
+
     /// A full disk refuses each line.
     @Test func linesThatTheSystemRefusesAreCounted() throws {
         let descriptor = open("/dev/full", O_WRONLY)
         defer { close(descriptor) }
         let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
-        for number in 1...3 {
-            output.write(line("It happened", [("count", "\(number)")]))
-            output.writer.drain(within: .seconds(10))
-        }
+        writeThreeLines(to: output)
         // The lines that tell of dropped ones are refused as well, and nobody misses those.
         #expect(output.writer.takeDropped() == 3)
         #expect(output.writer.lostLines?.count == 3 && output.writer.lostLines?.isOver == false)
@@ -128,10 +132,7 @@ struct LogTests {
         let descriptor = dup(full)
         defer { for open in [full, file, descriptor] { close(open) } }
         let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: descriptor)
-        for number in 1...3 {
-            output.write(line("It happened", [("count", "\(number)")]))
-            output.writer.drain(within: .seconds(10))
-        }
+        writeThreeLines(to: output)
         dup2(file, descriptor)
         #expect(output.writer.takeDropped() == 3)
         output.writer.drain(within: .seconds(10))

@@ -9,7 +9,6 @@ import Testing
 
 @testable import siwatch
 
-/// `siwatch move` as operators use it.
 @Suite(.timeLimit(.minutes(10))) struct MoveCommandTests {
     private static let password = "not-to-be-seen"
 
@@ -52,8 +51,7 @@ import Testing
         let command = ["move", "--from", site.folder.databasePath, "--to", address(server)]
         let dying = try ChildProcess("siwatch", command)
         try await administrator.until(Self.waiting, is: 1)
-        dying.signal(SIGKILL)
-        await dying.exit()
+        await dying.end(by: SIGKILL)
         try await body(administrator, command)
     }
 
@@ -77,7 +75,7 @@ import Testing
         try await move("--from", file, "--to", url, ends: 78)
         try await move("--from", url, "--to", file, ends: 78, "Move the file away")
 
-        let back = site.folder.url.appending(path: "back.sqlite").path
+        let back = site.folder.path("back.sqlite")
         try await move("--from", url, "--to", back, "--json", ends: 0, "\"schema\" : 1")
         try await move("--from", url, "--to", back, ends: 78)
 
@@ -115,9 +113,8 @@ import Testing
         try await site.folder.expect("status", says: "was moved to")
 
         // Nothing has arrived in this schema, so the command moves the rows there after all.
-        try await site.backend.execute(
-            "UPDATE departure SET is_complete = 0, destination = replace(destination, 'schema siwatch', 'schema new')"
-        )
+        let elsewhere = "replace(destination, 'schema siwatch', 'schema new')"
+        try await site.backend.execute("UPDATE departure SET is_complete = 0, destination = \(elsewhere)")
         try await move("--from", file, "--to", url, "--schema", "new", ends: 0, "has moved to")
     }
 

@@ -21,32 +21,36 @@ struct OperationsServerTests {
         _ body: (_ base: String) async throws -> Void
     ) async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let server = OperationsServer(
-            address: ListenAddress(host: "127.0.0.1", port: 0),
-            // Enough for any busy machine.
-            limits: ConnectionLimits(request: .seconds(300), answer: .seconds(300)),
-            logger: logger,
-            pages: ServedPages(
-                metrics: { _ in metrics },
-                health: { health },
-                readiness: { member in member == .door ? nil : readiness() },
-                status: { throw CommandFailure.unusable(["no status"]) }
-            ),
-            onListening: { listening.yield($0) }
+        let pages = ServedPages(
+            metrics: { _ in metrics },
+            health: { health },
+            readiness: { member in member == .door ? nil : readiness() },
+            status: { throw CommandFailure.unusable(["no status"]) }
         )
-        let group = ServiceGroup(services: [server], logger: logger)
+        let server = Self.server(0, pages) { listening.yield($0) }
+        let group = ServiceGroup(services: [server], logger: Self.logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
                 defer { listening.finish() }
                 try await group.run()
             }
-            if let port = await ports.first(where: { _ in true }) {
-                try await body("http://127.0.0.1:\(port)")
-            }
+            if let port = await ports.first(where: { _ in true }) { try await body("http://127.0.0.1:\(port)") }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }
+    }
+
+    private static let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    /// With time enough for any busy machine.
+    private static func server(_ port: Int, _ pages: ServedPages, onListening: @escaping @Sendable (Int) -> Void) -> OperationsServer {
+        OperationsServer(
+            address: ListenAddress(host: "127.0.0.1", port: port),
+            limits: ConnectionLimits(request: .seconds(300), answer: .seconds(300)),
+            logger: logger,
+            pages: pages,
+            onListening: onListening
+        )
     }
 
     private func fetch(_ url: String, method: String = "GET", host: String? = nil) async throws -> Answer {
@@ -54,29 +58,24 @@ struct OperationsServerTests {
         if let host { request.headers.add(name: "host", value: host) }
         request.method = .init(rawValue: method)
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
-        return Answer(
-            status: Int(response.status.code),
-            type: response.headers.first(name: "content-type"),
-            length: response.headers.first(name: "content-length"),
-            allow: response.headers.first(name: "allow"),
-            text: String(buffer: try await response.body.collect(upTo: 1 << 20))
-        )
+        let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
+        return Answer(status: Int(response.status.code), headers: response.headers, text: text)
     }
 
     private struct Answer {
         var status: Int
-        var type: String?
-        var length: String?
-        var allow: String?
+        var headers: HTTPHeaders
         var text: String
         var words: String { "\(status) \(text)" }
+
+        subscript(header: String) -> String? { headers.first(name: header) }
     }
 
     @Test func metricsAreServed() async throws {
         let text = "# TYPE siwatch_up gauge\nsiwatch_up{app=\"é\u{fffd}[31m\"} 1\n"
         try await withServer(metrics: text.replacing("\u{fffd}", with: "\u{1b}")) { base in
             let answer = try await fetch("\(base)/metrics?name=x")
-            #expect(answer.words == "200 \(text)" && answer.type == "text/plain; version=0.0.4; charset=utf-8")
+            #expect(answer.words == "200 \(text)" && answer["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
         }
     }
 
@@ -101,7 +100,8 @@ struct OperationsServerTests {
             readiness: { ready.load(ordering: .relaxed) ? nil : "stopping" }
         ) { base in
             let health = try await fetch("\(base)/healthz")
-            #expect(health.words == "503 the refresh loop has not turned for 12 s\n" && health.type == "text/plain; charset=utf-8")
+            #expect(health.words == "503 the refresh loop has not turned for 12 s\n")
+            #expect(health["content-type"] == "text/plain; charset=utf-8")
             #expect(try await fetch("\(base)/readyz").words == "200 ok\n")
             ready.store(false, ordering: .relaxed)
             #expect(try await fetch("\(base)/readyz").words == "503 stopping\n")
@@ -118,7 +118,7 @@ struct OperationsServerTests {
     @Test func headIsAnsweredWithoutABody() async throws {
         try await withServer(metrics: "12345", readiness: { "starting" }) { base in
             let metrics = try await fetch("\(base)/metrics", method: "HEAD")
-            #expect(metrics.words == "200 " && metrics.length == "5")
+            #expect(metrics.words == "200 " && metrics["content-length"] == "5")
             #expect(try await fetch("\(base)/readyz", method: "HEAD").status == 503)
         }
     }
@@ -127,13 +127,10 @@ struct OperationsServerTests {
         try await withServer { base in
             for path in [
                 "/index.html", "/status", "/metrics/", "/metricsx", "/Metrics", "//metrics", "/healthz/x", "/etc/passwd", "/%2e%2e/",
-            ] {
-                #expect(try await fetch(base + path).status == 404, "\(path)")
-            }
+            ] { #expect(try await fetch(base + path).status == 404, "\(path)") }
             for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
                 let answer = try await fetch("\(base)/metrics", method: method)
-                #expect(answer.status == 405, "\(method)")
-                #expect(answer.allow == "GET, HEAD")
+                #expect(answer.status == 405 && answer["allow"] == "GET, HEAD", "\(method)")
             }
             #expect(try await fetch("\(base)/nothing", method: "POST").status == 404)
         }
@@ -141,19 +138,9 @@ struct OperationsServerTests {
 
     @Test func anAddressThatIsTakenIsAFailure() async throws {
         try await withServer { base in
-            let port = Int(base.split(separator: ":").last ?? "") ?? 0
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            let second = OperationsServer(
-                address: ListenAddress(host: "127.0.0.1", port: port),
-                logger: logger,
-                pages: ServedPages(
-                    metrics: { _ in "" },
-                    health: { nil },
-                    readiness: { _ in nil },
-                    status: { throw CommandFailure.unusable([]) }
-                )
-            )
-            await #expect(throws: (any Error).self) { try await second.run() }
+            let port = try #require(Int(base.split(separator: ":").last ?? ""))
+            let pages = ServedPages(metrics: { _ in "" }, health: { nil }, readiness: { _ in nil }, status: { throw CancellationError() })
+            await #expect(throws: (any Error).self) { try await Self.server(port, pages) { _ in }.run() }
         }
     }
 }

@@ -32,8 +32,7 @@ struct DaemonWordsTests {
             // The same over TCP. The socket is for its user alone.
             let served = try await OperationsPages(of: daemon).get("status.json")
             #expect(try StatusDocument(served).daemon?.processId == daemon.identifier)
-            let socket = try FileManager.default.attributesOfItem(atPath: folder.url.appending(path: "siwatch.sock").path)
-            #expect(socket[.posixPermissions] as? Int == 0o600)
+            #expect(try folder.mode(of: "siwatch.sock") == 0o600)
 
             // A file that the next start would refuse does not silence it.
             try folder.edit("team_id", "team_ids")
@@ -41,7 +40,7 @@ struct DaemonWordsTests {
             try await folder.expect("status", 78)
             try folder.edit("team_ids", "team_id")
         }
-        #expect(!FileManager.default.fileExists(atPath: folder.url.appending(path: "siwatch.sock").path))
+        #expect(!FileManager.default.fileExists(atPath: folder.path("siwatch.sock")))
     }
 
     /// A line of the configuration may be lost. Then siwatch does not believe Apple's events for the app either.
@@ -148,7 +147,7 @@ struct DaemonWordsTests {
     /// A second unit with the same RuntimeDirectory= takes the folder's sockets away as it ends.
     @Test(.site(listen: "127.0.0.1:0", socket)) func aSocketThatIsRemovedIsMadeAgain() async throws {
         let folder = site.folder
-        let socket = folder.url.appending(path: "siwatch.sock").path
+        let socket = folder.path("siwatch.sock")
         try await site.daemon { daemon in
             _ = try await Self.status(folder) { $0.output.contains { $0.contains(" insert, tried ") } }
             for _ in 1...2 {
@@ -158,7 +157,7 @@ struct DaemonWordsTests {
                 try await eventually { FileManager.default.fileExists(atPath: socket) }
                 let again = try await Self.status(folder) { $0.status == 0 }
                 #expect(again.output.contains { $0.contains("  \(daemon.identifier) on ") }, "\(again)")
-                #expect(try FileManager.default.attributesOfItem(atPath: socket)[.posixPermissions] as? Int == 0o600)
+                #expect(try folder.mode(of: "siwatch.sock") == 0o600)
             }
 
             // Without a socket, health asks where the pages are.
@@ -185,10 +184,7 @@ struct DaemonWordsTests {
         try FileManager.default.removeItem(at: program)
         try await pages.expect("", shows: words)
         // No remedy before it was tried: the new program refuses the configuration, then its successor takes it.
-        func put(_ script: String) throws {
-            try "#!/bin/sh\n\(script)\n".write(to: program, atomically: true, encoding: .utf8)
-            try #require(chmod(program.path, 0o755) == 0)
-        }
+        func put(_ script: String) throws { try site.folder.write("#!/bin/sh\n\(script)\n", to: "siwatch", mode: 0o755) }
         try put("echo 'siwatch: app[0].nmae: is not a key' >&2; exit 78")
         let (obstacle, restart) = ("would not start: app[0].nmae: is not a key\n", "sudo systemctl restart siwatch")
         try await pages.expect("", shows: obstacle, "health: degraded", not: restart)
@@ -204,14 +200,10 @@ struct DaemonWordsTests {
         try FileManager.default.removeItem(at: key)
         try await pages.expect("", shows: "would not start again: ", "\(key.path) is not there")
         try await pages.expect("metrics", shows: "\nsiwatch_findings{severity=\"down\"} 0\n")
-        func put(_ text: String) throws {
-            try text.write(to: key, atomically: true, encoding: .utf8)
-            #expect(chmod(key.path, 0o600) == 0)
-        }
         let other = "siwatch-sealing-key-1:\(Data(repeating: 7, count: 32).base64EncodedString())\n"
-        try put(other)
+        try site.folder.write(other, to: "siwatch.key")
         try await pages.expect("", shows: "no longer holds the key")
-        try put(other + good)
+        try site.folder.write(other + good, to: "siwatch.key")
         try await pages.expect("", shows: "health", not: "no longer holds the key")
     }
 
@@ -226,8 +218,7 @@ struct DaemonWordsTests {
         daemon.signal(SIGHUP)
         let said = try await pages.expect("status.json", shows: "refresh.interval")
         let document = try StatusDocument(said)
-        #expect(document.health == "degraded")
-        #expect(document.findings.first?.runbook == "siwatchfinding", "\(said)")
+        #expect(document.health == "degraded" && document.findings.first?.runbook == "siwatchfinding", "\(said)")
         try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
         daemon.signal(SIGHUP)
         try await pages.expect("status.json", shows: "new values of refresh.interval wait for a restart", "\"health\" : \"healthy\"")
@@ -280,9 +271,7 @@ struct DaemonWordsTests {
             // A column may refuse the number.
             try? await site.backend.execute("UPDATE \(change)")
             // The figures of a second ago still stand.
-            for page in ["", "status.json", "metrics", ""] {
-                _ = try await pages.get(page, within: .seconds(2)) { _ in false }
-            }
+            for page in ["", "status.json", "metrics", ""] { _ = try await pages.get(page, within: .seconds(2)) { _ in false } }
         }
         #expect(try await pages.get("healthz") == "ok\n")
     }

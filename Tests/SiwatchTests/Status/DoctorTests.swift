@@ -28,22 +28,20 @@ struct DoctorTests {
     }
 
     /// Apple signed that the user has left, and siwatch could not believe it.
-    @Test(.site(onEach: SiteDatabase.allCases)) func itNamesNewsOfTheUserThatIsInQuarantine() async throws {
+    @Test(.daemon(onEach: SiteDatabase.allCases)) func itNamesNewsOfTheUserThatIsInQuarantine() async throws {
         let users = try await site.apple.signIn(2)
-        try await site.daemon { _ in
-            try await site.settle(users)
-            let foreign = Emission { $0.audience = .exactly("com.example.lost") }
-            try await site.backend.insert(
-                notifications: try await site.apple.notify(RevokeConsent(), users: [users[0].userID], foreign).map(\.body)
-            )
-            try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
-            let id = try await site.backend.int("SELECT id FROM notification_quarantine")
-            let words = "Apple's news of the user is in quarantine (wrong_audience), and siwatch does not believe it"
-            try await site.folder.expect("doctor \(users[0].userID)", 1, "\nwarning  \(words)\n", "then siwatch quarantine retry \(id)\n")
-            try await site.folder.expect("explain \(users[0].userID)", says: "\n\(words): mend")
-            try await site.folder.expect("explain \(users[0].userID) --json", says: "\"reason\" : \"wrong_audience\"")
-            try await site.folder.expect("explain \(users[1].userID)", 0, not: "quarantine")
-        }
+        try await site.settle(users)
+        let foreign = Emission { $0.audience = .exactly("com.example.lost") }
+        try await site.backend.insert(
+            notifications: try await site.apple.notify(RevokeConsent(), users: [users[0].userID], foreign).map(\.body)
+        )
+        try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+        let id = try await site.backend.int("SELECT id FROM notification_quarantine")
+        let words = "Apple's news of the user is in quarantine (wrong_audience), and siwatch does not believe it"
+        try await site.folder.expect("doctor \(users[0].userID)", 1, "\nwarning  \(words)\n", "then siwatch quarantine retry \(id)\n")
+        try await site.folder.expect("explain \(users[0].userID)", says: "\n\(words): mend")
+        try await site.folder.expect("explain \(users[0].userID) --json", says: "\"reason\" : \"wrong_audience\"")
+        try await site.folder.expect("explain \(users[1].userID)", 0, not: "quarantine")
     }
 
     /// `nobody` is in no group of ours. The mode bits of the site's files are those of `migrate`.

@@ -21,11 +21,7 @@ struct CertificateAuthority {
         )
     }
 
-    /// A new certificate and its key, for a server.
-    ///
-    /// - Parameters:
-    ///   - name: as `subjectAltName` has it.
-    ///   - days: how long it is valid; -1 for one that has expired.
+    /// A new certificate and its key, for a server with a name as `subjectAltName` has it. One of -1 days has expired.
     func issue(for name: String = "IP:127.0.0.1", days: Int = 2) async throws -> NIOSSLContext {
         let (key, request, names, certificate) = (path("receiver.key"), path("receiver.csr"), path("receiver.names"), path("receiver.pem"))
         try Data("subjectAltName=\(name)\n".utf8).write(to: URL(filePath: names))
@@ -43,10 +39,10 @@ struct CertificateAuthority {
 
     private static let newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
-    private func path(_ name: String) -> String { folder.url.appending(path: name).path }
+    private func path(_ name: String) -> String { folder.path(name) }
 
     private func openssl(_ arguments: [String]) async throws {
-        let openssl = try ChildProcess(URL(filePath: "/usr/bin/env"), ["openssl"] + arguments)
+        let openssl = try ChildProcess.found(["openssl"] + arguments)
         let status = await openssl.exit()
         guard status == 0 else { throw HarnessError("openssl ended with \(status): \(openssl.output.joined(separator: "\n"))") }
     }

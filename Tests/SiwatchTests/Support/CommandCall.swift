@@ -9,30 +9,21 @@ import Testing
 
 /// A command of siwatch, called in this process with streams of its own. It takes a tenth of the time of a process.
 enum CommandCall {
-    /// The daemon is always a process of its own.
+    /// The daemon is always a process of its own. Nothing stands on standard input.
     ///
-    /// - Parameters:
-    ///   - environment: added to our own.
-    ///   - input: what stands on standard input.
     /// - Returns: the exit code, and the lines of both streams together.
-    static func siwatch(
-        _ arguments: [String],
-        environment: [String: String] = [:],
-        input: String = ""
-    ) async throws -> (status: Int32, output: [String]) {
+    static func siwatch(_ arguments: [String]) async throws -> (status: Int32, output: [String]) {
         if arguments.first == "run" {
-            let process = try ChildProcess("siwatch", arguments, environment: environment)
+            let process = try ChildProcess("siwatch", arguments)
             return (await process.exit(), process.output)
         }
         // Files without a name: a pipe would have to be read meanwhile.
         guard let given = tmpfile(), let said = tmpfile() else { throw HarnessError("no temporary file") }
         defer { for file in [given, said] { fclose(file) } }
-        fputs(input, given)
-        rewind(given)
         let invocation = Invocation(
             arguments: arguments,
             console: Console(input: fileno(given), output: fileno(said), error: fileno(said)),
-            environment: Self.environment.merging(environment) { _, new in new },
+            environment: environment,
             program: try ChildProcess.program("siwatch").path
         )
         // Commands wait for processes and files, and this process has few threads for all its tests.
@@ -48,12 +39,10 @@ enum CommandCall {
 }
 
 extension WatchedFolder {
-    func siwatch(_ arguments: String..., environment: [String: String] = [:]) async throws -> (status: Int32, output: [String]) {
-        try await siwatch(arguments, environment: environment)
-    }
+    func siwatch(_ arguments: String...) async throws -> (status: Int32, output: [String]) { try await siwatch(arguments) }
 
-    func siwatch(_ arguments: [String], environment: [String: String] = [:]) async throws -> (status: Int32, output: [String]) {
-        try await CommandCall.siwatch(arguments + ["--config", configurationPath], environment: environment)
+    func siwatch(_ arguments: [String]) async throws -> (status: Int32, output: [String]) {
+        try await CommandCall.siwatch(arguments + ["--config", configurationPath])
     }
 
     /// Calls a command in one line, as `doctor --before-start`.
@@ -63,8 +52,6 @@ extension WatchedFolder {
 
     /// Calls a command in one line, and expects its exit code, and in its output all of these texts and none of the absent ones. A text
     /// between line feeds is a whole line.
-    ///
-    /// - Returns: its output.
     @discardableResult
     func expect(
         _ command: String,
@@ -91,6 +78,25 @@ extension WatchedFolder {
         return said.output
     }
 
+    func path(_ name: String) -> String { url.appending(path: name).path }
+
+    func mode(of name: String) throws -> Int? { try FileManager.default.attributesOfItem(atPath: path(name))[.posixPermissions] as? Int }
+
+    /// Writes a file that only its user may read, if the mode says nothing else.
+    func write(_ text: String, to name: String, mode: Int = 0o600) throws {
+        try Data(text.utf8).write(to: url.appending(path: name), options: .atomic)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path(name))
+    }
+
+    /// Writes the same configuration with another database.
+    ///
+    /// - Returns: its path.
+    func configuration(of database: String) throws -> String {
+        let text = try String(contentsOfFile: configurationPath, encoding: .utf8)
+        try write(text.replacing("siwatch.sqlite", with: database), to: "other.toml")
+        return path("other.toml")
+    }
+
     /// The JSON that a command prints.
     func json(_ command: String) async throws -> [String: Any] {
         let text = try await siwatch(line: command).output.joined(separator: "\n")
@@ -106,9 +112,40 @@ extension WatchedFolder {
     }
 }
 
-/// Expects what a command has said.
-///
-/// - Parameter status: nil for any exit code.
+extension ChildProcess {
+    /// Starts a program by its name on the `PATH`, with its arguments.
+    static func found(_ words: [String], environment: [String: String] = [:]) throws -> ChildProcess {
+        try ChildProcess(URL(filePath: "/usr/bin/env"), words, environment: environment)
+    }
+
+    /// Starts a script of a shell, whose `$0`, `$1` and so on are the words.
+    static func shell(_ script: String, _ words: String..., environment: [String: String] = [:]) throws -> ChildProcess {
+        try ChildProcess(URL(filePath: "/bin/sh"), ["-c", script] + words, environment: environment)
+    }
+
+    /// Ends a daemon by a signal, and expects that it dies of it, or that it ends in order by SIGTERM.
+    func end(by signal: Int32, at location: SourceLocation = #_sourceLocation) async {
+        self.signal(signal)
+        let status = await exit()
+        #expect(status == (signal == SIGTERM ? 0 : 128 + signal), "\(output.suffix(5))", sourceLocation: location)
+    }
+}
+
+extension Backend {
+    /// Expects how many rows there are of each kind: of a table, and of a condition where it names one.
+    func expect(_ counts: KeyValuePairs<String, Int>, at location: SourceLocation = #_sourceLocation) async throws {
+        for (rows, count) in counts {
+            #expect(try await int("SELECT COUNT(*) FROM \(rows)") == count, "\(rows)", sourceLocation: location)
+        }
+    }
+
+    /// Waits until there are so many rows of each kind.
+    func until(_ counts: KeyValuePairs<String, Int>) async throws {
+        for (rows, count) in counts { try await until("SELECT COUNT(*) FROM \(rows)", is: count) }
+    }
+}
+
+/// Expects what a command has said, with any exit code if the status is nil.
 func examine(
     _ said: (status: Int32, output: [String]),
     _ command: String,
@@ -125,8 +162,6 @@ func examine(
 
 extension OperationsPages {
     /// Waits until a page has all of these texts and none of the absent ones, and expects it.
-    ///
-    /// - Returns: the page.
     @discardableResult
     func expect(
         _ page: String,

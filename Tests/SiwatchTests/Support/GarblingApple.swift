@@ -29,25 +29,19 @@ final class GarblingApple: Sendable {
     private let state: NIOLockedValueBox<State>
     private let channel: any Channel
 
-    static func with(seed: UInt64, _ body: (GarblingApple) async throws -> Void) async throws {
+    /// It goes on until the process ends, as the simulator does.
+    init(seed: UInt64) async throws {
         let state = NIOLockedValueBox(State(generator: SeededGenerator(seed: seed)))
-        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.backlog, value: 1024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Handler(state)) }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        do {
-            try await body(GarblingApple(state, channel))
-            try await channel.close()
-        } catch {
-            try? await channel.close()
-            throw error
-        }
+        self.state = state
     }
 
-    private init(_ state: NIOLockedValueBox<State>, _ channel: any Channel) { (self.state, self.channel) = (state, channel) }
     var url: String { "http://127.0.0.1:\(channel.localAddress!.port!)" }
     var count: Int { state.withLockedValue { $0.said.count } }
     /// The last answers, for the report of a failing test.
@@ -102,9 +96,7 @@ final class GarblingApple: Sendable {
     private static func garbled(using generator: inout SeededGenerator) -> [UInt8] {
         while true {
             var bytes = answers.randomElement(using: &generator)!
-            for _ in 0..<Int.random(in: 1...4, using: &generator) where !bytes.isEmpty {
-                change(&bytes, using: &generator)
-            }
+            for _ in 0..<Int.random(in: 1...4, using: &generator) where !bytes.isEmpty { change(&bytes, using: &generator) }
             if !bytes.starts(with: "HTTP/1.1 429".utf8) { return bytes }
         }
     }

@@ -29,8 +29,7 @@ struct ReceiverProcess: Sendable {
     ///   - seed: of its refusals, and of the time that it takes to answer.
     init(keepingIn file: URL, port: Int = 0, refused: Int, seed: UInt64) async throws {
         let script = Checkout.root.appending(path: "scripts/receive_webhooks.py").path
-        let arguments = ["python3", "-IS", script, file.path, "\(port)", "\(seed)", "\(refused)"]
-        process = try ChildProcess(URL(filePath: "/usr/bin/env"), arguments)
+        process = try ChildProcess.found(["python3", "-IS", script, file.path, "\(port)", "\(seed)", "\(refused)"])
         guard let line = await process.line(containing: "listening on http"),
             let chosen = line.split(separator: ":").last.flatMap({ Int($0) })
         else {

@@ -37,8 +37,6 @@ enum Servant {
     }
 
     /// Runs a command in one line, and expects its exit code, and in its output all of these texts and none of the absent ones.
-    ///
-    /// - Returns: its output.
     @discardableResult
     static func expect(
         _ command: String,

@@ -62,9 +62,7 @@ struct SiteTrait: TestTrait, TestScoping {
         let (scene, place) = (Scene(server: server), server.map { SiteDatabase.server($0) } ?? database)
         guard delivery != nil else { return try await setUp(scene, on: place, port: 0, function) }
         let receiver = HookReceiver()
-        try await receiver.serve { port in
-            try await setUp(Scene(receiver: receiver, server: server), on: place, port: port, function)
-        }
+        try await receiver.serve { port in try await setUp(Scene(receiver: receiver, server: server), on: place, port: port, function) }
     }
 
     private func setUp(_ scene: Scene, on database: SiteDatabase, port: Int, _ function: @Sendable () async throws -> Void) async throws {
@@ -143,7 +141,5 @@ extension Trait where Self == SiteTrait {
         _ more: String = "types = [\"credential.authorized\"]",
         tables: [String: String] = [:],
         runs: Bool = true
-    ) -> Self {
-        Self(databases: databases, listen: listen, tables: tables, runs: runs, delivery: more)
-    }
+    ) -> Self { Self(databases: databases, listen: listen, tables: tables, runs: runs, delivery: more) }
 }

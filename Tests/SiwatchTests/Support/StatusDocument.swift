@@ -29,9 +29,7 @@ struct StatusDocument: Decodable {
         var kind: String
     }
 
-    struct Warning: Decodable {
-        var event: String
-    }
+    struct Warning: Decodable { var event: String }
 
     struct Trial: Decodable {
         var clientId: String

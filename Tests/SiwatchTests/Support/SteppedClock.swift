@@ -55,8 +55,6 @@ struct SteppedClock {
         """
 
     /// Builds the library between the process and the system. Every Swift toolchain has a C compiler.
-    ///
-    /// - Throws: `HarnessError`
     init(in folder: WatchedFolder) async throws {
         file = folder.url.appending(path: "clock")
         let (text, library) = (folder.url.appending(path: "clock.c"), folder.url.appending(path: "clock.so"))
@@ -64,10 +62,7 @@ struct SteppedClock {
         try Data(count: MemoryLayout<Int64>.size).write(to: file)
         try Self.source.write(to: text, atomically: true, encoding: .utf8)
         let arguments = ["cc", "clang"].map { "command -v \($0)" }.joined(separator: " || ")
-        let compiler = try ChildProcess(
-            URL(filePath: "/bin/sh"),
-            ["-c", "$(\(arguments)) -shared -fPIC -O1 -o \"$1\" \"$2\"", "sh", library.path, text.path]
-        )
+        let compiler = try ChildProcess.shell("$(\(arguments)) -shared -fPIC -O1 -o \"$0\" \"$1\"", library.path, text.path)
         guard await compiler.exit() == 0 else { throw HarnessError("no library for the clock: \(compiler.output)") }
     }
 

@@ -18,13 +18,15 @@ final class TemporaryFolder {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
     func path(_ name: String) -> String { "\(path)/\(name)" }
-    func write(_ text: String, to name: String) throws { try Data(text.utf8).write(to: URL(filePath: path(name))) }
+
+    func write(_ text: String, to name: String, mode: Int = 0o600) throws {
+        try Data(text.utf8).write(to: URL(filePath: path(name)))
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path(name))
+    }
 }
 
 /// The files of the repository that these tests were built from.
-enum Checkout {
-    static let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
-}
+enum Checkout { static let root = URL(filePath: #filePath).appending(path: "../../../..").standardized }
 
 extension Configuration {
     /// Parses a text in this process. The text must not harm the parser.

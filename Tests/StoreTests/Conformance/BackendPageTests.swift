@@ -9,21 +9,11 @@ import Testing
 
 /// The statements of the pages for backends, as a backend or an operator copies them, on both stores.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct BackendPageTests: ConformanceSuite {
-    /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
-    private static let values = [
-        "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "redirect_uri": "'https://example.com/callback'",
-        "refresh_token": "'r'", "email": "'ann@example.com'", "email_is_private": "1", "iat": "1790000000",
-        "signed_in_at": "1790000000999", "last_seen": "0", "id": "1", "since": "0",
-        "now": "1790000000000",
-    ]
-
     /// Without the pragmas.
     private static func statements(of page: String) -> [String] {
         BackendPages.blocks(of: page).filter { !$0.hasPrefix("PRAGMA") }.flatMap { block -> [String] in
             let lines = block.split(separator: "\n").filter { !$0.hasPrefix("--") }
-            return lines.joined(separator: "\n").split(separator: ";").map { statement in
-                String(statement).replacing(/:([a-z_]+)/) { values[String($0.1)] ?? String($0.0) }
-            }
+            return lines.joined(separator: "\n").split(separator: ";").map { BackendPages.filled(String($0)) }
         }
     }
 
@@ -109,23 +99,14 @@ import Testing
 
 /// The README's statements, as a new user copies them, on both stores.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct ReadmeTests: ConformanceSuite {
-    private static let values = [
-        "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
-        "iat": "1790000000", "signed_in_at": "1790000000999", "now": "1790000000000",
-    ]
     /// SQLite only. docs/postgresql.md has their counterparts for PostgreSQL.
     private static let forSQLite = ["unixepoch", "CAST(:body AS TEXT)"]
 
-    private static let statements: [String] = {
-        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../README.md").standardized
-        let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
-        return text.matches(of: /(?ms)^```sql\n(.*?)^```$/).map { String($0.1) }
-    }()
-
     @Test func everyStatementRunsAsPrinted() async throws {
-        #expect(Self.statements.count == 7)
-        for statement in Self.statements where kind != .postgres || !Self.forSQLite.contains(where: statement.contains) {
-            let sql = statement.replacing(/--.*/, with: "").replacing(/:([a-z_]+)/) { Self.values[String($0.1)] ?? String($0.0) }
+        let statements = BackendPages.blocks(of: BackendPages.file("README.md"))
+        #expect(statements.count == 7)
+        for statement in statements where kind != .postgres || !Self.forSQLite.contains(where: statement.contains) {
+            let sql = BackendPages.filled(statement.replacing(/--.*/, with: ""))
             await #expect(throws: Never.self, "\(statement)") {
                 if sql.hasPrefix("SELECT") { _ = try await store.rows(sql) } else { try await store.run(sql) }
             }
@@ -150,6 +131,15 @@ enum BackendPages {
     static func blocks(of page: String) -> [String] {
         page.components(separatedBy: "\n```sql\n").dropFirst().compactMap { $0.components(separatedBy: "\n```\n").first }
     }
+
+    /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
+    private static let values = [
+        "body": "'{}'", "sub": "'ann'", "client_id": "'app'", "app": "'example'", "code": "'c'", "nonce": "'n'",
+        "redirect_uri": "'https://example.com/callback'", "refresh_token": "'r'", "email": "'ann@example.com'", "email_is_private": "1",
+        "iat": "1790000000", "signed_in_at": "1790000000999", "last_seen": "0", "id": "1", "since": "0", "now": "1790000000000",
+    ]
+
+    static func filled(_ statement: String) -> String { statement.replacing(/:([a-z_]+)/) { values[String($0.1)] ?? String($0.0) } }
 
     static let queues = ["notification_queue", "grant_queue", "revocation_queue"]
 

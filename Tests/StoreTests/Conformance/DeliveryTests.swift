@@ -49,6 +49,13 @@ import Webhooks
         receiver.answer { $0.body.contains("\"\(user)\"") ? status : others }
     }
 
+    /// A round in which the receiver takes the change of `good`, and answers that of `bad` with a status.
+    private func fail(_ status: Int, _ delivery: Delivery) async throws {
+        answer(status, to: "bad")
+        for user in ["bad", "good"] { try await store.signIn(user) }
+        #expect(try await delivery.round() == .none)
+    }
+
     /// How long a change waits for its next try; nil if it does not.
     private func wait() async throws -> Duration? {
         let due = try await store.column("SELECT due_at FROM delivery_retry").first?.integer
@@ -81,18 +88,15 @@ import Webhooks
 
     @Test func anAbsentReceiverHearsSoonAfterItsReturn() async throws {
         try await withDelivery { delivery in
-            answer(503, to: "late")
-            try await store.signIn("late")
-            try await store.signIn("early")
-            #expect(try await delivery.round() == .none)
+            try await fail(503, delivery)
             #expect(try await wait() == .seconds(5))
-            answer(503, to: "late", others: 503)
+            answer(503, to: "bad", others: 503)
             for _ in 1...100 {
                 clock.advance(by: .minutes(2))
                 #expect(try await delivery.round() == .idle)
             }
-            #expect(tries(of: "late") < 50)
-            answer(200, to: "late")
+            #expect(tries(of: "bad") < 50)
+            answer(200, to: "bad")
             clock.advance(by: .minutes(5))
             #expect(try await delivery.round() == .idle)
             #expect(try await wait() == nil)
@@ -102,10 +106,7 @@ import Webhooks
     /// Nobody knows yet whether the receiver is away or hangs at that one change.
     @Test func aChangeWithoutAnAnswerHoldsUpNoNewOne() async throws {
         try await withDelivery { delivery in
-            answer(503, to: "bad")
-            try await store.signIn("bad")
-            try await store.signIn("good")
-            #expect(try await delivery.round() == .none)
+            try await fail(503, delivery)
             for _ in 1...5 {
                 clock.advance(by: try #require(try await wait()))
                 #expect(try await delivery.round() == .idle)
@@ -119,10 +120,7 @@ import Webhooks
     /// It cuts requests off, and says nothing of the receiver or of a change.
     @Test func aStopIsNoFailure() async throws {
         try await withDelivery { delivery in
-            answer(503, to: "bad")
-            try await store.signIn("bad")
-            try await store.signIn("good")
-            #expect(try await delivery.round() == .none)
+            try await fail(503, delivery)
             // The receiver is there, so each further silence would count against the change.
             clock.advance(by: try #require(try await wait()) - .seconds(1))
             try await store.signIn("other", at: clock.now)
@@ -144,10 +142,7 @@ import Webhooks
 
     @Test func aChangeAtWhichAReceiverHangsIsTriedMoreAndMoreRarely() async throws {
         try await withDelivery { delivery in
-            answer(503, to: "bad")
-            try await store.signIn("bad")
-            try await store.signIn("good0")
-            #expect(try await delivery.round() == .none)
+            try await fail(503, delivery)
             var waits: [Duration] = []
             for count in 1...12 {
                 waits.append(try #require(try await wait()))
@@ -166,10 +161,7 @@ import Webhooks
 
     @Test func aRefusedChangeIsDeadAfterTheTenthTry() async throws {
         try await withDelivery { delivery in
-            answer(400, to: "bad")
-            try await store.signIn("bad")
-            try await store.signIn("good")
-            #expect(try await delivery.round() == .none)
+            try await fail(400, delivery)
             while let wait = try await wait() {
                 clock.advance(by: wait)
                 _ = try await delivery.round()
@@ -203,10 +195,7 @@ import Webhooks
 
     @Test func whatWasNeverTakenIsCountedWhenItGoes() async throws {
         try await withDelivery { delivery in
-            answer(400, to: "bad")
-            try await store.signIn("bad")
-            try await store.signIn("good")
-            #expect(try await delivery.round() == .none)
+            try await fail(400, delivery)
             #expect(try await store.ports.forgetUndeliverable() == [:])
             let end: Timestamp = .start + Retention().changes
             try await store.ports.maintain(at: end + .seconds(1))

@@ -146,12 +146,9 @@ import Testing
         let bob = try #require(codes.first { $0.content?.userID == "bob" })
         _ = try await store.settle(.code(bob, .rejected(.rejectedByApple, detail: "words of Apple's")))
         try await store.settleGrants(at: .start)
-        #expect(
-            try await outcomes(of: "grant")
-                == [
-                    [1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"], [3, "app", nil, "waiting", nil],
-                ]
-        )
+        let settled = try await outcomes(of: "grant")
+        #expect(settled.prefix(2) == [[1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"]])
+        #expect(settled.dropFirst(2) == [[3, "app", nil, "waiting", nil]])
         #expect(try await store.rows("SELECT granted_at, settled_at FROM grant_outcome WHERE id = 1") == [[.at(.start), .at(.start)]])
     }
 

@@ -30,11 +30,10 @@ import Testing
     /// Somebody who can write the tables may delete the key.
     @Test func aSecretThatIsGoneIsNotMadeAnew() async throws {
         try await store.signIn(token: "r")
-        do {
-            _ = try store.ports.sealedSecret(named: "fingerprint") { [1] }
-            Issue.record("made anew")
-        } catch StoreError.damaged(let reason) {
-            #expect(reason.contains("the row fingerprint of the table secret is gone"))
+        #expect {
+            try store.ports.sealedSecret(named: "fingerprint") { [1] }
+        } throws: {
+            "\($0)".contains("is damaged: the row fingerprint of the table secret is gone")
         }
         #expect(try store.ports.sealedSecret(named: "fingerprint") == nil)
     }
@@ -67,38 +66,53 @@ import Testing
         #expect(try await due("NOT IN ('user1', 'user2', 'user3', 'user4')").compactMap(\.integer) == others)
     }
 
-    @Test func aBlamedClientWithoutATokenIsForgotten() async throws {
-        try await store.signIn("ann", client: "web", token: "r")
-        try await store.reject("ann", at: .start + .days(2), finding: .blamed)
-        #expect(try await store.ports.breakers()["example"]?.blamedClients == ["web"])
-        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)), "a good answer may come")
-
-        try await store.notify(.consentRevoked, "ann", client: "web", at: .start + .days(3))
-        #expect(try await store.ports.forgetDryCauses(at: .start + .days(3)))
-        #expect(try await store.ports.breakers()["example"]?.isOpen == false)
-        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(3)))
+    @Test func aClientDoesNotChangeHands() async throws {
+        #expect(throws: StoreOpenError.self) { try store.register("other", ["elsewhere", "app"]) }
+        #expect(throws: StoreOpenError.self) { try store.register("renamed", ["app"]) }
+        #expect(try await store.column("SELECT name FROM app ORDER BY name") == ["example", "other"])
+        #expect(try await store.signIn() == .grant(.applied, nil))
     }
 
-    /// An import that is undone takes the canary's row away.
-    @Test func aRejectedCanaryWithoutATokenIsForgotten() async throws {
-        try await store.signIn("ann", client: "web", token: "r")
-        try await store.accept("ann")
-        try await store.reject("ann", at: .start + .days(2), canaries: ["ann"])
-        #expect(try await store.ports.breakers()["example"]?.rejectedCanaries.map(\.userID) == ["ann"])
-        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)), "a good answer may come")
+    @Test func anAppHasItsNewNameEverywhere() async throws {
+        try await store.signIn(token: "r")
+        try await store.notify(.consentRevoked, at: .start + .minutes(1))
+        try await store.ports.renameApp("example", to: "new")
+        for table in ["user_state", "notification_log", "credential_change"] {
+            #expect(try await store.column("SELECT DISTINCT app FROM \(table)") == ["new"])
+        }
+        await #expect(throws: AppRenameError.unknown("example", known: ["new", "other"])) {
+            try await store.ports.renameApp("example", to: "newer")
+        }
+        await #expect(throws: AppRenameError.taken("other")) { try await store.ports.renameApp("new", to: "other") }
+    }
 
-        try await store.run("DELETE FROM credential")
-        #expect(try await store.ports.forgetDryCauses(at: .start + .days(2)))
+    /// A blamed client whose user withdraws the consent, and a rejected canary whose row an import takes away that is undone.
+    @Test(arguments: [false, true]) func aCauseWithoutATokenIsForgotten(_ isCanary: Bool) async throws {
+        let now = Timestamp.start + .days(2)
+        try await store.signIn("ann", client: "web", token: "r", isAccepted: isCanary)
+        try await store.reject("ann", at: now, finding: isCanary ? .rejected : .blamed, canaries: isCanary ? ["ann"] : [])
+        let breaker = try #require(try await store.ports.breakers()["example"])
+        #expect(breaker.rejectedCanaries.map(\.userID) == (isCanary ? ["ann"] : []))
+        #expect(breaker.blamedClients == (isCanary ? [] : ["web"]))
+        #expect(try await !store.ports.forgetDryCauses(at: now), "a good answer may come")
+
+        let end = isCanary ? now : now + .days(1)
+        if isCanary {
+            try await store.run("DELETE FROM credential")
+        } else {
+            try await store.notify(.consentRevoked, "ann", client: "web", at: end)
+        }
+        #expect(try await store.ports.forgetDryCauses(at: end))
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
-        #expect(try await !store.ports.forgetDryCauses(at: .start + .days(2)))
+        #expect(try await !store.ports.forgetDryCauses(at: end))
     }
 
     @Test func aClientThatIsConfiguredNoMoreIsNotBlamed() async throws {
         try await store.signIn("ann", client: "web", token: "r")
         try await store.reject("ann", at: .start + .days(2), finding: .blamed)
-        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
         func keep(_ clientIDs: [String]) async throws -> Bool? {
-            try await store.ports.adopt([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start + .days(2))
+            let app = AppClients(name: "example", clientIDs: clientIDs)
+            try await store.ports.adopt([app], under: StoreUnderTest.rules, at: .start + .days(2))
             return try await store.ports.breakers()["example"]?.isOpen
         }
         #expect(try await keep(["app", "web"]) == true)
@@ -111,9 +125,8 @@ import Testing
             try await store.receive("for \(client)")
             try await store.settleNotifications(as: .rejected(.wrongAudience, detail: client))
         }
-        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
         func start(_ clientIDs: [String]) async throws {
-            try await store.ports.adopt([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start)
+            try await store.ports.adopt([AppClients(name: "example", clientIDs: clientIDs)], under: StoreUnderTest.rules, at: .start)
         }
         try await start(["app"])
         #expect(try await store.count("notification_queue") == 0)
@@ -134,14 +147,12 @@ import Testing
 
     @Test func anOperatorMayEnqueueANotification() async throws {
         let body = Array("{\"payload\":\"é\"}".utf8)
-        let id = try await store.ports.enqueue(notification: body)
-        let claimed = try await store.claimNotifications()
-        #expect(claimed.map(\.id) == [id] && claimed[0].payload == body)
+        let appended = try await store.ports.append([.notification(body)], at: .start)
+        let claimed = try await store.claimNotifications()[0]
+        #expect(appended == [.row(RowReference(id: claimed.id, time: .start))] && claimed.payload == body)
         for size in [0, Queue.longestNotification + 1] {
-            do {
-                _ = try await store.ports.enqueue(notification: Array(repeating: 120, count: size))
-                Issue.record("taken: \(size)")
-            } catch StoreError.refused {}
+            let body = [UInt8](repeating: 120, count: size)
+            #expect(await storeFailure { try await store.ports.append([.notification(body)], at: .start) } == "refused")
         }
     }
 }

@@ -130,7 +130,7 @@ import Testing
         #expect(overview.at == question.at && overview.queues.map(\.depth) == [1, 1, 0] && overview.due["notification"] == 1)
         #expect(overview.credentials.filter { $0.count > 0 } == [CredentialCount(app: "example", state: "authorized", count: 1)])
         #expect(overview.overdue["example"] == 1 && overview.clients.filter(\.isScheduled).map(\.clientID) == ["app"])
-        #expect(overview.unknownCanaries == [UnknownCanary(app: "example", userID: "nobody")] && overview.otherTeams.isEmpty)
+        #expect(overview.unknownCanaries == [AppUserID(app: "example", userID: "nobody")] && overview.otherTeams.isEmpty)
         #expect(try await overview.apps == store.ports.apps())
         #expect(overview.backlog.waitingGrants.withCode == 1)
         question.backlog = Overview.Backlog()

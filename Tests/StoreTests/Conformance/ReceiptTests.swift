@@ -3,7 +3,6 @@
 
 import CredentialTables
 import CredentialTesting
-import SQLiteStore
 import Testing
 
 @testable import CredentialCore
@@ -82,13 +81,13 @@ import Testing
         #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
     }
 
-    @Test(.on(.file)) func aRenamedAppHasItsReceipts() async throws {
+    @Test func aRenamedAppHasItsReceipts() async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked)
         try await store.settleRequests(at: Self.asked)
         try await store.requestRevocation("tokenless", at: Self.asked)
         try await store.settleRequests(at: Self.asked)
-        try await #require(store.ports as? SQLiteStore).renameApp("example", to: "renamed")
+        try await store.ports.renameApp("example", to: "renamed")
         #expect(try await store.ports.revocations(of: "user").tokensBeingRevoked.map(\.app) == ["renamed"])
         #expect(try await store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
         #expect(try await store.ports.revocations(of: "tokenless").revocations.map(\.app) == ["renamed"])

@@ -96,7 +96,7 @@ import Testing
         #expect(try next.inspect() == .siwatch(version: Self.step.version))
         #expect(try next.migrationPlan(isInUse: false).script == "")
         #expect(try await TableContents(door, columns) == before)
-        let store = try StoreUnderTest(sqlite, door: door) { file.remove() }
+        let store = try StoreUnderTest(sqlite, door: door, file: file)
         try await isAtWork(store)
     }
 
@@ -109,7 +109,7 @@ import Testing
         let postgres = try PostgresStore.open(address, nextSteps: [Self.step])
         #expect(try await door.rows("SELECT version FROM schema_version", []) == [[.integer(Int64(Self.step.version))]])
         #expect(try await TableContents(door, columns) == before)
-        try await isAtWork(PostgresUnderTest.store(postgres))
+        try await isAtWork(StoreUnderTest(postgres))
     }
 
     /// Asks for everything that a daemon asks for.
@@ -167,8 +167,8 @@ enum FrozenDatabases {
         try await writeDump(of: address, to: dump(version))
 
         let whole = try await FullFile()
-        try whole.file.sqlite.close()
-        try FileManager.default.copyItem(at: whole.file.file.url, to: file(version))
+        try whole.store.sqlite.close()
+        try FileManager.default.copyItem(at: whole.store.file.url, to: file(version))
     }
 
     /// Leaves out the settings of the session, some of which an older server does not know.

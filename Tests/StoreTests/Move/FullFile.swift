@@ -9,30 +9,29 @@ import Testing
 @testable import SQLiteStore
 
 struct FullFile {
-    let file: FileUnderTest
-    var store: StoreUnderTest { file.store }
-    var database: DatabaseFile { DatabaseFile(path: file.file.path) }
+    let store: StoreUnderTest
+    var database: DatabaseFile { DatabaseFile(path: store.file.path) }
 
     init() async throws {
-        file = try FileUnderTest()
+        store = try StoreUnderTest()
         try await liveALittle()
         try await leaveWork()
         try await fillTheRest()
         // Each start of siwatch does this, and each move.
-        try file.sqlite.recover()
+        try store.sqlite.recover()
     }
 
     func contents() throws -> SQLiteContents { try SQLiteContents(database) }
 
     private func liveALittle() async throws {
-        _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
+        _ = try store.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
         var traffic = RandomTraffic(store: store, seed: 7)
         for _ in 0..<60 { try await traffic.step() }
         try await traffic.drain()
         for number in 1...20 {
-            try await store.signIn("person \(number)", token: "t\(number)", email: EmailAddress("é\(number)@example.com"))
+            let address = EmailAddress("é\(number)@example.com")
+            try await store.signIn("person \(number)", token: "t\(number)", email: address, isAccepted: number <= 10)
         }
-        for number in 1...10 { try await store.accept("person \(number)") }
         try await store.notify(.consentRevoked, "person 1", at: .start + .hours(1))
         try await store.notify(.accountDeleted, "person 2", client: "web", at: .start + .hours(2))
         try await store.notify(.emailDisabled(EmailAddress("relay@example.com", isPrivate: true)), "person 3", at: .start + .hours(3))

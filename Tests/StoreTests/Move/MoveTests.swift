@@ -11,21 +11,28 @@ import Testing
 
 /// Moves every row from a file to PostgreSQL and back, with a proof. At no moment do two databases accept work.
 @Suite(.timeLimit(.minutes(10))) struct MoveTests {
-    private static let silent = ProgressLine.silent
+    private let full: FullFile
+    /// Of an empty schema.
+    private let address: PostgresAddress
 
-    private func schema() throws -> PostgresAddress {
-        let address = try PostgresUnderTest.address()
+    init() async throws {
+        full = try await FullFile()
+        address = try PostgresUnderTest.address()
         _ = try PostgresStore.open(address)
-        return address
     }
 
-    private func move(_ full: FullFile, to address: PostgresAddress) throws -> StoreMove {
-        StoreMove(source: try full.contents(), destination: try PostgresContents(address), progress: Self.silent)
+    private func move() throws -> StoreMove {
+        StoreMove(source: try full.contents(), destination: try PostgresContents(address), progress: ProgressLine.silent)
     }
 
-    private func departure(of file: DatabaseFile) -> Departure? {
+    private func back(to file: TemporaryFile) throws -> StoreMove {
+        let destination = try SQLiteContents(DatabaseFile(path: file.path))
+        return StoreMove(source: try PostgresContents(address), destination: destination, progress: ProgressLine.silent)
+    }
+
+    private func departure() -> Departure? {
         do {
-            _ = try file.inspect()
+            _ = try full.database.inspect()
             return nil
         } catch DatabaseFile.Unusable.departed(_, let departure) {
             return departure
@@ -38,34 +45,27 @@ import Testing
     // MARK: The copy
 
     @Test func everythingMovesAndComesBack() async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        let there = try await move(full, to: address).run(id: "1", at: .start)
+        let there = try await move().run(id: "1", at: .start)
         for table in there.tables { #expect(table.source.rows > 0 && table.isEqual, "\(table.name)") }
         #expect(there.states.count > 20)
 
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        let destination = try SQLiteContents(DatabaseFile(path: file.path))
-        let back = StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
-        let again = try await back.run(id: "2", at: .start)
+        let again = try await back(to: file).run(id: "2", at: .start)
         #expect(again.tables.map(\.destination) == there.tables.map(\.source))
         // The result is a working store.
         let store = try SQLiteStore.open(DatabaseFile(path: file.path))
         try store.recover()
-        #expect(try await store.queues().map(\.depth) == full.file.sqlite.queues().map(\.depth))
+        #expect(try await store.queues().map(\.depth) == full.store.sqlite.queues().map(\.depth))
         try store.close()
     }
 
     @Test func itGoesOnWhereItWas() async throws {
-        let full = try await FullFile()
         let last = try await full.store.column("SELECT seq FROM sqlite_sequence WHERE name = 'credential_change'")[0].integer ?? 0
-        let depths = try await full.file.sqlite.queues()
-        let address = try schema()
-        _ = try await move(full, to: address).run(id: "1", at: .start)
+        let depths = try await full.store.sqlite.queues()
+        _ = try await move().run(id: "1", at: .start)
 
-        let store = try PostgresUnderTest.store(PostgresStore.open(address))
+        let store = try StoreUnderTest(PostgresStore.open(address))
         #expect(try await store.ports.queues().map(\.depth) == depths.map(\.depth))
         #expect(try await store.ports.queues().map(\.settled) == depths.map(\.settled))
         let now = Timestamp.start + .days(2)
@@ -84,39 +84,26 @@ import Testing
     }
 
     @Test func aTableOfEitherStoreIsMovedOrItsOwn() async throws {
-        let sqlite = try await StoreKind.file.make().rows(
-            """
-            SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
-             WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name NOT LIKE 'grdb%'
-            """
-        )
-        let postgres = try await StoreKind.postgres.make().rows(
-            """
-            SELECT c.relname::text, a.attname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-             WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
-            """
-        )
+        let moved = Dictionary(uniqueKeysWithValues: StoredTable.all.map { ($0.name, $0.columns.map(\.name).sorted()) })
+        #expect(try await TableContents.columns(ofFile: full.store.door) == moved)
         // The running processes and their work have no meaning in another database.
-        let own = ["schema_version", "replica", "lane", "settled_batch"]
-        let moved = Set(StoredTable.all.flatMap { table in table.columns.map { [SQLValue.text(table.name), .text($0.name)] } })
-        #expect(moved.symmetricDifference(sqlite) == [])
-        #expect(moved.symmetricDifference(postgres.filter { !own.contains($0[0].text ?? "") }) == [])
+        let own = ["replica", "lane", "settled_batch"]
+        let onServer = try await TableContents.columns(ofServer: PostgresDoor(address))
+        #expect(onServer.filter { !own.contains($0.key) } == moved)
     }
 
     @Test func textThatIsNoneWaitsInNoQueue() async throws {
-        let full = try await FullFile()
         try await full.store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('app', CAST(x'ff' AS TEXT))")
-        let address = try schema()
         let id = try await full.store.column("SELECT MAX(id) FROM grant_queue")[0].integer ?? 0
         await #expect(throws: MoveRefusal.unreadable(table: "grant_queue", column: "user_id", id: id)) {
-            try await move(full, to: address).run(id: "1", at: .start)
+            try await move().run(id: "1", at: .start)
         }
-        #expect(departure(of: full.database) == nil)
+        #expect(departure() == nil)
         // A settled row is in a log, and siwatch does not judge by logs.
         for work in try await full.store.claimGrants(at: .start + .days(3)) {
             _ = try await full.store.settle(.grant(work, work.content == nil ? .rejected(.malformed) : .unknownClient(lookedAt: .start)))
         }
-        _ = try await move(full, to: address).run(id: "1", at: .start)
+        _ = try await move().run(id: "1", at: .start)
         let door = PostgresDoor(address)
         #expect(try await door.rows("SELECT user_id FROM grant_log WHERE user_id LIKE '%\u{FFFD}%'", []) == [["\u{FFFD}"]])
         #expect(try await door.rows("SELECT 1 FROM notification_quarantine WHERE detail = 'not yours: \u{FFFD}'", []) == [[1]])
@@ -124,7 +111,6 @@ import Testing
 
     /// A file bounds no text that a backend inserts, and siwatch puts it into a log when it rejects the row.
     @Test func textThatIsTooLongIsCut() async throws {
-        let full = try await FullFile()
         for text in [String(repeating: "x", count: 9_999), String(repeating: "€", count: 9_999)] {
             try await full.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', ?)", [.text(text)])
         }
@@ -133,8 +119,7 @@ import Testing
         for work in requests where work.credential == nil {
             _ = try await full.store.settle(.revocationRequest(work, .rejected(.malformed)), at: now)
         }
-        let address = try schema()
-        _ = try await move(full, to: address).run(id: "1", at: .start)
+        _ = try await move().run(id: "1", at: .start)
         let long = "reason = 'malformed' AND octet_length(user_id) > 512"
         let lengths = "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE \(long) ORDER BY 1"
         let rows = try await PostgresDoor(address).rows(lengths, [])
@@ -153,20 +138,17 @@ import Testing
         ]
     )
     func aCopyThatIsNotTheSameIsNotCommitted(_ table: String, _ damage: String) async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        let destination = try PostgresContents(address)
-        let move = StoreMove(source: try full.contents(), destination: destination, progress: Self.silent)
+        let move = try self.move()
         try await move.copy()
-        try await destination.damage(damage)
-        do {
-            _ = try await move.prove()
-            Issue.record("proved")
-        } catch StoreMove.Failure.notProved(let proof) {
-            #expect(proof.tables.filter { !$0.isEqual }.map(\.name) == [table])
+        try await #require(move.destination as? PostgresContents).damage(damage)
+        await #expect {
+            try await move.prove()
+        } throws: {
+            guard case StoreMove.Failure.notProved(let proof) = $0 else { return false }
+            return proof.tables.filter { !$0.isEqual }.map(\.name) == [table]
         }
         await move.rollBack()
-        #expect(departure(of: full.database) == nil)
+        #expect(departure() == nil)
         try await full.store.receive()
         for table in StoredTable.all {
             #expect(try await PostgresDoor(address).rows("SELECT COUNT(*) FROM \(table.name)", []) == [[0]], "\(table.name)")
@@ -174,49 +156,40 @@ import Testing
     }
 
     @Test func aStateThatDoesNotFollowIsFound() async throws {
-        let full = try await FullFile()
         try await full.store.publish("revoked", "consent_revoked", changedAt: 1, "person 7", client: "app")
-        do {
-            _ = try await move(full, to: schema()).run(id: "1", at: .start)
-            Issue.record("proved")
-        } catch StoreMove.Failure.notProved(let proof) {
-            #expect(proof.tables.allSatisfy(\.isEqual) && proof.states.different == 1)
+        await #expect {
+            try await move().run(id: "1", at: .start)
+        } throws: {
+            guard case StoreMove.Failure.notProved(let proof) = $0 else { return false }
+            return proof.tables.allSatisfy(\.isEqual) && proof.states.different == 1
         }
-        #expect(departure(of: full.database) == nil)
+        #expect(departure() == nil)
     }
 
     // MARK: The source afterwards
 
     @Test func aFileThatWasLeftIsLeft() async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        let move = try move(full, to: address)
+        let move = try self.move()
         _ = try await move.run(id: "1", at: .start)
-        let departure = self.departure(of: full.database)
+        let departure = self.departure()
         #expect(departure == Departure(id: "1", destination: move.destination.place, at: .start, isComplete: true))
         #expect(throws: DatabaseFile.Unusable.self) { try SQLiteStore.open(full.database) }
-        do {
+        await #expect {
             try await full.store.receive()
-            Issue.record("taken")
-        } catch {
-            #expect("\(error)".contains("siwatch has moved to postgresql://"))
+        } throws: {
+            "\($0)".contains("siwatch has moved to postgresql://")
         }
         await #expect(throws: (any Error).self) { try await full.store.grant() }
         await #expect(throws: (any Error).self) { try await full.store.requestRevocation() }
     }
 
     @Test func aSchemaThatWasLeftIsLeft() async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        _ = try await move(full, to: address).run(id: "1", at: .start)
+        _ = try await move().run(id: "1", at: .start)
         // A process that was at work, and has slept since.
-        let old = try PostgresUnderTest.store(PostgresStore.open(address))
-        let file = try TemporaryFile()
+        let old = try StoreUnderTest(PostgresStore.open(address))
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        let destination = try SQLiteContents(DatabaseFile(path: file.path))
-        let back = StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
-        _ = try await back.run(id: "2", at: .start)
+        _ = try await back(to: file).run(id: "2", at: .start)
 
         #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
         await #expect(throws: StoreError.self) { try await old.receive() }
@@ -227,24 +200,20 @@ import Testing
     }
 
     @Test func onlyAnEmptyStoreIsMovedTo() async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        let store = try PostgresUnderTest.store(PostgresStore.open(address))
+        let store = try StoreUnderTest(PostgresStore.open(address))
         try await store.receive()
-        do {
-            _ = try await move(full, to: address).run(id: "1", at: .start)
-            Issue.record("moved")
-        } catch MoveRefusal.notEmpty(_, let tables) {
-            #expect(tables == ["notification_queue"])
+        await #expect {
+            try await move().run(id: "1", at: .start)
+        } throws: {
+            if case MoveRefusal.notEmpty(_, let tables) = $0 { tables == ["notification_queue"] } else { false }
         }
-        #expect(departure(of: full.database) == nil)
+        #expect(departure() == nil)
         // Rows that a first start made give way, among them the test's apps.
         try await store.run("DELETE FROM notification_queue")
-        _ = try await move(full, to: address).run(id: "1", at: .start)
+        _ = try await move().run(id: "1", at: .start)
     }
 
-    @Test(arguments: [true, false]) func nobodyIsAtWorkMeanwhile(_ isDestination: Bool) async throws {
-        let address = try schema()
+    @Test func nobodyIsAtWorkMeanwhile() async throws {
         let door = PostgresDoor(address)
         let contents = try PostgresContents(address)
         try await door.run(
@@ -262,9 +231,7 @@ import Testing
 
     /// A backend that still uses the file waits for the end, and then gets an error.
     @Test func nothingIsInsertedMeanwhile() async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        let move = try move(full, to: address)
+        let move = try self.move()
         try await full.store.run("PRAGMA busy_timeout = 0")
         try await move.copy()
         await #expect(throws: (any Error).self) { try await full.store.receive() }
@@ -276,57 +243,48 @@ import Testing
 
     /// The process dies before the destination has committed, or after that and before the source knows.
     @Test(arguments: [true, false]) func whatHasNotArrivedIsWhereItWasAndTheRestIsNotMovedTwice(_ hasArrived: Bool) async throws {
-        let full = try await FullFile()
-        let address = try schema()
         let departure = Departure(id: "1", destination: "there", at: .start)
         do {
-            let dying = try move(full, to: address)
+            let dying = try self.move()
             try await dying.copy()
             try await dying.source.depart(departure)
             if hasArrived { try await dying.destination.arrive("1", from: "here", at: .start) }
         }
-        #expect(self.departure(of: full.database) == departure)
+        #expect(self.departure() == departure)
         await #expect(throws: (any Error).self) { try await full.store.receive() }
         // An operator has already started siwatch there.
-        if hasArrived { try await PostgresUnderTest.store(PostgresStore.open(address)).receive() }
+        if hasArrived { try await StoreUnderTest(PostgresStore.open(address)).receive() }
 
-        let next = try move(full, to: address)
+        let next = try self.move()
         #expect(next.source.departure == departure)
         #expect(try await next.resolve(departure) == hasArrived)
         if !hasArrived {
-            #expect(self.departure(of: full.database) == nil)
+            #expect(self.departure() == nil)
             try await full.store.receive()
             _ = try await next.run(id: "2", at: .start)
         }
-        #expect(self.departure(of: full.database)?.isComplete == true)
+        #expect(self.departure()?.isComplete == true)
     }
 
     @Test(arguments: [true, false]) func theSameForASchema(_ hasArrived: Bool) async throws {
-        let full = try await FullFile()
-        let address = try schema()
-        _ = try await move(full, to: address).run(id: "1", at: .start)
-        let file = try TemporaryFile()
+        _ = try await move().run(id: "1", at: .start)
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        func back() throws -> StoreMove {
-            let destination = try SQLiteContents(DatabaseFile(path: file.path))
-            return StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
-        }
         let departure = Departure(id: "2", destination: file.path, at: .start)
         do {
-            let dying = try back()
+            let dying = try back(to: file)
             try await dying.copy()
             try await dying.source.depart(departure)
             if hasArrived { try await dying.destination.arrive("2", from: "there", at: .start) } else { await dying.rollBack() }
         }
         #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
-        let next = try back()
+        let next = try back(to: file)
         #expect(next.source.departure == departure)
         #expect(try await next.resolve(departure) == hasArrived)
         if hasArrived {
             #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
         } else {
-            try await PostgresUnderTest.store(PostgresStore.open(address)).receive()
+            try await StoreUnderTest(PostgresStore.open(address)).receive()
             _ = try await next.run(id: "3", at: .start)
         }
     }

@@ -6,15 +6,12 @@ import CredentialTables
 import CredentialTesting
 import Testing
 
-@testable import PostgresStore
-
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct BackendTextTests: ConformanceSuite {
     @Test(arguments: ["convert_from('\\xc328', 'UTF8')", "convert_from('\\x6100', 'UTF8')", "chr(0)", "''"])
     func whatIsNoTextIsRefused(_ value: String) async throws {
         for column in ["client_id", "user_id", "refresh_token"] {
             let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
-            let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
-            await #expect(throws: StoreError.self) { try await store.run(sql) }
+            await #expect(throws: StoreError.self) { try await store.insert(into: "grant_queue", values) }
         }
         #expect(try await store.count("grant_queue") == 0)
     }
@@ -22,18 +19,13 @@ import Testing
     @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
     func whatIsTooLongIsMalformed(_ column: String) async throws {
         let long = "repeat('a', \(["user_id", "client_id"].contains(column) ? 2048 : 8193))"
-        let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: long]) { $1 }
-        let now = Timestamp.start
-        try await store.run(
-            """
-            INSERT INTO grant_queue (\(values.keys.joined(separator: ", ")), granted_at)
-            VALUES (\(values.values.joined(separator: ", ")), \(now.milliseconds))
-            """
-        )
-        let claimed = try await store.claimCodes(at: now)
+        let grantedAt = "\(Timestamp.start.milliseconds)"
+        let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'", "granted_at": grantedAt]
+        try await store.insert(into: "grant_queue", values.merging([column: long]) { $1 })
+        let claimed = try await store.claimCodes()
         let work = try #require(claimed.first)
         #expect(work.content == nil)
-        #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
+        #expect(try await store.settle(.code(work, .rejected(.malformed))) == .grant(.rejected, .malformed))
     }
 
     /// No index would take it, and the server's error would name a B-tree.
@@ -45,17 +37,6 @@ import Testing
             try await store.run("INSERT INTO \(queue) (\(columns)) VALUES (\(others)\(user))")
         } throws: {
             "\($0)".contains("user_id is at most 2048 bytes")
-        }
-    }
-
-    @Test func aRenamedAppHasItsHistory() async throws {
-        try await store.signIn(token: "r")
-        let postgres = try #require(store.ports as? PostgresStore)
-        try await postgres.renameApp("example", to: "renamed")
-        #expect(try await store.column("SELECT app FROM credential_change UNION SELECT app FROM user_state") == ["renamed"])
-        await #expect(throws: AppRenameError.taken("other")) { try await postgres.renameApp("renamed", to: "other") }
-        await #expect(throws: AppRenameError.unknown("example", known: ["other", "renamed"])) {
-            try await postgres.renameApp("example", to: "new")
         }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(10))) struct ClaimFloorTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct ClaimFloorTests: ConformanceSuite {
     @Test func risesToWhatWasTakenAWhileAgo() {
         var floor = ClaimFloor<QueuePlace>()
         func claim(after seconds: Int, takes ids: ClosedRange<Int64>? = nil) -> QueuePlace? {
@@ -65,18 +65,16 @@ import Testing
         #expect(floor.begin(at: .start + .seconds(4)) == QueuePlace(id: 3, dueAt: .start + .seconds(1)))
     }
 
-    private func storeWithFloor() async throws -> StoreUnderTest {
-        let store = try StoreKind.postgres.make()
+    private func raiseTheFloor() async throws {
         for second in 0...4 {
             try await store.receive("\(second)")
             #expect(try await store.claimNotifications(at: .start + .seconds(second)).count == 1)
         }
-        return store
     }
 
     /// A long transaction commits many rows late. One claim after the other takes all of them.
     @Test func whatCommitsLateIsTakenAtOnceOnceItIsFound() async throws {
-        let store = try await storeWithFloor()
+        try await raiseTheFloor()
         try await store.run("UPDATE notification_queue SET due_at = 0, claimed_by = NULL")
         #expect(try await store.claimNotifications(upTo: 2, at: .start + .milliseconds(4900)).map(\.text) == ["3", "4"])
         #expect(try await store.claimNotifications(upTo: 2, at: .start + .seconds(5)).map(\.text) == ["0", "1"])
@@ -85,7 +83,7 @@ import Testing
 
     /// A table that was emptied, or that lost ids with a server, gives ids out again.
     @Test func idsThatBeginAnewAreNotBelow() async throws {
-        let store = try await storeWithFloor()
+        try await raiseTheFloor()
         try await store.run("TRUNCATE notification_queue RESTART IDENTITY")
         try await store.receive("new")
         // This claim sees that the ids begin anew.
@@ -94,7 +92,6 @@ import Testing
     }
 
     @Test func aNewNotificationIsFoundAtOnceAndOneThatCameBackSoon() async throws {
-        let store = try StoreKind.postgres.make()
         for second in 0...2 {
             try await store.receive("\(second)")
             #expect(try await store.claimNotifications(at: .start + .seconds(second)).map(\.text) == ["\(second)"])
@@ -108,7 +105,6 @@ import Testing
 
     /// If nothing is due any more, a claim begins at the rows that were due then.
     @Test func anIdleLookBeginsAtWhatIsDueAgain() async throws {
-        let store = try StoreKind.postgres.make()
         for text in ["a", "b"] { try await store.receive(text) }
         #expect(try await store.claimNotifications().count == 2)
         for second in 1...4 { #expect(try await store.claimNotifications(at: .start + .seconds(second)).isEmpty) }
@@ -120,7 +116,6 @@ import Testing
 
     /// If no row is due again, only one claim in a second begins with such rows.
     @Test func aSignInThatIsDueAgainIsFoundWithinASecond() async throws {
-        let store = try StoreKind.postgres.make()
         func claim(after milliseconds: Int, upTo limit: Int = 1) async throws -> [String] {
             let now = Timestamp.start + .milliseconds(milliseconds)
             return try await store.claimGrants(upTo: limit, at: now).compactMap { $0.content?.credential.userID }
@@ -136,9 +131,7 @@ import Testing
 
     /// A claim reads in both orders, whichever is first. The floors rise over the claimed rows, and not beyond.
     @Test func aFloorRisesOverBothOrders() async throws {
-        let store = try StoreKind.postgres.make()
-        let postgres = try #require(store.ports as? PostgresStore)
-        func place() async throws -> QueuePlace? { try await postgres.claims.run { connection in connection.floors.queues[.grant]?.known } }
+        func place() async throws -> QueuePlace? { try await store.postgres.claims.run { $0.floors.queues[.grant]?.known } }
         for user in ["one", "two", "three", "four"] { try await store.grant(user) }
         #expect(try await store.claimGrants(upTo: 2).map(\.id) == [1, 2])
         #expect(try await place() == QueuePlace(id: 2, dueAt: .start), "nothing was due again")
@@ -153,7 +146,6 @@ import Testing
     }
 
     @Test func checksAreFoundInTheSameWay() async throws {
-        let store = try StoreKind.postgres.make()
         for user in ["ann", "bob", "eve"] { try await store.signIn(user, token: user) }
         let start = Timestamp.start + .days(2)
         func due(_ user: String, at time: Timestamp) async throws {

@@ -9,15 +9,11 @@ import Testing
 @testable import PostgresStore
 
 /// A road that swallows all bytes, as a firewall does or a dead host. Neither end learns that the connection has ended.
-@Suite(.timeLimit(.minutes(5))) struct DarkRoadTests {
-    private let store: StoreUnderTest
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct DarkRoadTests: ConformanceSuite {
     private let road: RoadToServer
     private let address: PostgresAddress
 
-    init() throws {
-        store = try StoreKind.postgres.make()
-        (road, address) = try PostgresUnderTest.road(to: #require(store.ports as? PostgresStore).address)
-    }
+    init() throws { (road, address) = try PostgresUnderTest.road(to: EachStore.store.postgres.address) }
 
     /// Each attempt to connect takes seconds. Eight loops that waited one after the other would look as if they hung.
     @Test func allWhoWaitHearOfItAtOnce() async throws {
@@ -30,12 +26,7 @@ import Testing
             let before = road.visits
             await withTaskGroup { group in
                 for _ in 1...8 {
-                    group.addTask {
-                        await #expect { try await thread.run { try $0.run("SELECT 1") } } throws: { error in
-                            guard case StoreError.unavailable = error else { return false }
-                            return true
-                        }
-                    }
+                    group.addTask { #expect(await storeFailure { try await thread.run { try $0.run("SELECT 1") } } == "unavailable") }
                 }
             }
             visits = road.visits - before
@@ -46,7 +37,7 @@ import Testing
     /// A frozen server is as silent, and its host keeps the connection alive.
     @Test func whoSaysNothingIsGivenUp() throws {
         let connection = try Connection(address)
-        #expect(try connection.rows("SELECT 7").integer == 7)
+        #expect(try connection.fetchInt("SELECT 7") == 7)
         // Only now, because the first answer may take long on a busy machine.
         connection.longestSilence = .milliseconds(100)
         road.condition = .dark
@@ -57,7 +48,7 @@ import Testing
     /// Clients of the door wait for seconds, and not for each other's turns. An append may be written yet.
     @Test func aPatientCallEndsInTimeForAllWhoWait() async throws {
         let thread = ConnectionThread(address, patience: .seconds(2), label: "door")
-        #expect(try await thread.run { try $0.rows("SELECT 7").integer } == 7)
+        #expect(try await thread.run { try $0.fetchInt("SELECT 7") } == 7)
         road.condition = .dark
         defer { road.condition = .closed }
         let start = ContinuousClock.now
@@ -84,7 +75,7 @@ import Testing
 
     /// A renewal reads other replicas' verdicts. A count of millions of rows must not cost it its lanes.
     @Test func aLongCountHoldsUpNoRenewal() async throws {
-        let server = try #require(store.ports as? PostgresStore)
+        let server = store.postgres
         let gate = ConnectionThread(server.address, label: "gate")
         try await gate.begin("SELECT pg_advisory_xact_lock(8)")
         async let count = server.reader.run { connection in

@@ -8,15 +8,9 @@ import Testing
 @testable import PostgresStore
 
 /// The findings of `siwatch doctor --before-start` about a server, and siwatch's view of other sessions on it.
-@Suite(.timeLimit(.minutes(10))) struct ExaminationTests {
-    private let store: StoreUnderTest
-    private let postgres: PostgresStore
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct ExaminationTests: ConformanceSuite {
+    private var postgres: PostgresStore { store.postgres }
     private var address: PostgresAddress { postgres.address }
-
-    init() throws {
-        store = try StoreKind.postgres.make()
-        postgres = try #require(store.ports as? PostgresStore)
-    }
 
     private func examine(as user: String? = nil, clockOffset: Duration = .zero) async throws -> ServerExamination {
         let address = try user.map { try PostgresUnderTest.address(postgres.address, as: $0) } ?? postgres.address
@@ -126,14 +120,8 @@ import Testing
 }
 
 /// Whether backends can insert.
-@Suite(.timeLimit(.minutes(10))) struct InsertObstacleTests {
-    private let store: StoreUnderTest
-    private let postgres: PostgresStore
-
-    init() throws {
-        store = try StoreKind.postgres.make()
-        postgres = try #require(store.ports as? PostgresStore)
-    }
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct InsertObstacleTests: ConformanceSuite {
+    private var postgres: PostgresStore { store.postgres }
 
     @Test func aLockedQueueIsNamedWithItsSession() async throws {
         #expect(try await postgres.insertObstacle() == nil)

@@ -10,18 +10,16 @@ import Testing
 @testable import PostgresStore
 
 /// Several siwatch on one schema. A test lets time pass by making the rows of the tables older.
-@Suite(.timeLimit(.minutes(5))) struct FleetTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct FleetTests: ConformanceSuite {
     /// Far longer than a test takes on a busy machine, and shorter than the hour after which siwatch forgets replicas.
     private static let lease = Duration.minutes(30)
     private static let apps: Set<FleetLane> = [.app("a"), .app("b"), .app("c")]
     private static let all = apps.union([.maintenance])
 
-    private let store: StoreUnderTest
     private let replicas: [PostgresStore]
 
     init() throws {
-        store = try StoreKind.postgres.make()
-        let first = try #require(store.ports as? PostgresStore)
+        let first = EachStore.store.postgres
         replicas = [first] + (try (1...3).map { _ in try PostgresStore.open(first.address) })
     }
 
@@ -120,10 +118,7 @@ import Testing
         try await eventually {
             try await store.column("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'replica'::regclass") == [1]
         }
-        try await coming.run { connection in
-            try connection.send("COMMIT")
-            try connection.flush()
-        }
+        try await coming.commit()
         await #expect(throws: AppRenameError.inUse) { try await renaming.value }
         #expect(try await store.column("SELECT name FROM app ORDER BY id") == ["example", "other"])
         await coming.close()
@@ -182,12 +177,7 @@ import Testing
     @Test func aClaimThatWasHeldUpTakesNothing() async throws {
         try await store.grant()
         let late = PostgresStore(replicas[0].address, longestClaimWait: .zero)
-        await #expect {
-            _ = try await late.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)
-        } throws: { error in
-            guard case StoreError.retry = error else { return false }
-            return true
-        }
+        #expect(await storeFailure { try await late.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease) } == "retry")
         #expect(try await store.column("SELECT attempts FROM grant_queue") == [.integer(0)])
     }
 

@@ -8,23 +8,15 @@ import Testing
 @testable import PostgresStore
 
 /// Rows that a failover has lost, a restore has taken back, or a copy of the database has left behind.
-@Suite(.timeLimit(.minutes(10))) struct LostRowsTests {
-    private let store: StoreUnderTest
-    private let postgres: PostgresStore
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct LostRowsTests: ConformanceSuite {
+    private var postgres: PostgresStore { store.postgres }
 
-    init() throws {
-        store = try StoreKind.postgres.make()
-        postgres = try #require(store.ports as? PostgresStore)
-    }
-
-    private func settleGrant(of client: String) async throws -> [Settled] {
-        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
-        let work = try await postgres.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)
-        let settlements = work.map { Settlement.grant($0, .acceptance(of: $0)) }
+    private func settleGrant() async throws -> [Settled] {
+        let settlements = try await store.claimGrants().map { Settlement.grant($0, .acceptance(of: $0)) }
         do {
-            return try await postgres.settle(settlements, under: rules, at: .start).results
+            return try await store.settle(settlements).results
         } catch StoreError.retry {
-            return try await postgres.settle(settlements, under: rules, at: .start).results
+            return try await store.settle(settlements).results
         }
     }
 
@@ -33,7 +25,7 @@ import Testing
         try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
         try await store.run("DELETE FROM client WHERE client_id = 'com.example.late'")
         try await store.run("INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.late', 'user', 1767225600000)")
-        #expect(try await settleGrant(of: "com.example.late") == [.grant(.applied, nil)])
+        #expect(try await settleGrant() == [.grant(.applied, nil)])
         let seen = try await store.column("SELECT client_id FROM credential_state WHERE app = 'late' AND user_id = 'user'")
         #expect(seen.compactMap(\.text) == ["com.example.late"])
     }
@@ -52,12 +44,8 @@ import Testing
         try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
         #expect(try await store.count("client") == clients + 1)
         // A receipt keeps the number of its request.
-        try await store.run(
-            """
-            INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome)
-            VALUES (41, 'app', 'user', 1, 1, 'no_token')
-            """
-        )
+        let receipt = "revocation_log (request, client_id, user_id, requested_at, settled_at, outcome)"
+        try await store.run("INSERT INTO \(receipt) VALUES (41, 'app', 'user', 1, 1, 'no_token')")
         // siwatch sets nothing back, and leaves other programs' tables alone.
         try await store.run("CREATE TABLE \"Somebody's\" (id BIGINT GENERATED ALWAYS AS IDENTITY)")
         try await store.run("DELETE FROM grant_queue")

@@ -8,18 +8,19 @@ import Testing
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(10))) struct MigratorTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct MigratorTests: ConformanceSuite {
     private static let widened = """
         ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
         ALTER TABLE grant_queue ADD COLUMN another TEXT;
         """
 
-    private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
-        let thread = ConnectionThread(store.address, label: "newer")
+    private func migrate(to compatibleFrom: Int) async throws {
+        let address = store.postgres.address
+        let thread = ConnectionThread(address, label: "newer")
         let newest = FrozenDatabases.versions.upperBound
         let step = SchemaStep(version: newest + 1, compatibleFrom: compatibleFrom, summary: "wider", sql: Self.widened)
         try await thread.run { connection in
-            try Migrator(address: store.address, connection: connection, steps: Schema.steps + [step]).migrate()
+            try Migrator(address: address, connection: connection, steps: Schema.steps + [step]).migrate()
         }
         await thread.close()
     }
@@ -30,12 +31,10 @@ import Testing
 
     /// Old and new overlap. The old release settles its claims and goes on.
     @Test func aSchemaIsBroughtUpToDateBesideAnOlderRelease() async throws {
-        let store = try StoreKind.postgres.make()
         #expect(try await store.signIn() == .grant(.applied, nil))
         try await store.grant("second")
         let claimed = try await store.claimGrants()
-        let postgres = try #require(store.ports as? PostgresStore)
-        try await migrate(postgres, to: FrozenDatabases.versions.upperBound)
+        try await migrate(to: FrozenDatabases.versions.upperBound)
         let newest = Int64(FrozenDatabases.versions.upperBound)
         #expect(try await store.rows("SELECT version, compatible_from FROM schema_version") == [[.integer(newest + 1), .integer(newest)]])
 
@@ -43,26 +42,23 @@ import Testing
         try await store.grant("third")
         let later = try await store.claimGrants()
         #expect(try await store.settle(.grant(later[0], .acceptance(of: later[0]))) == .grant(.applied, nil))
-        _ = try PostgresStore.open(postgres.address)
+        _ = try PostgresStore.open(store.postgres.address)
         #expect(try await store.column("SELECT DISTINCT another::text FROM credential").compactMap(\.text) == ["7"])
     }
 
     @Test func anOlderReleaseDoesNotBeginOnWhatItDoesNotUnderstand() async throws {
-        let store = try StoreKind.postgres.make()
-        let postgres = try #require(store.ports as? PostgresStore)
         let next = FrozenDatabases.versions.upperBound + 1
-        try await migrate(postgres, to: next)
-        #expect { try PostgresStore.open(postgres.address) } throws: { "\($0)".contains("has version \(next), made by a newer siwatch") }
+        try await migrate(to: next)
+        let words = "has version \(next), made by a newer siwatch"
+        #expect { try PostgresStore.open(store.postgres.address) } throws: { "\($0)".contains(words) }
         // A step runs once.
-        try await migrate(postgres, to: next)
+        try await migrate(to: next)
     }
 
     /// The message does not call it another program's.
     @Test func anOlderSchemaIsNamedBeforeItIsMigrated() async throws {
-        let store = try StoreKind.postgres.make()
-        let postgres = try #require(store.ports as? PostgresStore)
         try await store.run("UPDATE schema_version SET version = 0")
-        #expect { try PostgresStore.openForReading(postgres.address) } throws: {
+        #expect { try PostgresStore.openForReading(store.postgres.address) } throws: {
             "\($0)".contains("has version 0; siwatch migrate brings it up to date")
         }
     }

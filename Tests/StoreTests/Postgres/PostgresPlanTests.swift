@@ -8,7 +8,7 @@ import Testing
 @testable import PostgresStore
 
 /// Ten million rows cost no more than ten thousand, because no statement walks a growing table.
-@Suite(.timeLimit(.minutes(10))) struct PostgresPlanTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct PostgresPlanTests: ConformanceSuite {
     /// Rows for each growing table. One in a thousand is due, claimed or waiting.
     private static let rows = [
         "notification_queue": "(payload, due_at) SELECT 'x', \(rarely("0", else: "4102444800000"))",
@@ -41,7 +41,7 @@ import Testing
 
     private static func rarely(_ value: String, else other: String) -> String { "CASE n % 1000 WHEN 0 THEN \(value) ELSE \(other) END" }
 
-    private func fill(_ store: StoreUnderTest) async throws {
+    private func fill() async throws {
         // Backwards, because a revocation refers to its row in the queue.
         for (table, select) in Self.rows.sorted(by: { $0.key > $1.key }) {
             try await store.run("INSERT INTO \(table) \(select) FROM generate_series(1, 20000) n ON CONFLICT DO NOTHING")
@@ -58,8 +58,7 @@ import Testing
     }
 
     @Test func backendsNeverScan() async throws {
-        let store = try StoreKind.postgres.make()
-        try await fill(store)
+        try await fill()
         for sql in [
             "SELECT state FROM credential_state WHERE app = 'example' AND client_id = 'app' AND user_id = 'u7'",
             "SELECT state FROM credential_state WHERE user_id = 'u7'",
@@ -78,19 +77,17 @@ import Testing
 
     /// Finds the daemon's prepared statements by running them. Each must have an index, whatever row counts the server expects.
     @Test func theDaemonNeverScans() async throws {
-        let store = try StoreKind.postgres.make()
         try await store.askEverything()
-        let plans = try await plans(of: store, under: ["enable_seqscan = off", "plan_cache_mode = force_generic_plan"]) { _ in "NULL" }
+        let plans = try await plans(under: ["enable_seqscan = off", "plan_cache_mode = force_generic_plan"]) { _ in "NULL" }
         #expect(plans.count > 60)
         for (statement, plan) in plans { #expect(walks(plan) == [], "in \(statement)\n\(plan.joined(separator: "\n"))") }
     }
 
     /// However many rows wait without being due: with the server's present row counts, claims use a search.
     @Test func eachClaimSearches() async throws {
-        let store = try StoreKind.postgres.make()
         try await store.askEverything()
-        try await fill(store)
-        let claims = try await plans(of: store, under: ["plan_cache_mode = force_custom_plan"]) { type in
+        try await fill()
+        let claims = try await plans(under: ["plan_cache_mode = force_custom_plan"]) { type in
             ["bigint": "1000", "text": "'[\"1\"]'"]["\(type)"] ?? "NULL"
         }
         .filter { $0.statement.contains(/due_at (<=|BETWEEN \$\d AND) \$\d.* ORDER BY due_at/.dotMatchesNewlines()) }
@@ -103,9 +100,8 @@ import Testing
     /// A vacuum that may remove nothing finds a queue empty, and the server expects one row in it. Then a walk over any index seems as
     /// cheap as a search. Claims and settlements must still search, and not by the second column of an index.
     @Test func whatSeemsEmptyIsSearched() async throws {
-        let store = try StoreKind.postgres.make()
         try await store.askEverything()
-        try await fill(store)
+        try await fill()
         for table in ["notification_queue", "grant_queue", "revocation_queue"] {
             let relation = "'\(table)'::regclass"
             // The server's own vacuum would count anew. Keep it away, and wait for one at work.
@@ -116,7 +112,7 @@ import Testing
         for mode in ["force_custom_plan", "force_generic_plan"] {
             let ids = (1...500).map(String.init).joined(separator: ",")
             let values = ["bigint": "1000", "bigint[]": "'{\(ids)}'", "integer": "1", "boolean": "TRUE"]
-            let plans = try await plans(of: store, under: ["plan_cache_mode = \(mode)"]) { values["\($0)"] ?? "NULL" }
+            let plans = try await plans(under: ["plan_cache_mode = \(mode)"]) { values["\($0)"] ?? "NULL" }
                 .filter { $0.statement.contains(/(?:UPDATE|DELETE FROM) (?:notification|grant|revocation)_queue/) }
             #expect(plans.count > 10)
             for (statement, plan) in plans {
@@ -137,13 +133,11 @@ import Testing
 
     /// - Parameter value: SQL for a parameter of this type.
     private func plans(
-        of store: StoreUnderTest,
         under settings: [String],
         _ value: @escaping @Sendable (_ type: Substring) -> String
     ) async throws -> [(statement: String, plan: [String])] {
-        let postgres = try #require(store.ports as? PostgresStore)
         var plans: [(statement: String, plan: [String])] = []
-        for thread in [postgres.writer, postgres.claims, postgres.reader] {
+        for thread in [store.postgres.writer, store.postgres.claims, store.postgres.reader] {
             plans += try await thread.run { connection in
                 for setting in settings { try connection.run("SET \(setting)") }
                 // Earlier plans do not know the new row counts.

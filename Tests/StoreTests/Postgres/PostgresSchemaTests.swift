@@ -9,7 +9,7 @@ import Testing
 @testable import PostgresStore
 
 /// Both stores have the same tables and views for backends, and one migration runs at a time.
-@Suite(.timeLimit(.minutes(10))) struct PostgresSchemaTests {
+@Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct PostgresSchemaTests: ConformanceSuite {
     /// The tables that docs/schema.md names.
     private static let tables = [
         "notification_queue", "grant_queue", "revocation_queue", "user_state", "credential_state", "app_client", "credential_change",
@@ -17,11 +17,11 @@ import Testing
     ]
 
     @Test func theColumnsAreTheSame() async throws {
-        let (file, server) = (try StoreKind.file.make(), try StoreKind.postgres.make())
+        let file = try StoreKind.file.make()
         for table in Self.tables {
             let sqlite = try await file.column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
             let columns = "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY 1"
-            let postgres = try await server.column(columns, [.text(table)])
+            let postgres = try await store.column(columns, [.text(table)])
             #expect(postgres == sqlite && !postgres.isEmpty, "\(table)")
         }
     }
@@ -53,7 +53,6 @@ import Testing
     }
 
     @Test func aRefusalSaysWhatOughtToHold() async throws {
-        let store = try StoreKind.postgres.make()
         let tooLong = "grant_queue (client_id, user_id, refresh_token) VALUES ('app', 'user', repeat('r', 65537))"
         let refusals = [
             (tooLong, "refresh_token is at most 65536 bytes"),
@@ -62,12 +61,11 @@ import Testing
             ("revocation_queue (client_id, user_id) VALUES (repeat('a', 2049), 'user')", "client_id is at most 2048 bytes"),
         ]
         for (insert, constraint) in BackendBytesTests.refusals + refusals {
-            do {
+            await #expect("\(insert)") {
                 try await store.run("INSERT INTO \(insert)")
-                Issue.record("taken: \(insert)")
-            } catch StoreError.refused(let text) {
+            } throws: {
                 // The message contains nothing of the row.
-                #expect(text == "23514 \(constraint)")
+                "\($0)" == "the database refuses a row: 23514 \(constraint)"
             }
         }
     }
@@ -81,8 +79,7 @@ import Testing
     }
 
     @Test func aNewerSchemaIsUsedWhileItIsCompatible() async throws {
-        let store = try StoreKind.postgres.make()
-        let address = try #require(store.ports as? PostgresStore).address
+        let address = store.postgres.address
         try await store.run("UPDATE schema_version SET version = 7")
         _ = try PostgresStore.open(address)
         try await store.run("UPDATE schema_version SET compatible_from = 7")
@@ -98,59 +95,40 @@ import Testing
         #expect(try await door.rows("SELECT COUNT(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace", []) == [[1]])
     }
 
-    @Test func aClientDoesNotChangeHands() async throws {
-        let store = try StoreKind.postgres.make()
-        #expect(throws: StoreOpenError.self) { try store.register("other", ["elsewhere", "app"]) }
-        #expect(try await store.signIn() == .grant(.applied, nil))
-    }
-
     /// Too many transactions without a vacuum are the server's trouble. siwatch blames no row.
     @Test func aServerThatTakesNoMoreTransactionsIsWaitedFor() async throws {
-        let store = try StoreKind.postgres.make()
-        func raise(_ naming: String) async -> StoreError? {
-            do {
-                let text = "not accepting commands"
-                try await store.run(
-                    "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded', MESSAGE = '\(text)'\(naming); END $$"
-                )
-                return nil
-            } catch { return error as? StoreError }
+        func raise(_ naming: String) async -> String? {
+            let error = "ERRCODE = 'program_limit_exceeded', MESSAGE = 'not accepting commands'\(naming)"
+            return await storeFailure { try await store.run("DO $$ BEGIN RAISE EXCEPTION USING \(error); END $$") }
         }
-        let (servers, rows) = (await raise(""), await raise(", TABLE = 'grant_queue'"))
-        if case .unavailable? = servers {} else { Issue.record("\(servers as Any)") }
-        if case .refused? = rows {} else { Issue.record("\(rows as Any)") }
+        #expect(await raise("") == "unavailable")
+        #expect(await raise(", TABLE = 'grant_queue'") == "refused")
     }
 
     /// The store replaces a lost connection, and settles its claims over the new one.
     @Test func aLostConnectionIsMadeAnew() async throws {
-        let store = try StoreKind.postgres.make()
         try await store.grant()
         let work = try await store.claimGrants()
-        let postgres = try #require(store.ports as? PostgresStore)
         await #expect(throws: StoreError.self) {
-            try await postgres.writer.run { try $0.rows("SELECT pg_terminate_backend(pg_backend_pid())").count }
+            try await store.postgres.writer.run { try $0.rows("SELECT pg_terminate_backend(pg_backend_pid())").count }
         }
         #expect(try await store.settle(.grant(work[0], .acceptance(of: work[0]))) == .grant(.applied, nil))
     }
 
     /// Such as by a restart of the server in a quiet minute. No caller has to fail first.
     @Test func aConnectionThatTheServerHasEndedFailsNobody() async throws {
-        let store = try StoreKind.postgres.make()
-        let postgres = try #require(store.ports as? PostgresStore)
-        for thread in [postgres.writer, postgres.reader] {
-            let session = try await thread.run { try $0.rows("SELECT pg_backend_pid()").integer }
+        for thread in [store.postgres.writer, store.postgres.reader] {
+            let session = try await thread.run { try $0.fetchInt("SELECT pg_backend_pid()") }
             #expect(try await store.column("SELECT pg_terminate_backend(\(session), 60000)::int")[0].integer == 1)
-            #expect(try await thread.run { try $0.rows("SELECT pg_backend_pid()").integer } != session)
+            #expect(try await thread.run { try $0.fetchInt("SELECT pg_backend_pid()") } != session)
         }
     }
 
     /// A role may have another default. siwatch is made for this one.
     @Test func itsTransactionsAreReadCommitted() async throws {
-        let store = try StoreKind.postgres.make()
-        let postgres = try #require(store.ports as? PostgresStore)
-        for thread in [postgres.writer, postgres.reader] {
+        for thread in [store.postgres.writer, store.postgres.reader] {
             let ours = "name = 'default_transaction_isolation' AND setting = 'read committed' AND source = 'client'"
-            #expect(try await thread.run { try $0.rows("SELECT COUNT(*) FROM pg_settings WHERE \(sql: ours)").integer } == 1)
+            #expect(try await thread.run { try $0.fetchInt("SELECT COUNT(*) FROM pg_settings WHERE \(sql: ours)") } == 1)
         }
     }
 }

@@ -10,10 +10,9 @@ import Testing
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(10))) struct RoleTests: ConformanceSuite {
     /// A connection to the store by the name of a role.
     private func door(as role: String) async throws -> PostgresDoor {
-        let address = try #require(store.ports as? PostgresStore).address
         // The tests trust every connection by the socket. The role is the whole server's, and other tests change it at the same time.
         try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE \(role) LOGIN; END $$")
-        return PostgresDoor(try PostgresUnderTest.address(address, as: role))
+        return PostgresDoor(try PostgresUnderTest.address(store.postgres.address, as: role))
     }
 
     private func isRefused(_ sql: String, at door: PostgresDoor) async throws -> Bool {

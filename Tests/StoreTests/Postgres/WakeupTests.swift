@@ -12,7 +12,7 @@ import Testing
 /// The gate that wakes siwatch after inserts. Each test ends when it sees one, and hangs if none comes.
 @Suite(.eachStore, .on(.postgres), .timeLimit(.minutes(5))) struct WakeupTests: ConformanceSuite {
     @Test func seesEveryInsert() async throws {
-        var commits = try #require(store.ports as? PostgresStore).commits().makeAsyncIterator()
+        var commits = store.postgres.commits().makeAsyncIterator()
         for _ in 1...20 {
             try await store.receive()
             await commits.next()
@@ -20,8 +20,7 @@ import Testing
     }
 
     @Test func seesTheFirstInsertAfterAPause() async throws {
-        let postgres = try #require(store.ports as? PostgresStore)
-        var commits = postgres.commits().makeAsyncIterator()
+        var commits = store.postgres.commits().makeAsyncIterator()
         await commits.next()
         for queue in ["grant_queue", "revocation_queue"] {
             // Until the gates are open again, and siwatch sleeps.
@@ -33,7 +32,7 @@ import Testing
 
     /// When siwatch no longer polls, only the server's notification can wake it.
     @Test func theServerWakesWhoSleeps() async throws {
-        let address = try #require(store.ports as? PostgresStore).address
+        let address = store.postgres.address
         let sleeper = "sleeper_\(address.schema)"
         try await store.run("CREATE ROLE \(sleeper) LOGIN SUPERUSER")
         var commits = CommitListener(try PostgresUnderTest.address(address, as: sleeper)).commits().makeAsyncIterator()
@@ -49,8 +48,7 @@ import Testing
 
     /// Of a hundred inserts in one moment, only the first notifies.
     @Test func aBusyQueueIsNotToldOfAgain() async throws {
-        let address = try #require(store.ports as? PostgresStore).address
-        let listener = ConnectionThread(address, label: "listener")
+        let listener = ConnectionThread(store.postgres.address, label: "listener")
         try await listener.run { connection in
             let channel = try connection.rows("SELECT \(sql: Schema.channel)").first?.text(at: 0) ?? ""
             try connection.run("LISTEN \(channel)")
@@ -85,7 +83,7 @@ import Testing
     /// Anybody who may connect may notify, as often as they like, and with pauses in which siwatch looks in vain.
     @Test(arguments: [(notifications: 3000, pause: 0.0), (100, 0.03)])
     func aFloodOfNotificationsWakesSeldom(notifications: Int, pause: Double) async throws {
-        let address = try #require(store.ports as? PostgresStore).address
+        let address = store.postgres.address
         let role = "flooder_\(address.schema)"
         try await store.run("CREATE ROLE \(role) LOGIN")
         let flooder = ConnectionThread(try PostgresUnderTest.address(address, as: role), label: "flooder")
@@ -109,9 +107,8 @@ import Testing
 
     /// An open transaction delays no other's notification.
     @Test func anOpenTransactionSilencesNobody() async throws {
-        let postgres = try #require(store.ports as? PostgresStore)
-        let open = ConnectionThread(postgres.address, label: "open")
-        var commits = postgres.commits().makeAsyncIterator()
+        let open = ConnectionThread(store.postgres.address, label: "open")
+        var commits = store.postgres.commits().makeAsyncIterator()
         await commits.next()
         try await open.begin("INSERT INTO notification_queue (payload) VALUES ('long')")
         let isShut = "SELECT last_value > extract(epoch FROM clock_timestamp()) * 1000 FROM notification_queue_quiet"
@@ -120,17 +117,5 @@ import Testing
         await commits.next()
         #expect(try await store.count("notification_queue") == 1)
         await open.close()
-    }
-}
-
-extension ConnectionThread {
-    func begin(_ sql: String) throws {
-        try run { connection in
-            try connection.send("BEGIN")
-            try connection.send("\(sql: sql)")
-            // The transaction stays open for as long as the test needs.
-            try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
-            try connection.flush()
-        }
     }
 }

@@ -8,41 +8,32 @@ import Testing
 @testable import SQLiteStore
 
 /// The thread that sees other processes' commits. Each test ends when the thread sees one, and hangs if it does not.
-@Suite(.timeLimit(.minutes(5))) struct CommitWatcherTests {
+@Suite(.eachStore, .on(.file), .timeLimit(.minutes(5))) struct CommitWatcherTests: ConformanceSuite {
     @Test func seesEveryCommit() async throws {
-        let file = try FileUnderTest()
-        var commits = try patientWatcher(of: file).commits().makeAsyncIterator()
+        var commits = try patientWatcher().commits().makeAsyncIterator()
         for _ in 1...20 {
-            try await file.store.receive()
+            try await store.receive()
             await commits.next()
         }
     }
 
-    private func patientWatcher(of file: FileUnderTest) throws -> CommitWatcher {
-        try CommitWatcher(path: file.file.path, longestCommit: .seconds(300))
+    private func patientWatcher() throws -> CommitWatcher {
+        try CommitWatcher(path: store.file.path, longestCommit: .seconds(300))
     }
 
     /// A backend writes the log's first page long before its commit, so the thread must look again.
     @Test func seesACommitThatComesLongAfterItsWrites() async throws {
-        let file = try FileUnderTest()
-        var commits = try patientWatcher(of: file).commits().makeAsyncIterator()
-        try await file.store.door.run("PRAGMA cache_size = 2", [])
-        try await file.store.door.run(
-            """
-            WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2000)
-            INSERT INTO notification_queue (payload) SELECT printf('%.1000c', 'x') FROM number
-            """,
-            []
-        )
+        var commits = try patientWatcher().commits().makeAsyncIterator()
+        try await store.run("PRAGMA cache_size = 2")
+        try await store.insert(2_000, into: "notification_queue (payload)", "printf('%.1000c', 'x')")
         await commits.next()
     }
 
     /// The watcher looks twice after the first reported write, and then sleeps until the next. So it must have asked for that one.
     @Test func isToldOfOneWriteAfterAnother() async throws {
-        let file = try FileUnderTest()
-        let watcher = try CommitWatcher(path: file.file.path, longestCommit: .zero)
+        let watcher = try CommitWatcher(path: store.file.path, longestCommit: .zero)
         var commits = watcher.commits().makeAsyncIterator()
-        let backend = Task { while !Task.isCancelled { try await file.store.receive() } }
+        let backend = Task { while !Task.isCancelled { try await store.receive() } }
         for _ in 1...5 { await commits.next() }
         backend.cancel()
         // In the middle of an insert it throws this error.
@@ -50,11 +41,10 @@ import Testing
     }
 
     @Test func looksWhereTheKernelDoesNotTell() async throws {
-        let file = try FileUnderTest()
-        let watcher = try CommitWatcher(path: file.file.path, logPath: "/nowhere/at-all-wal")
+        let watcher = try CommitWatcher(path: store.file.path, logPath: "/nowhere/at-all-wal")
         var commits = watcher.commits().makeAsyncIterator()
         for _ in 1...3 {
-            try await file.store.receive()
+            try await store.receive()
             await commits.next()
         }
     }
@@ -73,10 +63,9 @@ import Testing
     }
 
     @Test func endsWithItsReader() async throws {
-        let file = try FileUnderTest()
         weak var held: CommitWatcher?
         do {
-            let watcher = try CommitWatcher(path: file.file.path)
+            let watcher = try CommitWatcher(path: store.file.path)
             held = watcher
             let reading = Task { for await _ in watcher.commits() {} }
             reading.cancel()

@@ -16,16 +16,16 @@ import Testing
         defer { file.remove() }
         try DatabaseFile(path: file.path).createIfMissing()
         #expect(try DatabaseFile(path: file.path).inspect() == .none)
-        _ = try FileUnderTest(file.copy())
+        _ = try StoreUnderTest(file.copy())
 
         let pool = try DatabasePool(path: file.path)
         #expect(try DatabaseFile(path: file.path).inspect() == .none)
-        _ = try FileUnderTest(file.copy())
+        _ = try StoreUnderTest(file.copy())
 
         // The whole schema is in the log, and nothing of it in the file.
         try DatabaseFile(path: file.path).migrate(pool)
-        let migrated = try FileUnderTest(file.copy())
-        #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
+        let migrated = try StoreUnderTest(file.copy())
+        #expect(try await migrated.signIn(token: "r") == .grant(.applied, nil))
         try pool.close()
     }
 
@@ -55,14 +55,13 @@ import Testing
 
     /// Somebody removes the database of a killed process, and not its log, which would destroy the new one.
     @Test func besideTheLogOfADatabaseThatIsGone() async throws {
-        let old = try FileUnderTest()
-        let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT hex(randomblob(1000)) FROM n"
-        try await old.store.run("INSERT INTO notification_queue (payload) \(rows)")
+        let old = try StoreUnderTest()
+        try await old.insert(100, into: "notification_queue (payload)", "hex(randomblob(1000))")
         let file = try old.file.copy()
         try FileManager.default.removeItem(at: file.url)
-        let new = try FileUnderTest(file)
+        let new = try StoreUnderTest(file)
         #expect(try await new.isIntact)
-        #expect(try await new.store.count("notification_queue") == 0)
+        #expect(try await new.count("notification_queue") == 0)
         let names = try FileManager.default.contentsOfDirectory(atPath: file.folder.path)
         #expect(names.contains { $0.hasPrefix("siwatch.sqlite-wal.displaced-") }, "\(names)")
     }
@@ -80,9 +79,8 @@ import Testing
 
     /// Killed during a migration by a newer siwatch. The file's header is older than the log's content.
     @Test func whileAnotherVersionMigrated() throws {
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
         let pool = try DatabasePool(path: file.path)
         try pool.write { db in try db.execute(sql: "PRAGMA user_version = 99") }
         let copy = try file.copy()
@@ -94,18 +92,18 @@ import Testing
     }
 
     @Test(arguments: 1...3 as ClosedRange<UInt64>) func whileItWorks(_ seed: UInt64) async throws {
-        let file = try FileUnderTest()
-        var traffic = RandomTraffic(store: file.store, seed: seed)
+        let store = try StoreUnderTest()
+        var traffic = RandomTraffic(store: store, seed: seed)
         for _ in 0..<8 {
             for _ in 0..<5 { try await traffic.step() }
-            let next = try FileUnderTest(file.file.copy())
+            let next = try StoreUnderTest(store.file.copy())
             try next.sqlite.recover()
             #expect(try await next.isIntact)
             for table in ["notification_queue", "notification_log", "notification_quarantine", "grant_log", "credential_change"] {
-                #expect(try await next.store.count(table) == file.store.count(table))
+                #expect(try await next.count(table) == store.count(table))
             }
             let states = "SELECT app, client_id, user_id, state, reason, changed_at, verified_at, next_check_at FROM credential_state"
-            #expect(try await next.store.rows(states) == file.store.rows(states))
+            #expect(try await next.rows(states) == store.rows(states))
         }
     }
 }

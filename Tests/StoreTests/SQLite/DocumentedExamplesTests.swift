@@ -10,19 +10,19 @@ import Testing
 @testable import SQLiteStore
 
 /// Runs the examples of `Examples/sql` as they are on a real store's file. `make test` installs Python, but not Node.js.
-@Suite struct DocumentedExamplesTests {
+@Suite(.eachStore, .on(.file)) struct DocumentedExamplesTests: ConformanceSuite {
     private static let pythonExample = BackendPages.file("Examples/sql/siwatch_sql.py")
     private static let javaScriptExample = BackendPages.file("Examples/sql/siwatch-sql.mjs")
 
     /// Runs the Python example, then `more`, which finds the path of the database in `path` and `argument` in `given`.
     ///
     /// - Returns: the program's output, as JSON without spaces.
-    private func python(_ path: String, given argument: some Encodable = 0, running more: String) async throws -> String {
+    private func python(given argument: some Encodable = 0, running more: String) async throws -> String {
         let given = String(decoding: try JSONEncoder().encode(argument), as: UTF8.self)
         let start = "\nimport itertools, json, sys\npath, given = sys.argv[1], json.loads(sys.argv[2])\n"
         let finish = "\nprint(json.dumps(found, separators=(',', ':')))\n"
         let script = Self.pythonExample + start + more + finish
-        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, path, given])
+        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, store.file.path, given])
         let status = await process.exit()
         guard status == 0, let last = process.output.last else {
             throw HarnessError("python3: \(status), \(process.output.joined(separator: "\n"))")
@@ -30,9 +30,7 @@ import Testing
         return last
     }
 
-    private func answer(_ answer: RefreshAnswer.Verdict, _ user: String, _ client: String, at now: Timestamp, in store: StoreUnderTest)
-        async throws
-    {
+    private func answer(_ answer: RefreshAnswer.Verdict, _ user: String, _ client: String, at now: Timestamp) async throws {
         let key = "user_id = ? AND client = (SELECT id FROM client WHERE client_id = ?)"
         try await store.run("UPDATE credential SET due_at = 0, first_check = 0 WHERE \(key)", [.text(user), .text(client)])
         let due = try await store.claimCredentials(upTo: 1, at: now)[0]
@@ -55,26 +53,22 @@ import Testing
 
     /// One of `half`'s tokens dies, and both of `whole`'s. `gone` and `back` withdraw their consent, and the next sign-in of `back` still
     /// waits.
-    private func trouble() async throws -> FileUnderTest {
-        let file = try FileUnderTest()
-        let store = file.store
+    private func trouble() async throws {
         for user in Self.sessions.keys.sorted() {
             try await store.signIn(user, client: "app", token: "\(user)1")
             try await store.signIn(user, client: "web", token: "\(user)2", at: .start + .hours(1))
         }
         for (user, client) in [("half", "app"), ("whole", "app"), ("whole", "web")] {
-            try await answer(.valid, user, client, at: .start + .days(1), in: store)
-            try await answer(.rejected, user, client, at: .start + .days(2), in: store)
+            try await answer(.valid, user, client, at: .start + .days(1))
+            try await answer(.rejected, user, client, at: .start + .days(2))
         }
         for user in ["gone", "back"] { try await store.notify(.consentRevoked, user, client: "web", at: .start + .days(3)) }
         try await store.grant("back", client: "web", at: .start + .days(4))
-        return file
     }
 
     @Test func theFollowerEndsWhatTheRuleEnds() async throws {
-        let file = try await trouble()
+        try await trouble()
         let found = try await python(
-            file.file.path,
             given: Self.sessions,
             running: """
                 db = connect("example", ["app", "web"], path)
@@ -85,20 +79,13 @@ import Testing
                 """
         )
         #expect(found == "[\(Self.ended),\(Self.ended),0]")
-        #expect(try await file.store.column("SELECT state FROM user_state WHERE user_id = 'half'") == ["authorized"])
+        #expect(try await store.column("SELECT state FROM user_state WHERE user_id = 'half'") == ["authorized"])
     }
 
     @Test func theFollowerReadsUntilFewerCome() async throws {
-        let file = try FileUnderTest()
-        try await file.store.run(
-            """
-            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100)
-            INSERT INTO credential_change (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
-            SELECT 'example', 'app', 'user' || i, 'state', 'authorized', 'granted', 'grant', 0, 0 FROM n
-            """
-        )
+        let columns = "credential_change (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)"
+        try await store.insert(1_100, into: columns, "'example', 'app', 'user' || n, 'state', 'authorized', 'granted', 'grant', 0, 0")
         let found = try await python(
-            file.file.path,
             running: """
                 changes = list(itertools.islice(follow(connect("example", ["app"], path), 3), 1097))
                 found = [len(changes), changes[0][0], changes[-1][0], changes[-1][2]]
@@ -109,7 +96,6 @@ import Testing
 
     /// Everything passes its retention while no follower runs, and an operator empties the table, or did so earlier.
     @Test func theFollowerSeesWhatItMissed() async throws {
-        let file = try FileUnderTest()
         let look = """
             db = connect("example", ["app"], path)
             def look(last_seen):
@@ -119,26 +105,20 @@ import Testing
                     return "begin again"
             found = [look(last_seen) for last_seen in given]
             """
-        #expect(try await python(file.file.path, given: [0], running: look) == "[[]]")
-        for number in 1...5 { try await file.store.signIn("user\(number)") }
-        #expect(try await python(file.file.path, given: [0, 3, 5], running: look) == "[[1,2,3,4,5],[4,5],[]]")
-        try await file.store.ports.maintain(at: .start + .days(400))
-        let shown = try await python(file.file.path, given: [0, 2, 3, 4, 5, 6], running: look)
+        #expect(try await python(given: [0], running: look) == "[[]]")
+        for number in 1...5 { try await store.signIn("user\(number)") }
+        #expect(try await python(given: [0, 3, 5], running: look) == "[[1,2,3,4,5],[4,5],[]]")
+        try await store.ports.maintain(at: .start + .days(400))
+        let shown = try await python(given: [0, 2, 3, 4, 5, 6], running: look)
         #expect(shown == #"["begin again","begin again","begin again",[5],[],"begin again"]"#)
-        try await file.store.run("DELETE FROM credential_change")
-        #expect(try await python(file.file.path, given: [0, 5], running: look) == #"[[],"begin again"]"#)
-        try await file.store.signIn("user6")
-        #expect(try await python(file.file.path, given: [0, 5, 6], running: look) == #"["begin again",[6],[]]"#)
+        try await store.run("DELETE FROM credential_change")
+        #expect(try await python(given: [0, 5], running: look) == #"[[],"begin again"]"#)
+        try await store.signIn("user6")
+        #expect(try await python(given: [0, 5, 6], running: look) == #"["begin again",[6],[]]"#)
     }
 
-    /// A user signs in. While the request is on its way, the user withdraws consent and the follower passes the row.
-    private func slowRequest() async throws -> FileUnderTest {
-        let file = try FileUnderTest()
-        try await file.store.signIn(at: .start)
-        return file
-    }
-
-    /// SQL that commits in siwatch's place.
+    /// SQL that commits in siwatch's place: while the request of a user who has signed in is on its way, the user withdraws consent and the
+    /// follower passes the row.
     private static let withdrawal = [
         "UPDATE credential SET state = 'revoked', reason = 'consent_revoked', changed_at = \((Timestamp.start + .hours(1)).milliseconds)",
         """
@@ -151,9 +131,8 @@ import Testing
     private static let slowRequestEnds = #"[[],false,[],true]"#
 
     @Test func aSessionThatIsCommittedAfterItsEndIsEnded() async throws {
-        let file = try await slowRequest()
+        try await store.signIn(at: .start)
         let found = try await python(
-            file.file.path,
             given: Self.withdrawal,
             running: """
                 db = connect("example", ["app"], path)
@@ -184,17 +163,15 @@ import Testing
     @Test func aMistakeIsSaidAtTheStart() async throws {
         let connecting = """
             found = []
-            for path, app, client_ids in given:
+            for attempt in given:
                 try:
-                    connect(app, client_ids, path)
+                    connect(attempt["app"], attempt["clientIDs"], attempt["path"])
                     found.append("connected")
                 except (sqlite3.Error, ValueError) as error:
                     found.append(f"{type(error).__name__}: {error}")
             """
-        let known = try FileUnderTest()
-        let unknown = try TemporaryFile()
+        let unknown = try TemporaryFile.migrated()
         defer { unknown.remove() }
-        try SQLiteStore.open(DatabaseFile(path: unknown.path)).close()
         let empty = try TemporaryFile()
         defer { empty.remove() }
         try Data().write(to: empty.url)
@@ -202,20 +179,13 @@ import Testing
             var path: String
             var app = "example"
             var clientIDs = ["app", "web"]
-
-            func encode(to encoder: any Encoder) throws {
-                var values = encoder.unkeyedContainer()
-                try values.encode(path)
-                try values.encode(app)
-                try values.encode(clientIDs)
-            }
         }
         let attempts = [
-            Attempt(path: known.file.path), Attempt(path: known.file.path, app: "exmaple"),
-            Attempt(path: known.file.path, clientIDs: ["app", "wbe"]), Attempt(path: known.file.path, clientIDs: ["elsewhere"]),
+            Attempt(path: store.file.path), Attempt(path: store.file.path, app: "exmaple"),
+            Attempt(path: store.file.path, clientIDs: ["app", "wbe"]), Attempt(path: store.file.path, clientIDs: ["elsewhere"]),
             Attempt(path: unknown.path), Attempt(path: "/nowhere/siwatch.sqlite"), Attempt(path: empty.path),
         ]
-        let found = try JSONDecoder().decode([String].self, from: Data(try await python("", given: attempts, running: connecting).utf8))
+        let found = try JSONDecoder().decode([String].self, from: Data(try await python(given: attempts, running: connecting).utf8))
         #expect(
             found == [
                 "connected",
@@ -231,9 +201,7 @@ import Testing
     }
 
     @Test func whatAppleWritesIsTakenAsItIs() async throws {
-        let file = try FileUnderTest()
         let found = try await python(
-            file.file.path,
             running: """
                 db = connect("example", ["app"], path)
                 for number, private in enumerate(["true", True, "false", False, None]):
@@ -246,15 +214,13 @@ import Testing
                 """
         )
         #expect(found == "[400,200,200,200,400]")
-        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue ORDER BY id") == [1, 1, 0, 0, nil])
-        #expect(try await file.store.column("SELECT DISTINCT granted_at FROM grant_queue") == [1_750_000_000_999])
+        #expect(try await store.column("SELECT email_is_private FROM grant_queue ORDER BY id") == [1, 1, 0, 0, nil])
+        #expect(try await store.column("SELECT DISTINCT granted_at FROM grant_queue") == [1_750_000_000_999])
     }
 
     /// A native sign-in, one on the web, and a deleted account.
     @Test func codesAndRequestsAreTakenAsTheyAreTold() async throws {
-        let file = try FileUnderTest()
         let found = try await python(
-            file.file.path,
             running: """
                 db = connect("example", ["app", "web"], path)
                 claims = {"sub": "user", "iat": 1750000000}
@@ -266,28 +232,27 @@ import Testing
                 """
         )
         #expect(found == "[1750000000999,1750000000999,null]")
-        let codes = try await file.store.claimCodes()
+        let codes = try await store.claimCodes()
         #expect(codes.map { $0.content?.clientID } == ["app", "web"] && codes.allSatisfy { $0.content?.userID == "user" })
         #expect(codes.map { $0.content?.nonce } == ["n", nil])
         #expect(codes.map { $0.content?.redirectURI } == [nil, "https://example.com/callback"])
-        let requests = try await file.store.claimRevocationRequests(at: .start)
+        let requests = try await store.claimRevocationRequests(at: .start)
         #expect(requests.map(\.credential) == [CredentialID(clientID: "app", userID: "user")])
     }
 
     /// One second has a withdrawal of consent and, after it, a sign-in. The session is good.
     @Test func aSignInOutlivesARevocationOfItsSecond() async throws {
-        let file = try FileUnderTest()
-        try await file.store.signIn(at: .start - .days(1))
-        try await file.store.notify(.consentRevoked, at: .start + .milliseconds(300))
+        try await store.signIn(at: .start - .days(1))
+        try await store.notify(.consentRevoked, at: .start + .milliseconds(300))
         let keep = """
             db = connect("example", ["app"], path)
             found = keep_grant(db, "app", {"sub": "user", "iat": given}, None)
             """
-        let signedInAt = try await python(file.file.path, given: Timestamp.start.milliseconds / 1000, running: keep)
-        try await file.store.settleGrants(at: .start + .seconds(2))
+        let signedInAt = try await python(given: Timestamp.start.milliseconds / 1000, running: keep)
+        try await store.settleGrants(at: .start + .seconds(2))
         let rule = #"found = must_end_session(connect("example", ["app"], path), "example", "user", given)"#
-        #expect(try await python(file.file.path, given: Int64(signedInAt), running: rule) == "false")
-        #expect(try await file.store.column("SELECT state FROM user_state") == ["authorized"])
+        #expect(try await python(given: Int64(signedInAt), running: rule) == "false")
+        #expect(try await store.column("SELECT state FROM user_state") == ["authorized"])
     }
 
     // MARK: JavaScript
@@ -310,7 +275,7 @@ import Testing
     }
 
     @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() }) func theJavaScriptEndsWhatTheRuleEnds() async throws {
-        let file = try await trouble()
+        try await trouble()
         let more = """
 
             const given = \(String(decoding: try JSONEncoder().encode(Self.sessions), as: UTF8.self));
@@ -332,17 +297,17 @@ import Testing
             const found = [[...followed].sort(), ruled.map((session) => session.name).sort(), missed, first.value.id, signedInAt];
             console.log(JSON.stringify(found));
             """
-        #expect(try await javaScript(file, running: more) == "[\(Self.ended),\(Self.ended),true,1,1750000000999]")
-        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue WHERE user_id = 'new'") == [1])
+        #expect(try await javaScript(running: more) == "[\(Self.ended),\(Self.ended),true,1,1750000000999]")
+        #expect(try await store.column("SELECT email_is_private FROM grant_queue WHERE user_id = 'new'") == [1])
     }
 
     /// Runs the JavaScript example, then `more`.
     ///
     /// - Returns: the last line that it printed.
-    private func javaScript(_ file: FileUnderTest, running more: String) async throws -> String? {
-        let module = file.file.folder.appending(path: "example.mjs")
+    private func javaScript(running more: String) async throws -> String? {
+        let module = store.file.folder.appending(path: "example.mjs")
         let example = Self.javaScriptExample
-            .replacingOccurrences(of: "/var/lib/siwatch/siwatch.sqlite", with: file.file.path)
+            .replacingOccurrences(of: "/var/lib/siwatch/siwatch.sqlite", with: store.file.path)
             .replacingOccurrences(of: "com.example.", with: "")
         try (example + more).write(to: module, atomically: true, encoding: .utf8)
         let (status, output) = try await Self.node(module.path)
@@ -373,6 +338,7 @@ import Testing
             const again = await beginSession("example", "user", \((Timestamp.start + .hours(2)).milliseconds), () => {});
             console.log(JSON.stringify([passed[0], begun, passBy(), again]));
             """
-        #expect(try await javaScript(try await slowRequest(), running: more) == Self.slowRequestEnds)
+        try await store.signIn(at: .start)
+        #expect(try await javaScript(running: more) == Self.slowRequestEnds)
     }
 }

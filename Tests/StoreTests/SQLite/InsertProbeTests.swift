@@ -9,25 +9,22 @@ import Testing
 @testable import SQLiteStore
 
 /// Whether backends can insert, as one of them would find out.
-@Suite struct InsertProbeTests {
+@Suite(.eachStore, .on(.file)) struct InsertProbeTests: ConformanceSuite {
     @Test func nothingStandsInTheWayAndNothingIsWritten() async throws {
-        let file = try FileUnderTest()
-        let log = try Data(contentsOf: URL(filePath: file.file.path + "-wal"))
-        #expect(try await file.sqlite.insertObstacle() == nil)
-        #expect(try Data(contentsOf: URL(filePath: file.file.path + "-wal")) == log)
+        let log = try Data(contentsOf: URL(filePath: store.file.path + "-wal"))
+        #expect(try await store.sqlite.insertObstacle() == nil)
+        #expect(try Data(contentsOf: URL(filePath: store.file.path + "-wal")) == log)
     }
 
     /// A reader keeps nobody out.
     @Test func anOpenTransactionOfAReaderIsNoObstacle() async throws {
-        let file = try FileUnderTest()
-        let reader = try OpenTransaction(.deferred, at: file.file.path)
-        #expect(try await InsertProbe(path: file.file.path, patience: .milliseconds(100)).obstacle() == nil)
+        let reader = try OpenTransaction(.deferred, at: store.file.path)
+        #expect(try await InsertProbe(path: store.file.path, patience: .milliseconds(100)).obstacle() == nil)
         try reader.end()
     }
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/locks")))
     func aForgottenTransactionIsNamedWithItsProcess() async throws {
-        let file = try FileUnderTest()
         let script = """
             import signal, sqlite3, sys
             database = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -35,13 +32,13 @@ import Testing
             print("begun", flush=True)
             signal.pause()
             """
-        let shell = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, file.file.path])
+        let shell = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, store.file.path])
         defer { shell.signal(SIGKILL) }
         #expect(await shell.line(containing: "begun") != nil)
-        let probe = try InsertProbe(path: file.file.path, patience: .milliseconds(100))
+        let probe = try InsertProbe(path: store.file.path, patience: .milliseconds(100))
         let obstacle = try await probe.obstacle()
         #expect(
-            obstacle == "process \(shell.identifier) (python3) has kept the write lock of \(file.file.path) for more than 100 ms; "
+            obstacle == "process \(shell.identifier) (python3) has kept the write lock of \(store.file.path) for more than 100 ms; "
                 + "sudo kill \(shell.identifier) rolls its transaction back"
         )
         shell.signal(SIGKILL)
@@ -68,10 +65,9 @@ import Testing
 
     /// SQLite plays such a journal back when the database is opened, and deletes the file that it names.
     @Test func aPlantedJournalDeletesNothingAndIsNamed() async throws {
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
         let path = file.path
-        try SQLiteStore.open(DatabaseFile(path: path)).close()
         let victim = URL(filePath: path + ".victim")
         try Data("a key".utf8).write(to: victim)
         try Self.journal(of: path, naming: victim.path).write(to: URL(filePath: path + "-journal"))
@@ -101,7 +97,6 @@ import Testing
 
     /// New connections cannot open the file, and this process, which has it open, would not feel it.
     @Test func aLockOfTheWholeFileIsSaidWithItsHolder() async throws {
-        let file = try FileUnderTest()
         let script = """
             import fcntl, os, signal, sys
             file = os.open(sys.argv[1], os.O_RDWR)
@@ -109,13 +104,13 @@ import Testing
             print("locked", flush=True)
             signal.pause()
             """
-        let shell = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, file.file.path])
+        let shell = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, store.file.path])
         defer { shell.signal(SIGKILL) }
         #expect(await shell.line(containing: "locked") != nil)
-        let obstacle = try await file.sqlite.insertObstacle()
+        let obstacle = try await store.sqlite.insertObstacle()
         #expect(obstacle?.hasPrefix("process \(shell.identifier) (python3) keeps the file ") == true, "\(obstacle ?? "none")")
         shell.signal(SIGKILL)
         await shell.exit()
-        #expect(try await file.sqlite.insertObstacle() == nil)
+        #expect(try await store.sqlite.insertObstacle() == nil)
     }
 }

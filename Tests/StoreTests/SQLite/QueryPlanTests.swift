@@ -74,7 +74,7 @@ import Testing
 
     @Test func theDaemonNeverScans() async throws {
         let sqlite = try SQLiteStore.inMemory()
-        let store = try StoreUnderTest(sqlite, door: SQLiteDoor(sqlite.writer)) {}
+        let store = try StoreUnderTest(sqlite, door: SQLiteDoor(sqlite.writer))
         let statements = StatementLog()
         try await sqlite.writer.writeWithoutTransaction { db in db.trace { statements.note($0) } }
 

@@ -48,7 +48,7 @@ import Testing
 
     /// The index of each ring and the code agree on the rejections that any sender could cause.
     @Test(arguments: RejectionReason.allCases) func theRingKnowsTheReasons(_ reason: RejectionReason) {
-        let rings = UnsignedRing.allCases.filter { Schema.tables.members(of: $0).contains("'\(reason.rawValue)'") }
+        let rings = UnsignedRing.allCases.filter { FileSchema.tables.members(of: $0).contains("'\(reason.rawValue)'") }
         #expect(rings == (reason.ring.map { [$0] } ?? []))
     }
 
@@ -78,12 +78,9 @@ struct ForeignSchemaTests {
         ]
     )
     func whatSiwatchHasNotMadeIsNamed(sql: String, words: String) throws {
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        let queue = try DatabaseQueue(path: file.path)
-        try queue.writeWithoutTransaction { db in try db.execute(sql: sql) }
-        try queue.close()
+        try file.run(sql)
         for open in [{ _ = try $0.inspect() }, { try SQLiteStore.open($0).close() }] as [(DatabaseFile) throws -> Void] {
             let error = try #require(throws: DatabaseFile.Unusable.self) { try open(DatabaseFile(path: file.path)) }
             #expect("\(error)".contains(words), "\(error)")
@@ -92,12 +89,9 @@ struct ForeignSchemaTests {
 
     /// The statistics of `ANALYZE` are SQLite's.
     @Test func whatSQLiteMakesIsNotForeign() throws {
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
-        let queue = try DatabaseQueue(path: file.path)
-        try queue.write { db in try db.execute(sql: "ANALYZE") }
-        try queue.close()
-        #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: Schema.steps.newest))
+        try file.run("ANALYZE")
+        #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: FileSchema.steps.newest))
     }
 }

@@ -31,7 +31,7 @@ import Testing
             switch self {
             case .garbage: try Data(String(repeating: text, count: 200).utf8).write(to: file.url)
             case .shortText: try Data(text.utf8).write(to: file.url)
-            case .foreign: try Self.makeForeign(at: file.path).close()
+            case .foreign: try file.run("CREATE TABLE other (id INTEGER); PRAGMA user_version = 1")
             case .foreignWithLog:
                 // Another program leaves such a file when it dies while it writes.
                 let original = try TemporaryFile()
@@ -52,26 +52,14 @@ import Testing
                 try bytes.write(to: file.url)
             case .newer:
                 try Self.makeOurs(at: file)
-                try Self.run("PRAGMA user_version = 99", at: file.path)
+                try file.run("PRAGMA user_version = 99")
             case .withoutTables:
                 try Self.makeOurs(at: file)
-                try Self.run("DROP VIEW credential_state; DROP VIEW user_state; DROP TABLE credential", at: file.path)
+                try file.run("DROP VIEW credential_state; DROP VIEW user_state; DROP TABLE credential")
             }
         }
 
         private static func makeOurs(at file: TemporaryFile) throws { try SQLiteStore.open(DatabaseFile(path: file.path)).close() }
-
-        private static func makeForeign(at path: String) throws -> DatabaseQueue {
-            let queue = try DatabaseQueue(path: path)
-            try queue.write { db in try db.execute(sql: "CREATE TABLE other (id INTEGER); PRAGMA user_version = 1") }
-            return queue
-        }
-
-        private static func run(_ sql: String, at path: String) throws {
-            let queue = try DatabaseQueue(path: path)
-            try queue.write { db in try db.execute(sql: sql) }
-            try queue.close()
-        }
     }
 
     private func describe(_ error: DatabaseFile.Unusable) -> String {
@@ -117,7 +105,7 @@ import Testing
         try Data().write(to: file.url)
         #expect(try DatabaseFile(path: file.path).inspect() == .none)
         #expect(try file.contents() == ["siwatch.sqlite": Data()])
-        _ = try FileUnderTest(file)
+        _ = try StoreUnderTest(file)
     }
 
     @Test func aPathMayHoldAnyCharacter() throws {
@@ -129,9 +117,8 @@ import Testing
     }
 
     @Test func ourOwnIsLookedAtWithoutAChange() throws {
-        let file = try TemporaryFile()
+        let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
         let before = try file.contents()
         #expect(before.keys.sorted() == ["siwatch.sqlite"])
         #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: FrozenDatabases.versions.upperBound))
@@ -144,17 +131,16 @@ import Testing
     private func mode(_ path: String) throws -> Int? { try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int }
 
     @Test func aNewFileIsTheGroups() throws {
-        let file = try FileUnderTest(TemporaryFile())
-        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
+        let store = try StoreUnderTest(TemporaryFile())
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(store.file.path + suffix) == 0o660) }
     }
 
     /// The maker of the database has chosen who may write it.
     @Test func aDatabaseThatIsThereKeepsItsMode() throws {
-        let temporary = try TemporaryFile()
-        try SQLiteStore.open(DatabaseFile(path: temporary.path)).close()
+        let temporary = try TemporaryFile.migrated()
         #expect(chmod(temporary.path, 0o600) == 0)
-        let file = try FileUnderTest(temporary)
-        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o600) }
+        let store = try StoreUnderTest(temporary)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(store.file.path + suffix) == 0o600) }
     }
 
     /// A backend leaves such a file when it opens the name before there is a database.
@@ -163,8 +149,8 @@ import Testing
         #expect(FileManager.default.createFile(atPath: temporary.path, contents: nil, attributes: [.posixPermissions: before]))
         let early = try DatabaseQueue(path: temporary.path)
         _ = try early.read { db in try Int.fetchOne(db, sql: "PRAGMA user_version") }
-        let file = try FileUnderTest(temporary)
-        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
+        let store = try StoreUnderTest(temporary)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(store.file.path + suffix) == 0o660) }
         #expect(try early.read { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM grant_queue") } == 0, "an open one sees the tables")
     }
 
@@ -173,9 +159,9 @@ import Testing
         let temporary = try TemporaryFile()
         try Data().write(to: temporary.url)
         #expect(chown(temporary.path, 65_534, 65_534) == 0)
-        let file = try FileUnderTest(temporary)
-        #expect(try mode(file.file.path) == 0o660)
-        #expect(try FileManager.default.attributesOfItem(atPath: file.file.path)[.ownerAccountID] as? UInt32 == geteuid())
+        let store = try StoreUnderTest(temporary)
+        #expect(try mode(store.file.path) == 0o660)
+        #expect(try FileManager.default.attributesOfItem(atPath: store.file.path)[.ownerAccountID] as? UInt32 == geteuid())
     }
 
     @Test func aFolderThatIsNotThereIsASentence() throws {
@@ -188,15 +174,14 @@ import Testing
 }
 
 /// A look at a file before SQLite opens it.
-@Suite(.timeLimit(.minutes(1))) struct InspectionTests {
+@Suite(.eachStore, .on(.file), .timeLimit(.minutes(1))) struct InspectionTests: ConformanceSuite {
     /// As a process closes any descriptor of a file, the kernel drops all its locks on it.
     @Test func aLookDropsNoLockOfThisProcess() async throws {
-        let file = try FileUnderTest()
-        _ = try await file.store.count("credential")
-        #expect(try DatabaseFile(path: file.file.path).inspect(isInUse: true) == .siwatch(version: Schema.steps.newest))
+        _ = try await store.count("credential")
+        #expect(try DatabaseFile(path: store.file.path).inspect(isInUse: true) == .siwatch(version: FileSchema.steps.newest))
         // SQLite's bytes of a reader: https://www.sqlite.org/src/file/src/os.h
         let script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
-        let other = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, file.file.path])
+        let other = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, store.file.path])
         #expect(await other.exit() == 1 && other.output.contains { $0.hasPrefix("BlockingIOError") }, "\(other.output)")
     }
 
@@ -208,6 +193,6 @@ import Testing
             try? FileManager.default.removeItem(atPath: link)
             file.remove()
         }
-        #expect(try DatabaseFile(path: "\(link)/siwatch.sqlite").inspect() == .siwatch(version: Schema.steps.newest))
+        #expect(try DatabaseFile(path: "\(link)/siwatch.sqlite").inspect() == .siwatch(version: FileSchema.steps.newest))
     }
 }

@@ -12,9 +12,11 @@ extension ConformanceSuite {
     var kind: StoreKind { EachStore.kind }
 
     /// A new store for each test.
-    var store: StoreUnderTest { EachStore.current!.withLockedValue { $0 } }
+    var store: StoreUnderTest { EachStore.store }
 
-    func renew(retention: Retention = Retention()) throws {
+    func renew(_ configure: (inout Retention) -> Void = { _ in }) throws {
+        var retention = Retention()
+        configure(&retention)
         let store = try kind.make(retention: retention)
         EachStore.current!.withLockedValue { $0 = store }
     }
@@ -24,6 +26,9 @@ extension ConformanceSuite {
 struct EachStore: SuiteTrait, TestTrait, TestScoping {
     @TaskLocal static var kind = StoreKind.file
     @TaskLocal static var current: NIOLockedValueBox<StoreUnderTest>?
+
+    /// That of the running test.
+    static var store: StoreUnderTest { current!.withLockedValue { $0 } }
 
     var isRecursive: Bool { true }
 

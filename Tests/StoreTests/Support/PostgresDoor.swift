@@ -5,7 +5,9 @@ import CLibpq
 import CredentialCore
 import CredentialTables
 import DaemonHarness
+import NIOConcurrencyHelpers
 import Synchronization
+import Testing
 
 @testable import PostgresStore
 
@@ -99,20 +101,58 @@ enum PostgresUnderTest {
         let road = try RoadToServer(PostgresServer.shared.get().folder)
         return (road, PostgresAddress(road.address, schema: address.schema))
     }
+}
 
-    static func store(_ store: PostgresStore) throws -> StoreUnderTest {
-        try StoreUnderTest(
-            ports: store,
-            door: PostgresDoor(store.address),
-            register: { name, clientIDs in try store.register([AppClients(name: name, clientIDs: clientIDs)]) },
-            // Other replicas work on the same rows, so a claim is void only after its lease.
-            restart: { now in now + StoreUnderTest.policy.lease(attempts: 2) },
-            tearDown: {}
-        )
+extension StoreUnderTest {
+    /// Runs `body` while another session has changed a table, which commits once `body` waits for it.
+    ///
+    /// - Parameter statements: what the other session does last.
+    func race<Value: Sendable>(
+        _ change: String,
+        in table: String,
+        andThen statements: [String] = [],
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let other = ConnectionThread(postgres.address, label: "other")
+        try await other.begin(change)
+        let isDone = NIOLockedValueBox(false)
+        let task = Task {
+            defer { isDone.withLockedValue { $0 = true } }
+            return try await body()
+        }
+        // In this schema only, because other tests wait for locks of their own.
+        let waiting = """
+            SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE relation = '\(table)'::regclass)
+            """
+        while try await column(waiting) == [0], !isDone.withLockedValue({ $0 }) { try Task.checkCancellation() }
+        #expect(!isDone.withLockedValue { $0 })
+        try await other.commit(after: statements)
+        let result = await task.result
+        await other.close()
+        return try result.get()
     }
 }
 
 extension Connection {
     /// Runs a statement without values.
     func run(_ sql: String) throws { try change("\(sql: sql)") }
+}
+
+extension ConnectionThread {
+    func begin(_ sql: String) throws {
+        try run { connection in
+            try connection.send("BEGIN")
+            try connection.send("\(sql: sql)")
+            // The transaction stays open for as long as the test needs.
+            try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
+            try connection.flush()
+        }
+    }
+
+    func commit(after statements: [String] = []) throws {
+        try run { connection in
+            for sql in statements + ["COMMIT"] { try connection.send("\(sql: sql)") }
+            try connection.flush()
+        }
+    }
 }

@@ -11,13 +11,20 @@ extension StoreUnderTest {
     }
 
     func receive(_ count: Int, at time: Timestamp = .start, bytes: Int = 3) async throws {
-        try await run(
-            """
-            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-            INSERT INTO notification_queue (payload, received_at) SELECT CAST(? AS TEXT), ? FROM n
-            """,
-            [.integer(Int64(count)), .text(String(repeating: "x", count: bytes)), .at(time)]
-        )
+        let payload = SQLValue.text(String(repeating: "x", count: bytes))
+        try await insert(count, into: "notification_queue (payload, received_at)", "CAST(? AS TEXT), ?", [payload, .at(time)])
+    }
+
+    /// Inserts many rows, each with its number `n` from 1.
+    func insert(_ count: Int, into columns: String, _ values: String, _ arguments: [SQLValue] = []) async throws {
+        let numbers = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < \(count))"
+        try await run("\(numbers) INSERT INTO \(columns) SELECT \(values) FROM c", arguments)
+    }
+
+    /// Inserts a row of which each value is SQL, by its column.
+    func insert(into queue: String, _ values: [String: String]) async throws {
+        let columns = values.keys.joined(separator: ", ")
+        try await run("INSERT INTO \(queue) (\(columns)) VALUES (\(values.values.joined(separator: ", ")))")
     }
 
     func grant(

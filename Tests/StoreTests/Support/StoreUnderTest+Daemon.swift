@@ -8,6 +8,7 @@ import CredentialTesting
 extension StoreUnderTest {
     static let lease = Duration.seconds(60)
     static let policy = RefreshPolicy()
+    static let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: .start, pseudonymizer: PlainSealer())
 
     func claimNotifications(upTo limit: Int = 100, at now: Timestamp = .start) async throws -> [ClaimedNotification] {
         try await ports.claimNotifications(upTo: limit, at: now, lease: Self.lease, suspects: true)
@@ -69,14 +70,8 @@ extension StoreUnderTest {
         canaries: [String: Set<String>] = [:],
         revocationLimit: RevocationLimitRules = RevocationLimitRules()
     ) async throws -> SettlementChanges {
-        let rules = SettlementRules(
-            policy: Self.policy,
-            pollInterval: .seconds(1),
-            startedAt: startedAt,
-            revocationLimit: revocationLimit,
-            canaries: canaries,
-            pseudonymizer: PlainSealer()
-        )
+        var rules = Self.rules
+        (rules.startedAt, rules.revocationLimit, rules.canaries) = (startedAt, revocationLimit, canaries)
         return try await ports.settle(settlements, under: rules, at: now)
     }
 
@@ -133,6 +128,8 @@ extension StoreUnderTest {
     }
 
     /// Queues and settles a sign-in, by default in the minute of the sign-in.
+    ///
+    /// - Parameter isAccepted: whether Apple has accepted the token.
     @discardableResult
     func signIn(
         _ user: String = "user",
@@ -140,10 +137,13 @@ extension StoreUnderTest {
         token: String? = nil,
         email: EmailAddress? = nil,
         at time: Timestamp = .start,
-        now: Timestamp? = nil
+        now: Timestamp? = nil,
+        isAccepted: Bool = false
     ) async throws -> Settled {
         try await grant(user, client: client, token: token, email: email, at: time)
-        return try await settleGrants(at: now ?? time)[0]
+        let settled = try await settleGrants(at: now ?? time)[0]
+        if isAccepted { try await accept(user) }
+        return settled
     }
 
     func accept(_ user: String = "user") async throws {

@@ -3,39 +3,54 @@
 
 import CredentialCore
 
+@testable import PostgresStore
+@testable import SQLiteStore
+
 /// A new store with its two sides: the ports for the daemon, and SQL for backends and operators.
 ///
 /// It knows three clients in two apps: `app` and `web` of `example`, and `elsewhere` of `other`.
 final class StoreUnderTest: Sendable {
     let ports: any CredentialStore
     let door: any SQLDoor
-    private let registerApp: @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void
-    private let restartProcess: @Sendable (_ now: Timestamp) throws -> Timestamp
-    private let tearDown: @Sendable () -> Void
+    private let temporaryFile: TemporaryFile?
 
-    init(
-        ports: any CredentialStore,
-        door: any SQLDoor,
-        register: @escaping @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void,
-        restart: @escaping @Sendable (_ now: Timestamp) throws -> Timestamp,
-        tearDown: @escaping @Sendable () -> Void
-    ) throws {
-        (self.ports, self.door) = (ports, door)
-        registerApp = register
-        restartProcess = restart
-        self.tearDown = tearDown
-        try self.register("example", ["app", "web"])
-        try self.register("other", ["elsewhere"])
+    /// - Parameter file: that of the store. It goes with this.
+    init(_ ports: any CredentialStore, door: any SQLDoor, file: TemporaryFile? = nil) throws {
+        (self.ports, self.door, temporaryFile) = (ports, door, file)
+        try register("example", ["app", "web"])
+        try register("other", ["elsewhere"])
     }
 
-    deinit { tearDown() }
-    func register(_ app: String, _ clientIDs: [String]) throws { try registerApp(app, clientIDs) }
+    /// A store in a new file, or in one that is there.
+    convenience init(_ file: TemporaryFile? = nil, retention: Retention = Retention()) throws {
+        let file = try file ?? .migrated()
+        let sqlite = try SQLiteStore.open(DatabaseFile(path: file.path), retention: retention)
+        try self.init(sqlite, door: SQLiteDoor(asBackendOf: file.path), file: file)
+    }
+
+    convenience init(_ postgres: PostgresStore) throws { try self.init(postgres, door: PostgresDoor(postgres.address)) }
+
+    deinit { temporaryFile?.remove() }
+
+    /// The store of a test that runs on a file alone.
+    var sqlite: SQLiteStore { ports as! SQLiteStore }
+    var file: TemporaryFile { temporaryFile! }
+    /// The store of a test that runs on PostgreSQL alone.
+    var postgres: PostgresStore { ports as! PostgresStore }
+
+    func register(_ app: String, _ clientIDs: [String]) throws { try ports.register([AppClients(name: app, clientIDs: clientIDs)]) }
 
     /// Replaces the dead process by the next one.
     ///
     /// - Returns: when it can claim the previous process's rows, if they have been claimed twice at most. That is at once if it knows that
     ///   it is alone, else when the leases have ended.
-    func restart(at now: Timestamp) throws -> Timestamp { try restartProcess(now) }
+    func restart(at now: Timestamp) throws -> Timestamp {
+        // Other replicas work on the same rows of a server, so a claim is void only after its lease.
+        guard let sqlite = ports as? SQLiteStore else { return now + Self.policy.lease(attempts: 2) }
+        try sqlite.recover()
+        return now
+    }
+
     func run(_ sql: String, _ arguments: [SQLValue] = []) async throws { try await door.run(sql, arguments) }
     func rows(_ sql: String, _ arguments: [SQLValue] = []) async throws -> [[SQLValue]] { try await door.rows(sql, arguments) }
 
@@ -68,10 +83,4 @@ extension Timestamp {
 
     static func + (time: Timestamp, duration: Duration) -> Timestamp { time.advanced(by: duration) }
     static func - (time: Timestamp, duration: Duration) -> Timestamp { time.advanced(by: .zero - duration) }
-}
-
-extension Duration {
-    static func minutes(_ count: Int) -> Duration { .seconds(60 * count) }
-    static func hours(_ count: Int) -> Duration { .minutes(60 * count) }
-    static func days(_ count: Int) -> Duration { .hours(24 * count) }
 }

@@ -48,23 +48,18 @@ struct TemporaryFile: Sendable {
         return copy
     }
 
+    /// Changes a file that nobody else has open.
+    func run(_ sql: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in try db.execute(sql: sql) }
+        try queue.close()
+    }
+
     func remove() { try? FileManager.default.removeItem(at: folder) }
 }
 
-/// A store in a file, for tests of files alone.
-final class FileUnderTest: Sendable {
-    let file: TemporaryFile
-    let sqlite: SQLiteStore
-    let store: StoreUnderTest
-
-    /// - Parameter file: an existing file. It goes with this.
-    init(_ file: TemporaryFile? = nil) throws {
-        let file = try file ?? .migrated()
-        self.file = file
-        sqlite = try SQLiteStore.open(DatabaseFile(path: file.path))
-        store = try StoreUnderTest(sqlite, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }
-    }
-
+/// What tests of files alone ask and change.
+extension StoreUnderTest {
     func pragma(_ name: String) async throws -> Int? {
         try await sqlite.writer.writeWithoutTransaction { db in try Int.fetchOne(db, sql: "PRAGMA \(name)") }
     }
@@ -73,7 +68,7 @@ final class FileUnderTest: Sendable {
         try await sqlite.writer.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA \(assignment)") }
     }
 
-    var isIntact: Bool { get async throws { try await store.column("PRAGMA integrity_check") == ["ok"] } }
+    var isIntact: Bool { get async throws { try await column("PRAGMA integrity_check") == ["ok"] } }
 }
 
 struct OpenTransaction: Sendable {

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialTesting
+import Testing
 
 extension CredentialStore {
     func maintain(at now: Timestamp) async throws {
@@ -68,4 +69,19 @@ extension RefreshVerdict {
     }
 
     static func failure(at time: Timestamp) -> RefreshVerdict { .failed(.unavailable, at: time) }
+}
+
+/// The kind of error with which a store fails.
+func storeFailure(_ body: () async throws -> some Sendable) async -> String? {
+    switch await #expect(throws: StoreError.self, performing: { _ = try await body() }) {
+    case .busy: "busy"
+    case .retry: "retry"
+    case .unavailable: "unavailable"
+    case .full: "full"
+    case .refused: "refused"
+    case .damaged: "damaged"
+    case .readOnly: "readOnly"
+    case .outcomeUnknown: "outcomeUnknown"
+    case nil: nil
+    }
 }

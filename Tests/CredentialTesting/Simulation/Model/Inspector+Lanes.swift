@@ -22,13 +22,11 @@ extension Inspector {
             return Violation(.nothingIsLost, "\(held) requests to revoke wait for an operator, \(counted) by count, \(expected) should")
         }
         if waiting == model.requestRows.count, open == model.revocations.count, waiting + answered == model.requestsIn { return nil }
-        return Violation(
-            .nothingIsLost,
-            """
+        let text = """
             requests to revoke: \(model.requestsIn) came, \(answered) answered, \(waiting) wait, \(model.requestRows.count) should, \
             with \(open) tokens, \(model.revocations.count) should
             """
-        )
+        return Violation(.nothingIsLost, text)
     }
 
     /// I3: the log has the true outcome of each sign-in.

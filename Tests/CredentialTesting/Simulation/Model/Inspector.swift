@@ -45,8 +45,7 @@ struct Inspector {
         self.version = version
         if let violation = try nothingIsLost(database, state) ?? noRequestIsLost(database, state) { return violation }
         if let violation = try grantLogIsRight(database, state) ?? receiptsAreRight(database, state) { return violation }
-        if let violation = try changesAreOnce(database, &state) { return violation }
-        if let violation = try feedIsTheView(database, state) { return violation }
+        if let violation = try changesAreOnce(database, &state) ?? feedIsTheView(database, state) { return violation }
         let touched = state.model.touched
         (state.model.touched, state.model.authorizedSince) = ([], [:])
         for user in touched.sorted() {
@@ -66,28 +65,23 @@ struct Inspector {
         )[0]
         let (waiting, logged, quarantined, grants, grantsLogged): (Int, Int, Int, Int, Int) = (row[0], row[1], row[2], row[3], row[4])
         if waiting != state.model.notificationRows.count || waiting + logged + quarantined != state.model.notificationsIn {
-            return Violation(
-                .nothingIsLost,
-                """
+            let text = """
                 notifications: \(state.model.notificationsIn) came, \(logged) logged, \(quarantined) quarantined, \(waiting) wait, \
                 \(state.model.notificationRows.count) should
                 """
-            )
+            return Violation(.nothingIsLost, text)
         }
         if grants != state.model.grantRows.count || grants + grantsLogged + state.model.rowsUndone != state.model.grantsIn {
-            return Violation(
-                .nothingIsLost,
-                """
+            let text = """
                 grants: \(state.model.grantsIn) came, \(grantsLogged) logged, \(state.model.rowsUndone) undone, \(grants) wait, \
                 \(state.model.grantRows.count) should
                 """
-            )
+            return Violation(.nothingIsLost, text)
         }
         return nil
     }
 
-    /// I2, I5 and I12: the log has each change once. Each follows from the one before. None ends a good sign-in. A sign-in has the time
-    /// that the view showed then.
+    /// I2, I5 and I12: the log has each change once, after the one before. None ends a good sign-in. A sign-in has the time of the view.
     private mutating func changesAreOnce(_ database: any SimulatedDatabase, _ state: inout SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows(
             """
@@ -121,13 +115,11 @@ struct Inspector {
             if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID),
                 let signIn = goodSignIn(of: credential, before: occurredAt, state.apple)
             {
-                return Violation(
-                    .noFalseRevocation,
-                    """
+                let text = """
                     \(credential.name) is told \(reason) as of \(occurredAt.milliseconds) \
                     and has been signed in since \(signIn.at.milliseconds)
                     """
-                )
+                return Violation(.noFalseRevocation, text)
             }
         }
         // A follower that heard of the end kept the session, because the import's sign-in stood beside it.
@@ -135,20 +127,16 @@ struct Inspector {
         return Violation(.newsArrives, "an import had hidden the end of \(hidden.name), and its undo does not tell the end again")
     }
 
-    /// I12: the change log, replayed from its beginning, is the view. In a disaster with thousands of users it compares only the users
-    /// whose rows may have changed.
+    /// I12: the change log, replayed, is the view. Of thousands of users it compares only those whose rows may have changed.
     private func feedIsTheView(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let query = "SELECT client_id, user_id, state, reason, changed_at FROM credential_state WHERE reason <> 'never_granted'"
         let isSmall = state.model.facts.count <= 100
         let rows =
-            try isSmall
-            ? database.rows(query) : state.model.touched.flatMap { try database.rows("\(query) AND user_id = ?", [$0]) }
+            try isSmall ? database.rows(query) : state.model.touched.flatMap { try database.rows("\(query) AND user_id = ?", [$0]) }
         for row in rows {
             let credential = CredentialID(clientID: row[0], userID: row[1])
             let (shown, told) = (Told(row[2], row[3], at: row[4]), told[credential])
-            if shown != told {
-                return Violation(.newsArrives, "\(credential.name) is \(shown), told \(told.map { "\($0)" } ?? "nothing")")
-            }
+            if shown != told { return Violation(.newsArrives, "\(credential.name) is \(shown), told \(told.map { "\($0)" } ?? "nothing")") }
         }
         guard isSmall, rows.count != told.count else { return nil }
         return Violation(.newsArrives, "\(told.count) credentials were told of, and \(rows.count) are there")
@@ -173,7 +161,6 @@ struct Inspector {
             """,
             [user]
         )
-        var seen = 0
         for row in rows {
             let credential = CredentialID(clientID: row[0], userID: user)
             let found = ReferenceModel.Row(
@@ -192,10 +179,9 @@ struct Inspector {
             )
             let expected = state.model.row(of: credential)
             if found != expected { return Violation(.stateFollowsFromFacts, credential.name, is: found, not: expected) }
-            seen += 1
         }
         let known = state.model.credentials(of: user).count
-        return seen == known ? nil : Violation(.stateFollowsFromFacts, "\(user) has \(seen) credentials, by the rules \(known)")
+        return rows.count == known ? nil : Violation(.stateFollowsFromFacts, "\(user) has \(rows.count) credentials, by the rules \(known)")
     }
 
     /// The counts by app match the rows. In a disaster with thousands of users it leaves out the counts by state.
@@ -287,8 +273,8 @@ struct Inspector {
         // with this sign-in may have ended before it, if Apple rejects the token before accepting it anew. Without a 200 in the app siwatch
         // believes no rejection. It also believes none that Apple gave to another team than the one that it accepted the token from.
         let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
-        // A revocation or an event may have erased an older token, and ended the sign-in with it. The end of an older token says nothing of
-        // a later sign-in, and siwatch takes a job's row for one.
+        // A revocation or an event may have erased an older token, and ended its sign-in. The end of an older token says nothing of a later
+        // sign-in, and siwatch takes a job's row for one.
         let isSeenSince = row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
         let isOurs = isOfSignIn || isSeenSince && !state.toldByJob.contains(credential)
         // Where a revocation ends its token alone, the token of an older sign-in may live on.
@@ -308,8 +294,7 @@ extension SimulatedWorld.State {
     /// for good. A blamed client holds back the rejections of another only until the other gets a 200.
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
-            model.row(of: credential)?.holdsToken == true
-                && credential.clientID != apple.refused
+            model.row(of: credential)?.holdsToken == true && credential.clientID != apple.refused
                 && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
         }
         return Set(good.map(\.clientID))

@@ -55,8 +55,7 @@ extension ReferenceModel {
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
         guard let call else {
-            // With a wrong clock the process leaves the judgement to Apple, once it has a permit. It leaves a client alone that Apple
-            // refuses.
+            // With a wrong clock the process leaves the judgement to Apple, once it has a permit, and leaves a refused client alone.
             if mayBeLeft, result == .postponed { return [putBack(work.id)] }
             if mayBeUsed { return [close(work.id, .rejected, .answerLost)] }
             if code.isBlamed { return [close(work.id, .rejected, .invalidClient)] }
@@ -69,8 +68,7 @@ extension ReferenceModel {
         case .news(.refused(.codeUsed, _)) where mayBeUsed || code.wasSent: return [close(work.id, .rejected, .answerLost)]
         case .news(.refused(.codeExpired, _)) where mayBeUsed: return [close(work.id, .rejected, .answerLost)]
         case .news(.refused(let reason, _)): return [close(work.id, .rejected, reason)]
-        case .unavailable(_, let isAnswerLost, _):
-            if isAnswerLost { grantRows[work.id]!.code!.mayBeLost = true }
+        case .unavailable(_, let isAnswerLost, _): if isAnswerLost { grantRows[work.id]!.code!.mayBeLost = true }
         case .misconfigured: grantRows[work.id]!.code!.isBlamed = true
         case .throttled: break
         }

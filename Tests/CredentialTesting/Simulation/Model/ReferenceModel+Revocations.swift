@@ -89,9 +89,7 @@ extension ReferenceModel {
         requestedUsers.insert(row.credential.userID)
     }
 
-    mutating func claimed(_ work: [ClaimedRevocationRequest]) {
-        for work in work { requestRows[work.id]?.held = work.claim }
-    }
+    mutating func claimed(_ work: [ClaimedRevocationRequest]) { for work in work { requestRows[work.id]?.held = work.claim } }
 
     mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
         for work in work {
@@ -186,17 +184,17 @@ extension ReferenceModel {
         guard let row = requestRows[work.id], row.held == work.claim else { return .superseded }
         let credential = row.credential
         requestRows[work.id]!.held = nil
-        if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
-        guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
+        if work.claim.attempts > 5 { return closeRequest(work.id, .rejected, .poison) }
+        guard isConfigured(credential.clientID) else { return closeRequest(work.id, .rejected, .unknownClient) }
         let waiting = waiting(beside: credential, after: .earliest, at: now)
         let wantedAt = row.effectiveAt ?? effectiveTime(of: row, lookedAt: lookedAt, waiting)
         if knowsTime { requestRows[work.id]!.effectiveAt = wantedAt }
-        if hasSignedIn(credential, after: wantedAt) { return close(work.id, credential, .superseded) }
+        if hasSignedIn(credential, after: wantedAt) { return closeRequest(work.id, .superseded) }
         // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
         if waiting.contains(where: { $0.grantedAt > wantedAt }) { return .postponed }
         if isWorthWaiting(for: waiting, since: wantedAt, at: now) { return .postponed }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
-        if tokens.isEmpty { return knowsTime ? close(work.id, credential, .noToken) : .postponed }
+        if tokens.isEmpty { return knowsTime ? closeRequest(work.id, .noToken) : .postponed }
         requestRows[work.id]!.effectiveAt = wantedAt
         // Revocations that a sign-in has overtaken prove nothing any more.
         let atWork = Array(revocations.values) + repeated.compactMap(\.open)
@@ -283,7 +281,7 @@ extension ReferenceModel {
     mutating func drop(_ app: String) -> Int? {
         guard revocationLimits[app]?.isSet ?? false else { return nil }
         let dropped = held(app)
-        for id in dropped { _ = close(id, requestRows[id]!.credential, .rejected, .dropped) }
+        for id in dropped { _ = closeRequest(id, .rejected, .dropped) }
         revocationLimits[app] = nil
         return dropped.count
     }
@@ -302,17 +300,11 @@ extension ReferenceModel {
         return tokens
     }
 
-    private mutating func close(
-        _ request: Int64,
-        _ credential: CredentialID,
-        _ outcome: RevocationOutcome,
-        _ reason: RevocationRejection? = nil
-    ) -> Settled {
-        if reason != .dropped, let at = requestRows[request]?.effectiveAt {
-            userFacts[credential.userID, default: UserFacts()].requests.insert(at)
-        }
-        requestRows[request] = nil
-        receipts.append(Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? ""))
+    private mutating func closeRequest(_ id: Int64, _ outcome: RevocationOutcome, _ reason: RevocationRejection? = nil) -> Settled {
+        let row = requestRows.removeValue(forKey: id)!
+        if reason != .dropped, let at = row.effectiveAt { userFacts[row.credential.userID, default: UserFacts()].requests.insert(at) }
+        let (clientID, why) = (row.credential.clientID, reason?.rawValue ?? "")
+        receipts.append(Receipt(request: id, clientID: clientID, outcome: outcome.rawValue, reason: why))
         return .revocation(outcome, reason)
     }
 
@@ -332,9 +324,7 @@ extension ReferenceModel {
         return nil
     }
 
-    /// - Parameters:
-    /// - call: the question and Apple's answer, as the simulation recorded them.
-    /// - result: proofs and breaker decide whether siwatch believes that a token was dead from the first.
+    /// - Parameter result: proofs and breaker decide whether siwatch believes that a token was dead from the first.
     /// - Returns: the allowed results.
     mutating func settle(_ work: DueRevocation, _ call: AnsweredQuestion?, _ result: Settled, at now: Timestamp) -> [Settled] {
         let key = RevocationKey(work)
@@ -354,9 +344,7 @@ extension ReferenceModel {
             if open.before == .rejected { reconsider(&open, at: now) }
             return [.postponed]
         }
-        if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted {
-            return [close(key, open, .rejected, .unnamedUser)]
-        }
+        if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted { return [close(key, open, .rejected, .unnamedUser)] }
         // An answer to another key proves nothing, nor does one to another team than Apple accepted the token from.
         let isAnotherTeam = open.before == .accepted && open.verifiedTeam.map { $0 != call.team } ?? false
         if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID || isAnotherTeam {
@@ -370,14 +358,12 @@ extension ReferenceModel {
         case .accepted where open.isRevoked, .unnamed where open.isRevoked:
             (open.isRevoked, open.isAlive) = (false, true)
             (open.standing, open.verifiedTeam) = (.accepted, call.team)
-        case .rejected where open.isRevoked:
-            return [close(key, open, .proved)]
+        case .rejected where open.isRevoked: return [close(key, open, .proved)]
         case .rejected where open.before == .rejected:
             // Apple's answers to another team prove nothing.
             let known = facts[open.credential]!
             let isNewest = known.token == open.token
-            // A backend may have reported a sign-in since, or a check may have accepted the token. If the proof itself accepted it, nothing
-            // else counts.
+            // A backend may have reported a sign-in since, or a check accepted the token. What the proof itself accepted counts alone.
             let speaksByChecks = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
             let isOthers =
                 open.verifiedTeam.map { $0 != call.team } ?? false || speaksByChecks && verifiedTeam(of: open.credential) != call.team
@@ -428,8 +414,7 @@ extension ReferenceModel {
 }
 
 extension ReferenceModel.OpenRevocation {
-    /// The time of the app's request, but not after the first question to Apple. It counts by the host's clock if that agrees with Apple's,
-    /// else by Apple's second.
+    /// The time of the app's request, but not after the first question: by the host's clock if that is right, else by Apple's second.
     fileprivate var wantedAt: Timestamp {
         guard before != nil else { return requestedAt }
         let distance = date.duration(to: askedAt)

@@ -133,32 +133,17 @@ extension ReferenceModel {
 
     mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict, at now: Timestamp) -> Settled {
         guard let row = notificationRows[work.id], row.held == work.claim else { return .superseded }
-        if work.claim.attempts > 5 {
-            notificationRows[work.id] = nil
-            return .quarantined(.poison)
-        }
-        guard case .notice(let notice) = row.post else {
-            notificationRows[work.id] = nil
-            return .quarantined(.badSignature)
-        }
-        if case .rejected(.unknownKey, _) = verdict {
-            notificationRows[work.id] = nil
-            return .quarantined(.unknownKey)
-        }
+        if work.claim.attempts > 5 { return quarantine(work.id, .poison) }
+        guard case .notice(let notice) = row.post else { return quarantine(work.id, .badSignature) }
+        if case .rejected(.unknownKey, _) = verdict { return quarantine(work.id, .unknownKey) }
         let newer = waitingGrants(at: now) {
             $0.credential.userID == notice.credential.userID && appOfClient[$0.credential.clientID] == notice.app
                 && $0.grantedAt >= notice.at
         }
         let waits = notice.isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
-        if case .postponed = verdict {
-            notificationRows[work.id]!.held = nil
-            return .postponed
-        }
-        if !isConfigured(notice.credential.clientID) {
-            notificationRows[work.id] = nil
-            return .quarantined(.wrongAudience)
-        }
-        if waits {
+        let isPostponed = if case .postponed = verdict { true } else { false }
+        if !isPostponed, !isConfigured(notice.credential.clientID) { return quarantine(work.id, .wrongAudience) }
+        if isPostponed || waits {
             notificationRows[work.id]!.held = nil
             return .postponed
         }
@@ -175,7 +160,11 @@ extension ReferenceModel {
         return .notification(moved && !isOutdated ? .applied : .stale)
     }
 
-    /// - Parameter call: the question and Apple's answer, as the simulation recorded them.
+    private mutating func quarantine(_ row: Int64, _ reason: RejectionReason) -> Settled {
+        notificationRows[row] = nil
+        return .quarantined(reason)
+    }
+
     /// - Returns: the allowed results. The breaker decides whether siwatch holds a rejection.
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?, at now: Timestamp) -> [Settled] {
         let token = Token(work.token)

@@ -237,9 +237,7 @@ struct ReferenceModel {
         let user = userFacts[credential.userID] ?? UserFacts()
         let ends = user.deleted.union(user.consentRevoked)
         let revocations = facts.revocations.union(user.revoked)
-        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), revocations.allSatisfy({ former.token.grantedAt > $0 }) else {
-            return nil
-        }
+        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), revocations.allSatisfy({ former.token.grantedAt > $0 }) else { return nil }
         return (former.token, text)
     }
 
@@ -297,9 +295,7 @@ struct ReferenceModel {
 
     // MARK: Claims
 
-    mutating func claimed(_ work: [ClaimedNotification]) {
-        for work in work { notificationRows[work.id]?.held = work.claim }
-    }
+    mutating func claimed(_ work: [ClaimedNotification]) { for work in work { notificationRows[work.id]?.held = work.claim } }
 
     mutating func claimed(_ work: [ClaimedGrant], until end: Timestamp) {
         for work in work {
@@ -321,9 +317,7 @@ struct ReferenceModel {
         }
     }
 
-    mutating func claimed(_ work: [DueCredential]) {
-        for work in work { facts[work.id]?.held = work.claim }
-    }
+    mutating func claimed(_ work: [DueCredential]) { for work in work { facts[work.id]?.held = work.claim } }
 
     func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }
 

@@ -34,20 +34,15 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case undoIgnored
     /// siwatch takes a sign-in of an import for a backend's, so an undo leaves it, or a backend's for one of an import.
     case importTakenForBackend, backendTakenForImport
-}
 
-extension PlantedBug {
     func prepare(_ plan: inout Simulation.Plan) {
         switch self {
         case .repetitionIgnored:
             plan.weathers = [.massRejection(1)]
             if plan.isTouchy { plan.breaker = BreakerRules() }
-        case .confirmationOutlived:
-            (plan.confirmsRejections, plan.weathers, plan.passwords) = (true, [.massRejection(1)], 700)
-        case .requestDatedAheadTrusted:
-            (plan.datesWrongly, plan.revocations) = (true, max(plan.revocations, 100))
-        case .undoIgnored, .importTakenForBackend, .backendTakenForImport:
-            (plan.importsFiles, plan.tellsAgain) = (true, true)
+        case .confirmationOutlived: (plan.confirmsRejections, plan.weathers, plan.passwords) = (true, [.massRejection(1)], 700)
+        case .requestDatedAheadTrusted: (plan.datesWrongly, plan.revocations) = (true, max(plan.revocations, 100))
+        case .undoIgnored, .importTakenForBackend, .backendTakenForImport: (plan.importsFiles, plan.tellsAgain) = (true, true)
         default: break
         }
     }
@@ -55,16 +50,12 @@ extension PlantedBug {
     /// The admissions that the process uses in place of the right ones.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
         switch self {
-        case .rejectionBelievedAtOnce:
-            return [AdmissionRule(answered: .earliest...now)]
-        case .proofIgnored, .outageTakenForRejection:
-            return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
+        case .rejectionBelievedAtOnce: [AdmissionRule(answered: .earliest...now)]
+        case .proofIgnored, .outageTakenForRejection: [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
         case .confirmationOutlived:
-            return admissions.map { $0.clientID == nil ? AdmissionRule(answered: .earliest...now, onlyAccepted: true) : $0 }
-        case .repetitionIgnored:
-            return admissions.map { AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answered: $0.answered) }
-        default:
-            return admissions
+            admissions.map { $0.clientID == nil ? AdmissionRule(answered: .earliest...now, onlyAccepted: true) : $0 }
+        case .repetitionIgnored: admissions.map { AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answered: $0.answered) }
+        default: admissions
         }
     }
 
@@ -116,15 +107,31 @@ extension PlantedBug {
             return .grant(work, .accepted(grant, credential))
         case (.unknownKeyTakenForForgery, .notification(let work, .postponed)):
             return .notification(work, .rejected(.badSignature, detail: "planted"))
-        case (.unknownClientTakenForStranger, .grant(let work, .unknownClient)):
-            return .grant(work, .rejected(.unknownClientExpired))
-        default:
-            return laneSettlement(settlement, at: now)
+        case (.unknownClientTakenForStranger, .grant(let work, .unknownClient)): return .grant(work, .rejected(.unknownClientExpired))
+        case (.refusalTakenForOutage, .code(let work, .rejected(let reason, _))) where reason != .codeExpired && reason != .poison:
+            return .code(work, .failed(at: now, isAnswerLost: false))
+        case (.lostAnswerForgotten, .code(let work, .failed(let time, _, let detail))):
+            return .code(work, .failed(at: time, isAnswerLost: false, detail: detail))
+        case (.lostAnswerTakenForSignIn, .code(let work, .rejected(.answerLost, _))),
+            (.lostAnswerTakenForSignIn, .code(let work, .late)) where work.mayBeUsed:
+            guard let content = work.content, let userID = content.userID else { return settlement }
+            let credential = CredentialID(clientID: content.clientID, userID: userID)
+            return .code(work, .exchanged(Grant(grantedAt: work.grantedAt), credential, requestedAt: now, answeredAt: now))
+        case (.deadTokenBelievedAtOnce, .revocation(let work, .unproven)): return .revocation(work, .admitted)
+        case (.revocationBelievedUnseen, .revocation(var work, .answered(var answer, let identity, _))) where answer.word == .revoked:
+            work.proof.revocation = answer
+            answer.word = .rejected
+            return .revocation(work, .answered(answer, by: identity))
+        case (.revocationDatedByItsProof, .revocation(var work, let verdict)):
+            work.requestedAt = now
+            return .revocation(work, verdict)
+        case (.requestDatedAheadTrusted, .revocationRequest(let work, .accepted)):
+            return .revocationRequest(work, .accepted(at: work.requestedAt))
+        case (.revocationGivenUp, .revocation(let work, .failed)): return .revocation(work, .rejected(.poison))
+        default: return settlement
         }
     }
-}
 
-extension PlantedBug {
     /// The codes that the process gets in place of the claimed ones.
     func codes(_ codes: [ClaimedCode], at now: Timestamp) -> [ClaimedCode] {
         guard self == .codeSentLate else { return codes }
@@ -142,35 +149,6 @@ extension PlantedBug {
             var revocation = revocation
             revocation.newerSignIn = .none
             return revocation
-        }
-    }
-
-    func laneSettlement(_ settlement: Settlement, at now: Timestamp) -> Settlement {
-        switch (self, settlement) {
-        case (.refusalTakenForOutage, .code(let work, .rejected(let reason, _))) where reason != .codeExpired && reason != .poison:
-            return .code(work, .failed(at: now, isAnswerLost: false))
-        case (.lostAnswerForgotten, .code(let work, .failed(let time, _, let detail))):
-            return .code(work, .failed(at: time, isAnswerLost: false, detail: detail))
-        case (.lostAnswerTakenForSignIn, .code(let work, .rejected(.answerLost, _))),
-            (.lostAnswerTakenForSignIn, .code(let work, .late)) where work.mayBeUsed:
-            guard let content = work.content, let userID = content.userID else { return settlement }
-            let credential = CredentialID(clientID: content.clientID, userID: userID)
-            return .code(work, .exchanged(Grant(grantedAt: work.grantedAt), credential, requestedAt: now, answeredAt: now))
-        case (.deadTokenBelievedAtOnce, .revocation(let work, .unproven)):
-            return .revocation(work, .admitted)
-        case (.revocationBelievedUnseen, .revocation(var work, .answered(var answer, let identity, _))) where answer.word == .revoked:
-            work.proof.revocation = answer
-            answer.word = .rejected
-            return .revocation(work, .answered(answer, by: identity))
-        case (.revocationDatedByItsProof, .revocation(var work, let verdict)):
-            work.requestedAt = now
-            return .revocation(work, verdict)
-        case (.requestDatedAheadTrusted, .revocationRequest(let work, .accepted)):
-            return .revocationRequest(work, .accepted(at: work.requestedAt))
-        case (.revocationGivenUp, .revocation(let work, .failed)):
-            return .revocation(work, .rejected(.poison))
-        default:
-            return settlement
         }
     }
 }

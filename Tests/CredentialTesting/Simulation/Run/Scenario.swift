@@ -6,9 +6,8 @@ import CredentialMonitor
 
 /// A known disaster with a beginning and an end, and any number of users.
 ///
-/// All users have signed in before. During and around the disaster some leave, and Apple reports only every second departure. After its end
-/// come two of the longest intervals and the settle time. By then siwatch must know all departures, have revoked no other user, and have
-/// asked about no token twice in a day.
+/// All users have signed in before. During and around it some leave, and Apple reports every second departure. Two of the longest intervals
+/// and the settle time later, siwatch must know all departures, have revoked no other user, and have asked about no token twice in a day.
 package enum Scenario: String, Sendable, CaseIterable {
     /// Apple is down for a day.
     case outage
@@ -129,8 +128,7 @@ extension Simulation {
         }
     }
 
-    /// An operator confirms once. By an hour after Apple's last answer siwatch has asked once more about each dropped rejection, and knows
-    /// who has left. Nobody else is taken for gone.
+    /// An operator confirms once. An hour later siwatch has asked anew about each dropped rejection, and takes nobody for gone who is not.
     private mutating func confirmOnce() async throws {
         let app = plan.apps[0]
         let doubted = try doubted(in: app)

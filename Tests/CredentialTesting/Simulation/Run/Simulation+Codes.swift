@@ -88,9 +88,7 @@ extension Simulation {
             let sentAt = state.dated(flight)
             return AnsweredExchange(sentAt: sentAt, dated: state.now, trulySentAt: flight.trulySentAt, answeredAt: state.truth)
         }
-        let weather = world.with { state in
-            state.apple.answer(toCodeOf: clientID, in: flight.app.name, using: &generator)
-        }
+        let weather = world.with { state in state.apple.answer(toCodeOf: clientID, in: flight.app.name, using: &generator) }
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {
             // The road broke, on the way there or on the way back.
             if weather == nil, chance(500), take(code, redirectURI: redirectURI, from: clientID) == nil {

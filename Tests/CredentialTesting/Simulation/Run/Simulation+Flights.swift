@@ -116,9 +116,7 @@ extension Simulation {
             flight.request.abandon()
             while case .request(let request) = await world.nextArrival() { request.abandon() }
         }
-        flights = []
-        claimed = []
-        waiting = []
+        (flights, claimed, waiting) = ([], [], [])
     }
 
     /// Apple handles a request, and no process gets the answer.
@@ -162,8 +160,7 @@ extension SimulatedWorld.State {
 
     /// siwatch revokes a token that became no sign-in, unless that would end a token of another sign-in.
     private mutating func discards(_ token: String) -> Violation? {
-        count(.issuedForNobody)
-        note("\(token) is thrown away")
+        note("\(token) is thrown away", counting: .issuedForNobody)
         guard let owner = apple.signInsOfToken[token].map({ apple.signIns[$0].credential }) else {
             return Violation(.noFalseRevocation, "\(token) is thrown away, which nobody has issued")
         }
@@ -179,8 +176,7 @@ extension SimulatedWorld.State {
 
     func isTimedOut(_ flight: Simulation.Flight) -> Bool { flight.trulySentAt.duration(to: truth) >= Simulation.timeout }
 
-    /// The time of a request that the process must record: by Apple's clock if the host's is off by a minute at least. Apple's own leaves a
-    /// second open.
+    /// The time of a request that the process must record: by Apple's clock, which leaves a second open, if the host's is off by a minute.
     func dated(_ flight: Simulation.Flight) -> Timestamp {
         offset == .zero ? flight.sentAt : truth.second.advanced(by: truth.duration(to: flight.trulySentAt))
     }
@@ -222,9 +218,7 @@ extension SimulatedWorld.State {
         case .revocation(let work):
             let wasAccepted =
                 work.standing != .neverAccepted || work.proof.next == .isStillAccepted || model.wasAccepted(work.token, of: credential)
-            if outcome.isAccepted, wasAccepted {
-                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID, at: now)
-            }
+            if outcome.isAccepted, wasAccepted { ledger.proofs.accepted(identity.clientID, keyID: identity.keyID, at: now) }
             let word: AnsweredQuestion.Word =
                 switch outcome {
                 case .news(.valid): .accepted

@@ -113,17 +113,11 @@ extension Simulation {
         // The command takes lines of configured clients only.
         if signIns.contains(where: { $0.clientID == dropped?.clientID }) { return }
         let batch = ImportBatch(importID: file.name, key: "batch \(file.next)", after: file.last, signIns: signIns)
-        let expected = world.with { $0.model.expected(batch) }
         let answer = try await process.store.append(batch, at: now)
-        switch answer {
-        case nil:
-            // The operator does not repeat it at once.
-            (files[place].next, files[place].last) = (file.batches.count, nil)
-        case .some: (files[place].next, files[place].last) = (file.next + 1, batch.key)
-        }
+        // The operator does not repeat a refused one at once.
+        (files[place].next, files[place].last) = answer == nil ? (file.batches.count, nil) : (file.next + 1, batch.key)
         let rows = if let answer, !answer.isKnown { try queued(answer.rows) } else { [] as [QueuedRow] }
-        let now = now
-        world.with { $0.report($0.took(batch, answer, expected, rows, at: now)) }
+        world.with { $0.report($0.took(batch, answer, rows)) }
     }
 
     typealias QueuedRow = (id: Int64, row: ReferenceModel.GrantRow)
@@ -182,20 +176,17 @@ extension Simulation {
         let answer = try await ask(.undoImport(bug == .undoIgnored ? "none" : importID))
         if answer == .expired { return nil }
         guard case .importUndone(let undone)? = answer else {
-            let text = "an undo answers \(answer.map { "\($0)" } ?? "nothing")"
-            world.report(Violation(.nothingIsLost, text))
+            world.report(Violation(.nothingIsLost, "an undo answers \(answer.map { "\($0)" } ?? "nothing")"))
             return nil
         }
         let taken = try gone()
-        let now = now
         let isRight = world.with { state in
             state.note("\(importID): \(taken.rows.count) rows, \(taken.credentials.map(\.name).sorted()) go, done \(undone.isDone)")
-            return state.undone(importID, undone, taken, at: now)
+            return state.undone(importID, undone, taken)
         }
         guard isRight else { return undone }
         inspector.forget(taken.credentials)
-        let left = try whatIsLeft(of: taken.credentials)
-        world.report(left)
+        world.report(try whatIsLeft(of: taken.credentials))
         return undone
     }
 
@@ -234,17 +225,11 @@ extension Simulation {
 }
 
 extension SimulatedWorld.State {
-    /// Tells the model the answer to a batch of an import.
+    /// Tells the model the answer to a batch of an import, and the rows that it has brought.
     ///
-    /// - Parameter rows: the rows that the batch has brought.
     /// - Returns: the violation, if the answer is wrong.
-    fileprivate mutating func took(
-        _ batch: ImportBatch,
-        _ answer: ToldBatch?,
-        _ expected: ReferenceModel.ExpectedBatch,
-        _ rows: [Simulation.QueuedRow],
-        at now: Timestamp
-    ) -> Violation? {
+    fileprivate mutating func took(_ batch: ImportBatch, _ answer: ToldBatch?, _ rows: [Simulation.QueuedRow]) -> Violation? {
+        let expected = model.expected(batch)
         let found: ReferenceModel.ExpectedBatch = answer.map { $0.isKnown ? .known : .told } ?? .refused
         note("\(batch.importID) tells \(batch.key): \(found)")
         guard found == expected else {
@@ -281,7 +266,7 @@ extension SimulatedWorld.State {
     /// Tells the model what a portion of an undo has taken.
     ///
     /// - Returns: whether the undo may take it.
-    fileprivate mutating func undone(_ importID: String, _ undone: UndoneImport, _ taken: ReferenceModel.Taken, at now: Timestamp) -> Bool {
+    fileprivate mutating func undone(_ importID: String, _ undone: UndoneImport, _ taken: ReferenceModel.Taken) -> Bool {
         if taken.rows.count != undone.taken || taken.credentials.count != undone.removed {
             let told = "\(undone.taken) waiting rows and \(undone.removed) credentials"
             let text = "an undo tells of \(told), and \(taken.rows.count) and \(taken.credentials.count) are gone"

@@ -177,8 +177,7 @@ extension Simulation {
         return try await process.store.answer(to: id)
     }
 
-    /// The daemon carries out the waiting requests. If it dies meanwhile, the next daemon does the rest. If the store fails, the next turn
-    /// does.
+    /// The daemon carries out the waiting requests. If it dies meanwhile, the next daemon does the rest; if the store fails, the next turn.
     private mutating func carryOut() async throws {
         var isDone = false
         while !isDone {

@@ -7,13 +7,16 @@ import CredentialMonitor
 /// The process's actions, one call at a time, until it dies.
 extension Simulation {
     mutating func claim() async throws {
-        switch try dueLanes().filter({ $0.at <= now }).randomElement(using: &generator)?.lane {
+        if let due = try dueLanes().filter({ $0.at <= now }).randomElement(using: &generator) { try await claim(for: due.lane) }
+    }
+
+    mutating func claim(for lane: Lane) async throws {
+        switch lane {
         case .notifications: try await claimNotifications()
         case .grants: try await claimGrants()
         case .codes: try await claimCodes()
         case .revocations: try await claimRevocations()
         case .refreshes(let app): try await claimCredentials(of: app)
-        case nil: break
         }
     }
 
@@ -42,8 +45,7 @@ extension Simulation {
         hasImported = true
         world.with { state in
             state.importEndsAt = state.truth.advanced(by: .seconds(540))
-            state.count(.signInBehindImport)
-            state.note("a backend imports many users")
+            state.note("a backend imports many users", counting: .signInBehindImport)
         }
         while world.with({ $0.isImporting }), !isBroken {
             try await claimGrants()
@@ -147,18 +149,14 @@ extension Simulation {
     mutating func armCrash() {
         let calls = Int.random(in: 0...2, using: &generator)
         let after = chance(500)
-        world.with { state in
-            state.portCallsToCrash = calls
-            state.diesAfterEffect = after
-        }
+        world.with { ($0.portCallsToCrash, $0.diesAfterEffect) = (calls, after) }
     }
 
     /// The process dies with its memory. A new process finds the store's rows.
     mutating func crash() async throws {
         world.with { state in
-            state.count(.crash)
             if !flights.isEmpty { state.count(.crashWithRequestsOut) }
-            state.note("crash")
+            state.note("crash", counting: .crash)
             state.portCallsToCrash = nil
             state.hasDied = false
             state.storeTrouble = []
@@ -173,8 +171,7 @@ extension Simulation {
             try await start()
         } catch is Crash {
             world.with { state in
-                state.count(.crashAtStart)
-                state.note("crash at the start")
+                state.note("crash at the start", counting: .crashAtStart)
                 state.portCallsToCrash = nil
             }
             try await start()
@@ -215,8 +212,7 @@ extension Simulation {
         }
     }
 
-    /// All writes of the process and the backends since the backup are gone. Some backends report the sign-ins since then again, from their
-    /// own records.
+    /// All writes since the backup are gone. Some backends report the sign-ins since then again, from their own records.
     private mutating func restore(_ backup: Backup) async throws {
         await abandon()
         // The command has lost its database.
@@ -225,8 +221,7 @@ extension Simulation {
         inspector = backup.inspector
         inspector.lookAgain()
         let lost = world.with { state in
-            state.count(.restore)
-            state.note("the backup is restored")
+            state.note("the backup is restored", counting: .restore)
             state.model = backup.model
             state.ledger.restore(backup.ledger)
             state.model.touched = Set(state.model.credentials.map(\.userID))

@@ -52,9 +52,7 @@ extension Simulation {
     // MARK: Apple
 
     mutating func revoke(_ token: String, from clientID: String, for flight: Flight) -> RevokeResponse {
-        let weather = world.with { state in
-            state.apple.answer(toRevocationFrom: clientID, in: flight.app.name, using: &generator)
-        }
+        let weather = world.with { state in state.apple.answer(toRevocationFrom: clientID, in: flight.app.name, using: &generator) }
         var outcome = weather ?? .accepted
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {
             outcome = .unavailable("reset", isAnswerLost: true)

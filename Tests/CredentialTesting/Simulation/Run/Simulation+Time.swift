@@ -17,9 +17,8 @@ extension Simulation {
         // Nothing under way takes as long, unless the whole process stands still.
         if plan.freezes, chance(150) {
             world.with { state in
-                state.count(.freeze)
                 if !flights.isEmpty { state.count(.leaseLapsed) }
-                state.note("the process stands still")
+                state.note("the process stands still", counting: .freeze)
             }
         } else {
             try await land()
@@ -126,9 +125,8 @@ extension Simulation {
             """,
             [dropped?.clientID ?? ""]
         )[0]
-        var lanes = zip([Lane.notifications, .grants, .codes, .revocations, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap {
-            lane,
-            value in
+        let known: [Lane] = [.notifications, .grants, .codes, .revocations, .refreshes(0), .refreshes(1)]
+        var lanes = zip(known, row.databaseValues).compactMap { lane, value in
             Int64.fromDatabaseValue(value).map { (lane: lane, at: Timestamp(milliseconds: $0)) }
         }
         // siwatch may believe a rejection at any time.
@@ -183,20 +181,12 @@ extension Simulation {
     /// The trouble is over. In an app with few users the calm takes up to three of the longest intervals. Within the first a user's 200
     /// closes the breaker. Within the second Apple rejects the user who left. By the end of the third Apple has repeated it.
     ///
-    /// Or the other user's token is new, so that its first 200, within the first interval, proves nothing. The second 200 does. It may come
-    /// after the first repetition and before the next.
-    ///
-    /// Both together take no longer, because the 200 that closes the breaker is that first one. Then siwatch knows the whole truth, and
-    /// nothing waits.
+    /// Or the other user's token is new, so that its first 200 proves nothing. The second does, after the first repetition and before the
+    /// next. Both together take no longer, because the 200 that closes the breaker is that first one.
     mutating func calmDown() async throws {
-        world.with { state in
-            state.portCallsToCrash = nil
-            state.storeTrouble = []
-        }
+        world.with { ($0.portCallsToCrash, $0.storeTrouble) = (nil, []) }
         try await resumeAll()
-        for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {
-            reload(app, isRight: true)
-        }
+        for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) { reload(app, isRight: true) }
         world.with { $0.apple.weather = [:] }
         try await land()
         try await putClientBack()
@@ -257,15 +247,7 @@ extension Simulation {
 
     mutating func workOff() async throws {
         for _ in 0..<50 {
-            for lane in try dueLanes() where lane.at <= now {
-                switch lane.lane {
-                case .notifications: try await claimNotifications()
-                case .grants: try await claimGrants()
-                case .codes: try await claimCodes()
-                case .revocations: try await claimRevocations()
-                case .refreshes(let app): try await claimCredentials(of: app)
-                }
-            }
+            for (lane, at) in try dueLanes() where at <= now { try await claim(for: lane) }
             if claimed.isEmpty, flights.isEmpty, waiting.isEmpty { return }
             try await land()
         }

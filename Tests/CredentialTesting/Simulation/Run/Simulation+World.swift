@@ -52,8 +52,7 @@ extension Simulation {
         }
     }
 
-    /// No person does two things within one second, because Apple dates sign-ins in whole seconds. siwatch takes a wrongly dated sign-in three
-    /// seconds before its time.
+    /// Nobody does two things within a second, because Apple dates sign-ins so. siwatch takes a wrongly dated one three seconds early.
     private func mayAct(_ person: Person) -> Bool { person.lastActedAt.duration(to: truth) >= .seconds(plan.datesWrongly ? 5 : 2) }
 
     mutating func act(_ user: String, _ body: (inout Simulation, Person) -> Void) {
@@ -65,9 +64,7 @@ extension Simulation {
     /// Whether Apple has accepted a token of this person, by the committed facts.
     private func isVerified(_ person: Person) -> Bool {
         world.with { state in
-            person.app.clientIDs.contains {
-                state.model.row(of: CredentialID(clientID: $0, userID: person.user))?.verifiedAt != nil
-            }
+            person.app.clientIDs.contains { state.model.row(of: CredentialID(clientID: $0, userID: person.user))?.verifiedAt != nil }
         }
     }
 
@@ -78,9 +75,7 @@ extension Simulation {
             state.note("\(person.user) changes the password")
         }
         // Some do it on their way out.
-        if plan.revocations > 0, chance(900) {
-            askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user))
-        }
+        if plan.revocations > 0, chance(900) { askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user)) }
     }
 
     /// The person deletes the account some minutes later.
@@ -199,9 +194,7 @@ extension Simulation {
         }
         let old = world.with { $0.apple.weather[app.name] }
         // A mistake comes with a configuration, and goes with another.
-        if weather != old, weather?.isOurFault ?? false || old?.isOurFault ?? false {
-            reload(app, isRight: weather?.isOurFault != true)
-        }
+        if weather != old, weather?.isOurFault ?? false || old?.isOurFault ?? false { reload(app, isRight: weather?.isOurFault != true) }
         world.with { state in
             state.apple.weather[app.name] = weather
             state.note("\(app.name): \(weather.map { "\($0)" } ?? "fair weather")")
@@ -236,8 +229,7 @@ extension Simulation {
             state.apple.transfer(app, withTokens: plan.tokensMove)
             if !keepsKey { state.apple.reload(app) }
             state.ledger.proofs.reloaded(app.clientIDs)
-            state.count(inMidProof ? .teamChangedInMidProof : .teamChanged)
-            state.note("\(app.name) changes hands")
+            state.note("\(app.name) changes hands", counting: inMidProof ? .teamChangedInMidProof : .teamChanged)
         }
         // Some users sign in because of the transfer, and some leave.
         for (index, person) in people.enumerated() where person.app == app && !isCanary(person.user) {

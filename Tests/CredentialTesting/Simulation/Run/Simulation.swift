@@ -166,7 +166,7 @@ package struct Simulation {
             SimulatedWorld.State(
                 now: start,
                 apple: ScriptedApple(apps: plan.apps, revokesAlone: plan.revokesAlone),
-                model: ReferenceModel(apps: plan.apps, maxRequestsPerHour: plan.revocationLimit.maxRequests, startedAt: start),
+                model: ReferenceModel(apps: plan.apps, maxRequestsPerHour: plan.revocationLimit.maxPerHour, startedAt: start),
                 ledger: CallLedger(interval: SimulatedProcess.policy.interval)
             )
         )
@@ -259,7 +259,7 @@ extension Simulation.Plan {
         tokensMove = chance(30, "tokens move")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
-        revocationLimit = chance(40, "brake") ? RevocationLimitRules(maxRequests: number(0...1, "brake bound")) : RevocationLimitRules()
+        revocationLimit = chance(40, "brake") ? RevocationLimitRules(maxPerHour: number(0...1, "brake bound")) : RevocationLimitRules()
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
         // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock

@@ -27,9 +27,7 @@ struct CallLedger {
         var canaryAskedAt: Timestamp?
 
         init(_ work: DueCredential, sentAt: Timestamp?) {
-            credential = work.id
-            claim = work.claim
-            token = work.token
+            (credential, claim, token) = (work.id, work.claim, work.token)
             if work.purpose == .canary { canaryAskedAt = sentAt }
         }
     }
@@ -46,10 +44,7 @@ struct CallLedger {
         var credential: CredentialID
         var token: RefreshToken.Key
 
-        init(_ work: DueCredential) {
-            credential = work.id
-            token = work.token
-        }
+        init(_ work: DueCredential) { (credential, token) = (work.id, work.token) }
     }
 
     private struct Check {
@@ -63,8 +58,7 @@ struct CallLedger {
     private let interval: Duration
     /// A claim may share its name with one that was lost long before. Then both have a call.
     private var calls: [Key: [AnsweredCall]] = [:]
-    /// The last check of each credential's token that Apple answered and the store committed. A token that a backend repeats with another
-    /// sign-in counts as the same.
+    /// The last check of each credential's token that Apple answered and the store committed. A token that a backend repeats is the same.
     private var checks: [CredentialID: Check] = [:]
     /// The rejections of each token: when Apple was asked, and whether the rejection was true.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool, team: String?)]] = [:]
@@ -102,9 +96,7 @@ struct CallLedger {
 
     mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
         calls[Key(work, sentAt: call.sentAt), default: []].append(call)
-        if call.outcome == .rejected {
-            rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead, call.team))
-        }
+        if call.outcome == .rejected { rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead, call.team)) }
     }
 
     /// Whether a rejection, or the last one that repeated it, was true; nil if Apple never gave it.
@@ -165,9 +157,7 @@ struct CallLedger {
 
     /// An operator knows that the user has left by now, even if Apple's last rejection came before that.
     mutating func confirmed(_ credential: CredentialID) {
-        for key in rejections.keys where key.credential == credential {
-            rejections[key]![rejections[key]!.count - 1].isTrue = true
-        }
+        for key in rejections.keys where key.credential == credential { rejections[key]![rejections[key]!.count - 1].isTrue = true }
     }
 
     mutating func rechecked(_ user: String, at now: Timestamp) { userRecheckedAt[user] = now }

@@ -19,9 +19,11 @@ struct AnsweredExchange {
 
 /// The simulation's record of all sent codes and their outcomes.
 struct CodeLedger {
-    struct Key: Hashable {
+    private struct Key: Hashable {
         var row: Int64
         var claim: Claim
+
+        init(_ work: ClaimedCode) { (row, claim) = (work.id, work.claim) }
     }
 
     private struct Sending {
@@ -45,7 +47,7 @@ struct CodeLedger {
     /// - Returns: the violation, if the process may not send the code now.
     mutating func sent(_ work: ClaimedCode, deadline: Timestamp, isPunctual: Bool, at now: Timestamp, truly truth: Timestamp) -> Violation?
     {
-        let claimedAt = claimedAt[Key(row: work.id, claim: work.claim)] ?? truth
+        let claimedAt = claimedAt[Key(work)] ?? truth
         defer { sendings[work.id, default: []].append(Sending(claim: work.claim, claimedAt: claimedAt)) }
         if isPunctual, now >= deadline {
             return Violation(.stateFollowsFromFacts, "code \(work.id) is sent \(deadline.duration(to: now)) after its deadline")
@@ -56,7 +58,7 @@ struct CodeLedger {
 
     /// - Returns: the violation, if the process may not claim the code to send it.
     mutating func claimed(_ work: ClaimedCode, truly truth: Timestamp) -> Violation? {
-        claimedAt[Key(row: work.id, claim: work.claim)] = truth
+        claimedAt[Key(work)] = truth
         // A process that stood still for longer than the lease has lost the answer, even if it sent the code after that.
         let known = sendings[work.id]?.first { $0.isCommitted || $0.isHeard && $0.claimedAt.duration(to: truth) < Self.shortestLease }
         return known.map { _ in Violation(.effectsAreOnce, "code \(work.id) is to be sent again, though its answer is known") }
@@ -69,7 +71,7 @@ struct CodeLedger {
     }
 
     mutating func answered(_ work: ClaimedCode, _ call: AnsweredExchange) {
-        calls[Key(row: work.id, claim: work.claim)] = call
+        calls[Key(work)] = call
         switch call.outcome {
         case .news(.issued), .news(.refused):
             if let last = sendings[work.id]?.lastIndex(where: { $0.claim == work.claim }) { sendings[work.id]![last].isHeard = true }
@@ -77,21 +79,18 @@ struct CodeLedger {
         }
     }
 
-    mutating func foundUnknown(_ work: ClaimedCode, at now: Timestamp) { unknownAt[Key(row: work.id, claim: work.claim)] = now }
+    mutating func foundUnknown(_ work: ClaimedCode, at now: Timestamp) { unknownAt[Key(work)] = now }
 
-    /// When the process looked up the client of a code and did not find it. Removes that time, because another claim may have the same
-    /// name.
-    mutating func settledUnknown(_ work: ClaimedCode) -> Timestamp? { unknownAt.removeValue(forKey: Key(row: work.id, claim: work.claim)) }
+    /// When the process did not find the client of a code. Removes that time, because another claim may have the same name.
+    mutating func settledUnknown(_ work: ClaimedCode) -> Timestamp? { unknownAt.removeValue(forKey: Key(work)) }
 
     /// Takes out the answer after the commit of the settlement.
     mutating func settled(_ work: ClaimedCode, _ result: Settled) -> AnsweredExchange? {
-        if case .grant = result {
-            for index in (sendings[work.id] ?? []).indices { sendings[work.id]![index].isCommitted = true }
+        for index in (sendings[work.id] ?? []).indices {
+            if case .grant = result { sendings[work.id]![index].isCommitted = true }
+            if sendings[work.id]![index].claim == work.claim { sendings[work.id]![index].isOver = true }
         }
-        for index in (sendings[work.id] ?? []).indices where sendings[work.id]![index].claim == work.claim {
-            sendings[work.id]![index].isOver = true
-        }
-        return calls.removeValue(forKey: Key(row: work.id, claim: work.claim))
+        return calls.removeValue(forKey: Key(work))
     }
 
     /// The process forgets the answers that it heard and did not commit.
@@ -136,10 +135,7 @@ struct ProofLedger {
         var id: RevocationID
         var claim: Claim
 
-        init(_ work: DueRevocation) {
-            id = RevocationID(work)
-            claim = work.claim
-        }
+        init(_ work: DueRevocation) { (id, claim) = (RevocationID(work), work.claim) }
     }
 
     private var calls: [Key: AnsweredQuestion] = [:]
@@ -166,8 +162,6 @@ struct ProofLedger {
     mutating func reloaded(_ clients: [String]) { accepted = accepted.filter { !clients.contains($0.key[0]) } }
 
     mutating func crashed() {
-        calls = [:]
-        accepted = [:]
-        wellFounded = []
+        (calls, accepted, wellFounded) = ([:], [:], [])
     }
 }

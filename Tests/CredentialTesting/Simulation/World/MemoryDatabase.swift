@@ -6,8 +6,7 @@ package import GRDB
 import NIOConcurrencyHelpers
 import SQLiteStore
 
-/// An SQLite database in memory, used for one simulation after another, because compiling a statement costs more than running it a hundred
-/// times.
+/// An SQLite database in memory, for one simulation after another: compiling a statement costs more than running it a hundred times.
 final class MemoryDatabase: SimulatedDatabase {
     private static let idle = NIOLockedValueBox<[DatabaseQueue]>([])
 
@@ -54,14 +53,11 @@ final class MemoryDatabase: SimulatedDatabase {
     private static func empty(_ queue: DatabaseQueue) throws {
         try queue.write { db in
             // A table was created after the tables that it refers to.
-            let tables = try String.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT name FROM sqlite_schema
-                         WHERE type = 'table' AND name NOT LIKE 'grdb_%' AND name NOT LIKE 'sqlite_stat%' ORDER BY rowid DESC
-                        """
-                )
-            )
+            let sql = """
+                SELECT name FROM sqlite_schema
+                 WHERE type = 'table' AND name NOT LIKE 'grdb_%' AND name NOT LIKE 'sqlite_stat%' ORDER BY rowid DESC
+                """
+            let tables = try String.fetchAll(db.cachedStatement(sql: sql))
             for table in tables { try db.cachedStatement(sql: "DELETE FROM \(table)").execute() }
         }
     }

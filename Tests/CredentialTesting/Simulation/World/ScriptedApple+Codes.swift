@@ -61,9 +61,7 @@ extension ScriptedApple {
         for index in ended where signIns[index].endedAt == nil { signIns[index].endedAt = now }
         return signIn.credential
     }
-}
 
-extension ScriptedApple {
     /// The answer to a code in place of the truth; nil for the truth.
     mutating func answer(toCodeOf clientID: String, in app: String, using generator: inout SeededGenerator) -> EndpointAnswer<ExchangeNews>?
     {

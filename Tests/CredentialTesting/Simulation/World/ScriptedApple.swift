@@ -85,9 +85,7 @@ struct ScriptedApple {
         return signIn
     }
 
-    /// A sign-in that brings a code.
-    ///
-    /// - Returns: the number of the code.
+    /// A sign-in that brings the code with this number.
     mutating func signInByCode(_ credential: CredentialID, at now: Timestamp, redirectURI: String?) -> Int {
         _ = signIn(credential, at: now, withToken: false)
         signIns[signIns.count - 1].isByCode = true

@@ -12,9 +12,7 @@ struct SimulatedEndpoint: TokenEndpoint {
     }
 
     func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
-        await withCheckedContinuation {
-            world.arrive(.request(.exchange(code.reveal, redirectURI: redirectURI, clientID: clientID, $0)))
-        }
+        await withCheckedContinuation { world.arrive(.request(.exchange(code.reveal, redirectURI: redirectURI, clientID: clientID, $0))) }
     }
 
     func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {

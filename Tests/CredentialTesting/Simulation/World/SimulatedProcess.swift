@@ -107,5 +107,4 @@ struct SimulatedDesk: OperatorDesk, BreakerReader {
 
     func breakers() async throws -> [String: RejectionBreaker] { try await world.read { try await desk.breakers() } }
     func apps() async throws -> [AppStatus] { try await world.read { try await desk.apps() } }
-    func enqueue(notification body: [UInt8]) async throws -> Int64 { try await desk.enqueue(notification: body) }
 }

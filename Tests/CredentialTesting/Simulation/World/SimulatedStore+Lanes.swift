@@ -3,15 +3,12 @@
 
 import CredentialCore
 
-/// Settlements of codes and revocations at their commit.
+/// Settlements of codes and revocations at their commit, and the allowed results.
 extension SimulatedWorld.State {
-    /// - Returns: the allowed results.
     mutating func settled(_ work: ClaimedCode, _ result: Settled, at now: Timestamp) -> [Settled] {
         let call = ledger.codes.settled(work, result)
         let identity = call?.identity
-        let credential = identity.flatMap { identity in
-            work.content.map { CredentialID(clientID: $0.clientID, userID: identity.userID) }
-        }
+        let credential = identity.flatMap { identity in work.content.map { CredentialID(clientID: $0.clientID, userID: identity.userID) } }
         let before = credential.flatMap { model.tokenText(of: $0) }
         let app = work.content.flatMap { model.appOfClient[$0.clientID] }
         // With a wrong clock no process knows when a code's deadline is.
@@ -26,7 +23,6 @@ extension SimulatedWorld.State {
         return expected
     }
 
-    /// - Returns: the allowed results.
     mutating func settled(_ work: DueRevocation, _ result: Settled, at now: Timestamp) -> [Settled] {
         let key = ReferenceModel.RevocationKey(work)
         let open = model.revocations[key]

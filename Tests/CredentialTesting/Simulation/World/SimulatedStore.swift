@@ -227,8 +227,7 @@ extension SimulatedWorld.State {
             model.touched = []
             let expected: [Settled]
             switch settlement {
-            case .notification(let work, let verdict):
-                expected = [model.settle(work, verdict, at: now)]
+            case .notification(let work, let verdict): expected = [model.settle(work, verdict, at: now)]
             case .grant(let work, let verdict):
                 let credential = work.content?.credential
                 let before = credential.flatMap { model.tokenText(of: $0) }
@@ -247,16 +246,14 @@ extension SimulatedWorld.State {
                 if model.goesAfterGrant(work, at: now) { count(.rejectionAwaitsGrant) }
                 expected = model.settle(work, rejection, result, at: now)
                 if result == .refreshed { report(judge(rejection, of: work)) }
-            case .code(let work, _):
-                expected = settled(work, result, at: now)
+            case .code(let work, _): expected = settled(work, result, at: now)
             case .revocationRequest(let work, let verdict):
                 // The process knows Apple's clock to a second or two, or goes by its own.
                 let latest = max(truth, now).advanced(by: .seconds(2))
                 let (lookedAt, knowsTime) =
                     if case .accepted(let time, let knowsTime) = verdict { (min(time, latest), knowsTime) } else { (now, true) }
                 expected = [model.settle(work, lookedAt: lookedAt, knowsTime: knowsTime, at: now)]
-            case .revocation(let work, _):
-                expected = settled(work, result, at: now)
+            case .revocation(let work, _): expected = settled(work, result, at: now)
             }
             note("\(settlement.summary): \(result)")
             observe(settlement, result)

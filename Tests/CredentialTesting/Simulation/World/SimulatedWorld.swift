@@ -24,8 +24,7 @@ final class SimulatedWorld: Sendable {
         var ledger: CallLedger
         /// Users with a wrongly dated sign-in. The consequences are no bug.
         var misdated: Set<String> = []
-        /// Users with a sign-in that was dated ahead. Counted from its time, it is newer than what has ended it, and the end of an older token
-        /// says nothing of it.
+        /// Users with a sign-in dated ahead. It is newer than what has ended it, and the end of an older token says nothing of it.
         var datedAhead: Set<String> = []
         /// The credentials with a token that siwatch first heard of by a nightly job, dated by the job.
         var toldByJob: Set<CredentialID> = []
@@ -103,8 +102,7 @@ extension SimulatedWorld.State {
         return clockWasSetSinceApple ? max(offset, .zero) : offset
     }
 
-    /// A process that has not heard Apple goes by the host's clock. If that is ahead, the process takes sign-ins before their time, and nothing
-    /// can be promised of their users.
+    /// A process that has not heard Apple goes by the host's clock. If that is ahead, it takes sign-ins early, and can promise nothing.
     mutating func noteTakenAhead(_ work: [ClaimedGrant]) {
         guard heardAppleAt == nil else { return }
         for grant in work where grant.grantedAt > truth.advanced(by: .seconds(4)) {
@@ -120,8 +118,7 @@ extension SimulatedWorld.State {
         offset = ahead
         if step > .seconds(60) || step < .seconds(-60) { clockWasSetSinceApple = true }
         ledger.clockWasSet(ahead: step > .zero, at: truth)
-        count(.clockStep)
-        note("the clock is set by \(step)")
+        note("the clock is set by \(step)", counting: .clockStep)
     }
 
     /// Keeps the first violation, because the next ones may follow from it.
@@ -139,7 +136,6 @@ extension SimulatedWorld.State {
     mutating func count(_ situation: Situation) { tally[situation, default: 0] += 1 }
 }
 
-/// The time at which simulations begin.
 enum SimulatedTime {
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
 }

@@ -42,20 +42,14 @@ import Testing
         #expect(try await reject(1, .unknownKey) == 1)
     }
 
-    @Test func thoseThatStillWaitAreDueAtOnce() async throws {
+    /// A key that was known before wakes nobody.
+    @Test(arguments: [false, true]) func thoseThatStillWaitAreDueAtOnce(_ wasKnown: Bool) async throws {
+        if wasKnown { try await store.ports.remember([key("new")], forgetting: []) }
         try await store.receive("waits")
         try await store.settleNotifications(as: .postponed(until: .start + .minutes(1)))
         #expect(try await store.claimNotifications().isEmpty)
         try await store.ports.remember([key("new")], forgetting: [])
-        #expect(try await store.claimNotifications().map(\.text) == ["waits"])
-    }
-
-    @Test func aKeyThatWasKnownBeforeWakesNobody() async throws {
-        try await store.ports.remember([key("old")], forgetting: [])
-        try await store.receive("waits")
-        try await store.settleNotifications(as: .postponed(until: .start + .minutes(1)))
-        try await store.ports.remember([key("old")], forgetting: [])
-        #expect(try await store.claimNotifications().isEmpty)
+        #expect(try await store.claimNotifications().map(\.text) == (wasKnown ? [] : ["waits"]))
     }
 
     /// The row of the key came before the fetch: another replica's, or one that somebody planted.

@@ -61,13 +61,8 @@ import Testing
     /// However many codes wait for an app that may ask nothing now, for a refused client, or for an unknown one.
     @Test func codesThatMayNotBeSentHideNoOther() async throws {
         for client in ["elsewhere", "web", "nobody's"] {
-            try await store.run(
-                """
-                INSERT INTO grant_queue (client_id, authorization_code, granted_at)
-                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10500) SELECT ?, 'c' || i, ? FROM n
-                """,
-                [.text(client), .at(.start - .minutes(1))]
-            )
+            let values = [SQLValue.text(client), .at(.start - .minutes(1))]
+            try await store.insert(10_500, into: "grant_queue (client_id, authorization_code, granted_at)", "?, 'c' || n, ?", values)
         }
         try await store.grant(nil, code: "good")
         var now = Timestamp.start
@@ -192,12 +187,11 @@ import Testing
     )
     func whatIsNoTextOrTooLongIsMalformed(_ column: String, _ value: String) async throws {
         let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: value]) { $1 }
-        let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
         guard !value.contains("zeroblob") else {
-            await #expect(throws: (any Error).self) { try await store.run(sql) }
+            await #expect(throws: (any Error).self) { try await store.insert(into: "grant_queue", values) }
             return
         }
-        try await store.run(sql)
+        try await store.insert(into: "grant_queue", values)
         let now = Timestamp(milliseconds: 4_000_000_000_000)
         let work = try await store.claimCodes(at: now)[0]
         #expect(work.content == nil)

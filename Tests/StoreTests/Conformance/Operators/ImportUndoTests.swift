@@ -19,14 +19,12 @@ import Testing
         )
     }
 
-    private func tell(_ signIns: [ToldSignIn], as name: String = "one", key: String = "a") async throws {
+    private func tell(_ signIns: [ToldSignIn], as name: String = "one", key: String = "a", settledAt now: Timestamp? = nil) async throws {
         _ = try await store.ports.append(ImportBatch(importID: name, key: key, signIns: signIns), at: .start)
+        if let now { try await store.settleGrants(at: now) }
     }
 
-    private func imported(_ users: String...) async throws {
-        try await tell(users.map { Self.signIn($0) })
-        try await store.settleGrants(at: .start)
-    }
+    private func imported(_ users: String...) async throws { try await tell(users.map { Self.signIn($0) }, settledAt: .start) }
 
     private func undo(_ name: String = "one", at now: Timestamp = Self.later) async throws -> UndoneImport {
         var total = UndoneImport()
@@ -148,8 +146,7 @@ import Testing
         try await store.signIn("ann", token: "r.ann")
         try await store.signIn("bob", token: "old", at: .start - .days(1))
         try await store.run("DELETE FROM grant_log")
-        try await tell(["ann", "bob", "cat"].map { Self.signIn($0) })
-        try await store.settleGrants(at: .start)
+        try await tell(["ann", "bob", "cat"].map { Self.signIn($0) }, settledAt: .start)
         let result = try await undo()
         #expect(result.removed == 1 && result.stayed == 2)
         #expect(try await users() == ["ann", "bob"])
@@ -157,10 +154,8 @@ import Testing
 
     /// The form that the pages advise: the token, and a later sign-in without one. The second row finds the credential of the first.
     @Test func severalLinesOfAUserAreOneImport() async throws {
-        try await tell([Self.signIn("ann"), Self.signIn("bob")])
-        try await store.settleGrants(at: .start)
-        try await tell([Self.signIn("ann", token: nil, at: .start + .minutes(1))], key: "b")
-        try await store.settleGrants(at: Self.later)
+        try await tell([Self.signIn("ann"), Self.signIn("bob")], settledAt: .start)
+        try await tell([Self.signIn("ann", token: nil, at: .start + .minutes(1))], key: "b", settledAt: Self.later)
         let result = try await undo()
         // The third line removed nothing by itself.
         #expect(result.removed == 2 && result.stayed == 1)
@@ -169,8 +164,7 @@ import Testing
 
     @Test func whatAppleToldStays() async throws {
         try await store.notify(.consentRevoked, "first", at: .start - .days(1), now: .start)
-        try await tell(["first", "old", "new", "mail", "none", "rejected"].map { Self.signIn($0) })
-        try await store.settleGrants(at: .start)
+        try await tell(["first", "old", "new", "mail", "none", "rejected"].map { Self.signIn($0) }, settledAt: .start)
         try await store.notify(.consentRevoked, "old", at: .start - .days(1), now: Self.later)
         try await store.notify(.consentRevoked, "new", at: .start + .minutes(1), now: Self.later)
         try await store.notify(.emailDisabled(nil), "mail", at: .start + .minutes(1), now: Self.later)
@@ -186,8 +180,7 @@ import Testing
         try await store.requestRevocation("answered", at: .start - .hours(1))
         try await store.settleRequests(at: .start)
         #expect(try await store.count("revocation_log") == 1)
-        try await tell(["answered", "waits", "opened", "none"].map { Self.signIn($0) })
-        try await store.settleGrants(at: .start)
+        try await tell(["answered", "waits", "opened", "none"].map { Self.signIn($0) }, settledAt: .start)
         try await store.requestRevocation("opened", at: Self.later)
         try await store.settleRequests(at: Self.later)
         try await store.requestRevocation("waits", at: Self.later)
@@ -200,8 +193,7 @@ import Testing
     /// A wrong `--client-id`: the users are known at the right client.
     @Test func theOtherClientOfTheUserStays() async throws {
         try await store.signIn("ann", token: "a", email: EmailAddress("mine@example.com"), at: .start + .minutes(1))
-        try await tell([Self.signIn("ann", client: "web")])
-        try await store.settleGrants(at: Self.later)
+        try await tell([Self.signIn("ann", client: "web")], settledAt: Self.later)
         #expect(try await undo().removed == 1)
         let left = try await store.rows("SELECT client_id, state, email FROM credential_state")
         #expect(left == [["app", "authorized", "mine@example.com"]])
@@ -211,8 +203,7 @@ import Testing
     /// The import's sign-in at a wrong client made the user count as signed in, so a follower that heard of the end kept the session.
     @Test func anEndThatTheImportHidIsToldAgain() async throws {
         try await store.signIn("ann", token: "a")
-        try await tell([Self.signIn("ann", client: "web")])
-        try await store.settleGrants(at: Self.later)
+        try await tell([Self.signIn("ann", client: "web")], settledAt: Self.later)
         try await store.run(
             """
             UPDATE credential SET state = 'revoked', reason = 'token_rejected', changed_at = granted_at + 2, verified_at = granted_at + 2,
@@ -224,16 +215,14 @@ import Testing
         #expect(try await store.column("SELECT state FROM user_state") == ["authorized"])
         #expect(try await undo().removed == 1)
         #expect(try await store.column("SELECT state FROM user_state") == ["revoked"])
-        let last = try await store.rows(
-            "SELECT client_id, from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1"
-        )
+        let columns = "client_id, from_state, to_state, reason, source"
+        let last = try await store.rows("SELECT \(columns) FROM credential_change ORDER BY id DESC LIMIT 1")
         #expect(last == [["app", "revoked", "revoked", "token_rejected", "refresh"]])
     }
 
     @Test func anotherImportOfTheUserKeepsIt() async throws {
         try await imported("ann", "bob")
-        try await tell([Self.signIn("ann")], as: "two")
-        try await store.settleGrants(at: Self.later)
+        try await tell([Self.signIn("ann")], as: "two", settledAt: Self.later)
         let result = try await undo()
         #expect(result.removed == 1 && result.stayed == 1)
         let other = try await undo("two")
@@ -280,9 +269,8 @@ import Testing
         #expect(try await store.count("admitted_rejection") == 3)
         #expect(try await undo().removed == 1)
         for table in ["canary", "admitted_rejection"] {
-            let left = try await store.rows(
-                "SELECT t.user_id, client.client_id FROM \(table) t JOIN client ON client.id = t.client ORDER BY t.user_id"
-            )
+            let credentials = "\(table) t JOIN client ON client.id = t.client"
+            let left = try await store.rows("SELECT t.user_id, client.client_id FROM \(credentials) ORDER BY t.user_id")
             #expect(left == [["ann", "web"], ["bob", "app"]], "\(table)")
         }
     }

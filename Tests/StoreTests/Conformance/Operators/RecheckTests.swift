@@ -34,8 +34,7 @@ import Testing
 
     /// Unsigned evidence may be wrong, so siwatch keeps the token for a while to ask again.
     @Test func aGoodAnswerBringsARejectedUserBack() async throws {
-        try await store.signIn(token: "r")
-        try await store.accept()
+        try await store.signIn(token: "r", isAccepted: true)
         try await store.refresh(.rejected, at: Self.asked)
         let now = Self.asked + .hours(2)
         #expect(try await recheck(at: now)?.due == 1)
@@ -93,8 +92,7 @@ import Testing
     @Test func aClientThatLeftStandsInNobodysWay() async throws {
         var rules = StoreUnderTest.recheckRules
         rules.clients = ["app"]
-        try await store.signIn("rejected", client: "web", token: "r")
-        try await store.accept("rejected")
+        try await store.signIn("rejected", client: "web", token: "r", isAccepted: true)
         try await store.refresh(.rejected, at: Self.asked - .days(1))
         try await store.signIn(token: "r")
         try await store.refresh(.valid, at: Self.asked - .hours(2))
@@ -113,13 +111,8 @@ import Testing
 
     /// 600 users at 50 a second take 12 seconds, whatever the size of a transaction.
     @Test func anAppIsSpreadByItsLimit() async throws {
-        try await store.run(
-            """
-            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
-            INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) SELECT 'app', 'user' || i, 'r' || i, ? FROM n
-            """,
-            [.at(.start - .days(2))]
-        )
+        let columns = "grant_queue (client_id, user_id, refresh_token, granted_at)"
+        try await store.insert(600, into: columns, "'app', 'user' || n, 'r' || n, ?", [.at(.start - .days(2))])
         try await store.grant("elsewhere", client: "elsewhere", token: "r", at: .start - .days(2))
         for _ in 0...6 { try await store.settleGrants(at: .start) }
         let before = try await store.column("SELECT user_id FROM credential_state WHERE app = 'example' ORDER BY next_check_at")
@@ -189,8 +182,7 @@ import Testing
 
     /// The operator corrects a mistake at once, so its rejections are still pending. siwatch drops them and asks about their users again.
     @Test func aRejectionThatWaitsIsTakenBackAndSaidAgainAfterTheHour() async throws {
-        try await store.signIn(token: "r")
-        try await store.accept()
+        try await store.signIn(token: "r", isAccepted: true)
         let rejection = PendingRejection(requestedAt: Self.asked, answeredAt: Self.asked, keyID: "KEY")
         let claimed = try await store.claimCredentials(at: Self.asked)
         _ = try await store.settle(claimed.map { .refresh($0, .rejected(rejection, isProven: true)) }, at: Self.asked)
@@ -204,8 +196,7 @@ import Testing
 
     /// An operator who corrects a mistake within the hour brings back all users that it ended.
     @Test func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt() async throws {
-        try await store.signIn(token: "r")
-        try await store.accept()
+        try await store.signIn(token: "r", isAccepted: true)
         try await store.refresh(.rejected, at: Self.asked)
         let mended = Self.asked + .minutes(20)
         let read = try await store.ask(.recheckApp("example"), at: mended)

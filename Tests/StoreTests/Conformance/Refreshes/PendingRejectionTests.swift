@@ -13,8 +13,7 @@ import Testing
 
     private func rejected(users: String...) async throws {
         for user in users.isEmpty ? ["user"] : users {
-            try await store.signIn(user, token: user)
-            try await store.accept(user)
+            try await store.signIn(user, token: user, isAccepted: true)
             #expect(try await store.reject(user, at: Self.asked) == .refreshed)
         }
     }
@@ -79,8 +78,7 @@ import Testing
 
     @Test func aRepeatedRejectionWaitsAgainAndCountsSinceTheFirst() async throws {
         try await rejected()
-        try await store.signIn("other", token: "other")
-        try await store.accept("other")
+        try await store.signIn("other", token: "other", isAccepted: true)
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
         let again = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: again) == .refreshed)
@@ -97,8 +95,7 @@ import Testing
     /// The host's clock leapt over the interval, and Apple's did not.
     @Test func aLeapOfTheClockIsNoRepetition() async throws {
         try await rejected()
-        try await store.signIn("other", token: "other")
-        try await store.accept("other")
+        try await store.signIn("other", token: "other", isAccepted: true)
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
         let leapt = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: leapt, dated: Self.asked + .minutes(1)) == .refreshed)
@@ -121,8 +118,7 @@ import Testing
     func aRepetitionWithoutA200InBetweenBeginsAnew(validAfter: Duration?) async throws {
         try await rejected()
         if let validAfter {
-            try await store.signIn("other", token: "other")
-            try await store.accept("other")
+            try await store.signIn("other", token: "other", isAccepted: true)
             try await store.reject("other", at: Self.asked + validAfter, finding: .valid)
         }
         let again = Self.asked + .days(2)
@@ -165,8 +161,7 @@ import Testing
     /// If a timer runs siwatch once a day, it never sees a settle time pass.
     @Test func oneThatIsRepeatedTwiceWaitsNoLonger() async throws {
         try await rejected()
-        try await store.signIn("other", token: "other")
-        try await store.accept("other")
+        try await store.signIn("other", token: "other", isAccepted: true)
         for day in 1...2 {
             let now = Self.asked + .hours(36 * day)
             try await store.reject("other", at: now - .hours(1), finding: .valid)
@@ -250,8 +245,7 @@ import Testing
     }
 
     @Test func theBreakerAndTheAnswersAreCommittedTogether() async throws {
-        try await store.signIn(token: "r")
-        try await store.accept()
+        try await store.signIn(token: "r", isAccepted: true)
         let before = try await store.ports.breakers()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         let verdict = RefreshVerdict.rejected(at: Self.asked)
@@ -281,8 +275,7 @@ import Testing
     /// The breaker has dropped the rejections. Apple is asked again, once an hour is over, and believed without another word.
     @Test func whatTheBreakerDroppedIsBelievedOnceAppleRepeatsAConfirmedRejection() async throws {
         try await rejected(users: "gone", "good", "later")
-        try await store.signIn("gone", client: "web", token: "web")
-        try await store.accept("gone")
+        try await store.signIn("gone", client: "web", token: "web", isAccepted: true)
         let rejection = "UPDATE credential SET answer = 'rejected', answered_at = ?, due_at = ? WHERE client = 2"
         try await store.run(rejection, [.at(Self.asked), .at(Self.asked + .days(1))])
         try await store.signIn("eve", token: "e")
@@ -368,8 +361,7 @@ import Testing
     }
 
     @Test func aCanaryThatIsRejectedAtItsDailyCheckOpensToo() async throws {
-        try await store.signIn(token: "r")
-        try await store.accept()
+        try await store.signIn(token: "r", isAccepted: true)
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
         #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
         #expect(try await pending() == 0)

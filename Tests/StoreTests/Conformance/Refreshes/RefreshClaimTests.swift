@@ -31,9 +31,8 @@ import Testing
         try await store.signIn("without")
         try await store.run("UPDATE credential SET due_at = due_at + 999999 WHERE user_id = 'late'")
         func tried() async throws -> [String] {
-            users(
-                try await store.ports.claimFirstChecks(of: ["app", "web", "elsewhere"], upTo: 9, at: .start, policy: StoreUnderTest.policy)
-            )
+            let clients: Set = ["app", "web", "elsewhere"]
+            return users(try await store.ports.claimFirstChecks(of: clients, upTo: 9, at: .start, policy: StoreUnderTest.policy))
         }
         #expect(try await tried() == ["soon", "web"])
         #expect(try await tried() == ["late"])
@@ -66,8 +65,7 @@ import Testing
         func claim(_ limit: Int, _ share: Int) async throws -> [String] {
             users(try await store.claimCredentials(upTo: limit, firstChecks: share, at: now)).map { String($0.prefix(3)) }
         }
-        try await store.signIn("good", token: "r", at: .start + .hours(1), now: .start + .hours(1))
-        try await store.accept("good")
+        try await store.signIn("good", token: "r", at: .start + .hours(1), now: .start + .hours(1), isAccepted: true)
         #expect(try await claim(1, 0) == ["goo"], "its answer may close a breaker")
         #expect(try await claim(1, 0) == ["lat"])
         #expect(try await claim(1, 1) == ["new"])

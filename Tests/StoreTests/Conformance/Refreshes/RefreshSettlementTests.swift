@@ -9,7 +9,7 @@ import Testing
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
     private static let user = CredentialID(clientID: "app", userID: "user")
 
-    private func signedIn() async throws { try await store.signIn(token: "r") }
+    private func signedIn(isAccepted: Bool = false) async throws { try await store.signIn(token: "r", isAccepted: isAccepted) }
 
     private func row() async throws -> [SQLValue] {
         try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")[0]
@@ -98,8 +98,7 @@ import Testing
 
     /// The store keeps it, sealed, until Apple has accepted its successor once.
     @Test func anAcceptedTokenOutlivesASuccessorThatAppleHasNotAccepted() async throws {
-        try await signedIn()
-        try await store.accept()
+        try await signedIn(isAccepted: true)
         try await store.signIn(token: "newer", at: Self.asked)
         let former = "SELECT former_granted_at, former_sealed IS NOT NULL FROM credential"
         #expect(try await store.rows(former) == [[.at(.start), 1]])
@@ -109,8 +108,7 @@ import Testing
 
     /// Apple rejects its successor and never accepted it, so a mistake brought the successor.
     @Test func anAcceptedTokenIsTakenAgain() async throws {
-        try await signedIn()
-        try await store.accept()
+        try await signedIn(isAccepted: true)
         try await store.signIn(token: "cut", at: Self.asked)
         #expect(try await store.refresh(.rejected, at: Self.asked + .minutes(10)) == .refreshed)
         let tokens = "SELECT token_granted_at, verified_at, rejected_at, former_granted_at, former_sealed, never_accepted FROM credential"
@@ -178,8 +176,7 @@ import Testing
         #expect(try await listed() == [true])
         #expect(try await counted() == [0, 1])
         // A token that Apple had accepted is another matter.
-        try await store.signIn("ann", token: "a", at: Self.asked)
-        try await store.accept("ann")
+        try await store.signIn("ann", token: "a", at: Self.asked, isAccepted: true)
         try await store.settleChecks(at: Self.asked + .days(2), as: .rejected(at: Self.asked + .days(2)))
         #expect(try await listed() == [true])
         #expect(try await counted() == [1, 1])
@@ -215,8 +212,7 @@ import Testing
     }
 
     @Test func aSignInAfterARejectionAuthorizesAgain() async throws {
-        try await signedIn()
-        try await store.accept()
+        try await signedIn(isAccepted: true)
         try await store.refresh(.rejected, at: Self.asked)
         try await store.signIn(token: "new", at: Self.asked + .hours(1))
         #expect(try await row()[0] == "authorized")
@@ -243,8 +239,7 @@ import Testing
 
     private func rejected() async throws {
         for user in ["one", "two"] {
-            try await store.signIn(user, token: user)
-            try await store.accept(user)
+            try await store.signIn(user, token: user, isAccepted: true)
             try await store.reject(user, at: Self.asked)
         }
     }

@@ -7,7 +7,7 @@ import Testing
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationLimitTests: ConformanceSuite {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
-    private static let rules = RevocationLimitRules(maxRequests: 2)
+    private static let rules = RevocationLimitRules(maxPerHour: 2)
 
     private func ask(_ users: String..., client: String = "app", at now: Timestamp = now) async throws -> [Settled] {
         for user in users {
@@ -73,13 +73,8 @@ import Testing
 
     /// No settlement waits for a decision about a million requests.
     @Test func aReleaseGoesInPortions() async throws {
-        try await store.run(
-            """
-            WITH RECURSIVE request (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM request WHERE n < 1100)
-            INSERT INTO revocation_queue (client_id, user_id, requested_at, held_at) SELECT 'app', 'u' || n, ?, 1 FROM request
-            """,
-            [.at(Self.asked)]
-        )
+        let columns = "revocation_queue (client_id, user_id, requested_at, held_at)"
+        try await store.insert(1_100, into: columns, "'app', 'u' || n, ?, 1", [.at(Self.asked)])
         try await store.run("UPDATE app SET revocations_held_at = 1, revocations_held = 1100 WHERE name = 'example'")
         let id = try await store.ports.submit(.dropRevocations(app: "example"), at: Self.now)
         var left: [Int] = []

@@ -29,15 +29,24 @@ import Testing
         return .answered(answer, by: ClientIdentity(clientID: "app", keyID: "KEY"))
     }
 
-    private func prove(_ client: String) async throws -> Settled? {
+    /// Settles Apple's answers to questions about the tokens of a client, or about all.
+    @discardableResult
+    private func prove(_ client: String? = nil, questions: Int = 3, at now: Timestamp = now) async throws -> Settled? {
         var last: Settled?
-        for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked, .rejected].enumerated() {
-            let works = try await claimTokens()
-            let work = try #require(works.first { $0.id.clientID == client })
-            for other in works where other.id.clientID != client {
-                _ = try await store.settle(.revocation(other, .failed(at: Self.now - .days(1))), at: Self.now)
+        for second in 0..<questions {
+            for work in try await claimTokens(at: now) {
+                guard client == nil || work.id.clientID == client else {
+                    _ = try await store.settle(.revocation(work, .failed(at: Self.now - .days(1))), at: Self.now)
+                    continue
+                }
+                let word: RevocationProof.Answer.Word =
+                    switch work.proof.next {
+                    case .isAccepted, .isBelieved: .accepted
+                    case .revoke: .revoked
+                    case .isStillAccepted: .rejected
+                    }
+                last = try await store.settle(.revocation(work, answer(word, second)), at: now)
             }
-            last = try await store.settle(.revocation(work, answer(word, second)), at: Self.now)
         }
         return last
     }
@@ -62,20 +71,6 @@ import Testing
 
     // MARK: What is told late
 
-    private func proveAll(questions: Int = 3, at now: Timestamp = now) async throws {
-        for second in 0..<questions {
-            for work in try await claimTokens(at: now) {
-                let word: RevocationProof.Answer.Word =
-                    switch work.proof.next {
-                    case .isAccepted, .isBelieved: .accepted
-                    case .revoke: .revoked
-                    case .isStillAccepted: .rejected
-                    }
-                _ = try await store.settle(.revocation(work, answer(word, second)), at: now)
-            }
-        }
-    }
-
     private func askInVain() async throws {
         try await store.requestRevocation(at: Self.asked)
         #expect(try await store.settleRequests(at: Self.now) == [.revocation(.noToken)])
@@ -87,7 +82,7 @@ import Testing
     /// of the other token, and its sign-in is settled at any moment of the proof.
     @Test(arguments: [0, 1, 2, 3]) func aTokenThatComesUnderARequestIsRevokedToo(_ answers: Int) async throws {
         try await open(clients: "app")
-        try await proveAll(questions: answers)
+        try await prove(questions: answers)
         try await store.grant(nil, code: "c", at: Self.asked - .seconds(1))
         let claimed = try await store.claimCodes(upTo: 1, at: Self.now)
         var code = try #require(claimed.first)
@@ -99,7 +94,7 @@ import Testing
         #expect(try await store.settle(.code(code, verdict), at: Self.now) == .grant(.applied, nil))
         let tokens = try await store.rows("SELECT standing, verified_team FROM revocation WHERE token_granted_at = ?", [.at(Self.asked)])
         #expect(tokens == [["accepted_before", "TEAM"]])
-        try await proveAll()
+        try await prove()
         #expect(try await outcomes() == ["proved", "proved"])
         #expect(try await states() == [Self.revoked(at: "app")])
         #expect(try await store.sealedTokens == 0)
@@ -118,11 +113,11 @@ import Testing
         #expect(try await store.count("revocation_queue") == 1)
         #expect(try await claimRequests(at: told + .minutes(59)).isEmpty, "a later line may be a newer sign-in")
         let end = told + .hours(1)
-        let revocationLimit = RevocationLimitRules(maxRequests: 0)
+        let revocationLimit = RevocationLimitRules(maxPerHour: 0)
         #expect(try await store.settleRequests(at: end, revocationLimit: revocationLimit) == [.heldBack(reachesLimit: true)])
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: end) == .revocationsReleased(count: 1, left: 0))
         #expect(try await store.settleRequests(at: end) == [.postponed])
-        try await proveAll(at: end)
+        try await prove(at: end)
         #expect(try await outcomes() == ["no_token", "proved"])
         #expect(try await states() == [Self.revoked(at: "app")])
     }
@@ -131,7 +126,7 @@ import Testing
     @Test(arguments: [false, true]) func aLaterLineOfAnImportIsSeenBeforeATokenOfAnEarlierOneIsRevoked(_ isProved: Bool) async throws {
         if isProved {
             try await open(clients: "app")
-            try await proveAll()
+            try await prove()
         } else {
             try await askInVain()
         }
@@ -160,7 +155,7 @@ import Testing
     @Test(arguments: ["newer", "older", "proved"]) func aUserWhoHasSignedInAgainKeepsWhatIsTold(_ what: String) async throws {
         if what == "proved" {
             try await open(clients: "app")
-            try await proveAll()
+            try await prove()
         } else {
             try await askInVain()
         }
@@ -199,8 +194,7 @@ import Testing
     /// The app has deleted the account, whether siwatch ended the token or the token was dead before. An address of a later sign-in stays.
     @Test(arguments: [true, false]) func theAddressGoesWithTheToken(_ isAlive: Bool) async throws {
         let address = EmailAddress("a@example.com")
-        try await store.signIn(token: "r", email: address)
-        try await store.accept()
+        try await store.signIn(token: "r", email: address, isAccepted: true)
         try await open()
         if isAlive {
             #expect(try await prove("app") == .revocation(.proved))
@@ -223,8 +217,7 @@ import Testing
 
     /// A truncated token replaced a good one. siwatch asks about both, each has its receipt, and the good one's is the proof.
     @Test func bothTokensOfAClientAreRevoked() async throws {
-        try await store.signIn(token: "good")
-        try await store.accept()
+        try await store.signIn(token: "good", isAccepted: true)
         try await store.signIn(token: "go", at: .start + .minutes(1))
         try await open()
         let tokens = try await store.rows("SELECT standing FROM revocation ORDER BY token_granted_at")
@@ -327,9 +320,8 @@ import Testing
     }
 
     private func ask(_ column: String, _ value: String) async throws {
-        let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
-        let (names, row) = (values.keys.joined(separator: ", "), values.values.joined(separator: ", "))
-        try await store.run("INSERT INTO revocation_queue (\(names), requested_at) VALUES (\(row), \(Self.asked.milliseconds))")
+        let values = ["client_id": "'app'", "user_id": "'ann'", "requested_at": "\(Self.asked.milliseconds)"]
+        try await store.insert(into: "revocation_queue", values.merging([column: value]) { $1 })
     }
 
     @Test(.on(.file), arguments: ["client_id", "user_id"], ["CAST(x'C328' AS TEXT)", "printf('%.*c', 513, 'a')"])
@@ -490,7 +482,7 @@ import Testing
     @Test func aDeletionThatIsDatedAheadEndsNoLaterSignIn() async throws {
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.now + .hours(1))
-        let revocationLimit = RevocationLimitRules(maxRequests: 0)
+        let revocationLimit = RevocationLimitRules(maxPerHour: 0)
         #expect(try await store.settleRequests(at: Self.now, revocationLimit: revocationLimit) == [.heldBack(reachesLimit: true)])
         try await store.signIn(token: "again", at: Self.now + .minutes(10), now: Self.now + .minutes(11))
         #expect(try await store.ask(.confirmRevocations(app: "example", count: 1), at: Self.now) == .revocationsReleased(count: 1, left: 0))

@@ -49,7 +49,7 @@ package enum HostAddress {
 
     /// Whether an address is of this machine or of a private network, so that nobody comes to it from outside.
     package static func isPrivate(_ address: String) -> Bool {
-        guard let bytes = bytes(of: address) else { return true }
+        guard let bytes = bytes(ofScoped: address) else { return true }
         if bytes.count == 4 {
             return [10, 127].contains(bytes[0]) || bytes[0] == 172 && bytes[1] & 0xf0 == 16 || bytes[0] == 192 && bytes[1] == 168
                 || bytes[0] == 100 && bytes[1] & 0xc0 == 64 || isDangerous(bytes)
@@ -58,15 +58,17 @@ package enum HostAddress {
     }
 
     /// Whether an address is link-local, unspecified or multicast, or is where a cloud answers its machines.
-    static func isDangerous(_ address: String) -> Bool { bytes(of: address).map(isDangerous) ?? true }
+    static func isDangerous(_ address: String) -> Bool { bytes(ofScoped: address).map(isDangerous) ?? true }
+
+    /// The address may end in a scope, such as `%eth0`.
+    private static func bytes(ofScoped address: String) -> [UInt8]? { bytes(of: String(address.prefix { $0 != "%" })) }
 
     /// Four or sixteen bytes; nil for what is no address.
-    private static func bytes(of address: String) -> [UInt8]? {
+    package static func bytes(of address: String) -> [UInt8]? {
         var four = in_addr()
         if inet_pton(AF_INET, address, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
         var six = in6_addr()
-        guard inet_pton(AF_INET6, address.prefix { $0 != "%" }.description, &six) == 1 else { return nil }
-        return withUnsafeBytes(of: six) { Array($0) }
+        return inet_pton(AF_INET6, address, &six) == 1 ? withUnsafeBytes(of: six) { Array($0) } : nil
     }
 
     private static func isDangerous(_ bytes: [UInt8]) -> Bool {
