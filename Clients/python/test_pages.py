@@ -60,7 +60,7 @@ def quickstart(url: str, token: str, code: str | None) -> Ask:
 
 def readme(url: str, token: str, code: str | None) -> Ask:
     block = blocks("Clients/README.md")[0]
-    told = replaced(block, ('Siwatch("unix:/run/siwatch/http.sock", token)', "Siwatch(url, token)"), ("nonce=nonce", "nonce=None"))
+    told = replaced(block, ('Siwatch("http://127.0.0.1:9465", token)', "Siwatch(url, token)"), ("nonce=nonce", "nonce=None"))
     told, asked = re.split(r"(?m)^(?=try: +# at each request)", told[: told.index("siwatch.delete")])
     imports = "\n".join(line for line in told.splitlines() if re.match("from|siwatch =", line))
     names = run(f"{imports}\ndef sign_in(code):\n{indent(told, '    ')}\n    return session", url=url, token=token)

@@ -218,7 +218,7 @@ enum FastAPIExample {
             )
             guard let line = await server.line(containing: "running on http"), let port = line.firstMatch(of: /:([0-9]+)/) else {
                 return .unknown(
-                    "needs fastapi, uvicorn, sqlalchemy[asyncio] and aiosqlite of the Python Package Index, as performance.md says"
+                    "needs fastapi, uvicorn, sqlalchemy[asyncio] and aiosqlite of the Python Package Index"
                 )
             }
             let posting = PostingConnections(port: UInt16(port.1) ?? 0, path: "/apple/notifications", count: connections)
