@@ -1,10 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import GRDB
 
 extension Inspector {
+    /// I1: inserted = logged + quarantined + waiting, and the waiting rows are the unsettled ones.
+    func nothingIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let row = try database.rows(
+            """
+            SELECT (SELECT COUNT(*) FROM notification_queue), (SELECT COUNT(*) FROM notification_log),
+                   (SELECT COUNT(*) FROM notification_quarantine),
+                   (SELECT COUNT(*) FROM grant_queue), (SELECT COUNT(*) FROM grant_log)
+            """
+        )[0]
+        let (waiting, logged, quarantined, grants, grantsLogged): (Int, Int, Int, Int, Int) = (row[0], row[1], row[2], row[3], row[4])
+        if waiting != state.model.notificationRows.count || waiting + logged + quarantined != state.model.notificationsIn {
+            let text = """
+                notifications: \(state.model.notificationsIn) came, \(logged) logged, \(quarantined) quarantined, \(waiting) wait, \
+                \(state.model.notificationRows.count) should
+                """
+            return Violation(.nothingIsLost, text)
+        }
+        if grants != state.model.grantRows.count || grants + grantsLogged + state.model.rowsUndone != state.model.grantsIn {
+            let text = """
+                grants: \(state.model.grantsIn) came, \(grantsLogged) logged, \(state.model.rowsUndone) undone, \(grants) wait, \
+                \(state.model.grantRows.count) should
+                """
+            return Violation(.nothingIsLost, text)
+        }
+        return nil
+    }
+
     /// I1: each request to revoke waits, with its tokens, or has its receipt.
     func noRequestIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let row = try database.rows(
@@ -60,51 +86,5 @@ extension Inspector {
             if found != expected { return Violation(.stateFollowsFromFacts, "a receipt", is: found, not: expected) }
         }
         return nil
-    }
-
-    // MARK: The end
-
-    /// Each request has its receipt, with two exceptions. Nothing may be known at a client that Apple refuses. A token that was dead from
-    /// the first may never count as dead if Apple accepts no token of its client any more. The answer takes up to two intervals from the
-    /// first question. A request that waits for another one of the same credential begins late.
-    ///
-    /// - Parameter good: clients at which Apple accepts a user's token.
-    func everyRequestIsAnswered(_ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
-        let model = state.model
-        let latest = state.now.advanced(by: .zero - SimulatedProcess.policy.longestInterval * 2 - BreakerRules().settle)
-        let unopened = model.requestRows.filter { request in !model.revocations.keys.contains { $0.request == request.key } }
-        let open = model.revocations.filter { $0.key.clientID != state.apple.refused }.values.filter { open in
-            open.before != .rejected && !open.isAskedAnew || good.contains(open.credential.clientID) && open.openedAt <= latest
-        }
-        // A second request for the same credential waits for the first.
-        let isStuck = unopened.contains { request in
-            !model.revocations.values.contains { $0.credential.userID == request.value.credential.userID }
-        }
-        if !isStuck, open.isEmpty { return nil }
-        return Violation(.nothingIsStuck, "\(unopened.count) requests to revoke wait, and \(open.count) tokens")
-    }
-
-    /// A violation, if the user has signed in since the revocation, or Apple still accepts the revoked token.
-    func isRevoked(
-        _ credential: CredentialID,
-        _ row: ReferenceModel.Row,
-        _ signIn: ScriptedApple.SignIn,
-        _ state: SimulatedWorld.State
-    ) -> Violation? {
-        // Where our clock is wrong, only the second is known.
-        if let revokedAt = row.changedAt, revokedAt < signIn.at.second.milliseconds, !state.model.poisoned.contains(credential) {
-            return Violation(.noFalseRevocation, "\(credential.name) has signed in again, and ends as revoked by the app")
-        }
-        guard let text = state.model.tokenText(of: credential), state.apple.isAlive(text, at: credential),
-            !state.ledger.proofs.belied.contains(text), let token = state.model.facts[credential]!.token
-        else { return nil }
-        if state.model.facts[credential]!.revokedTokens.contains(token) {
-            return Violation(.noFalseRevocation, "\(credential.name) ends as revoked by the app, and Apple still accepts the token")
-        }
-        // The sign-in was told after another of the user, which its revocation could have ended.
-        if state.model.hasSignedIn(credential, after: row.changedAt.map(Timestamp.init(milliseconds:)) ?? .earliest) { return nil }
-        let isAnswered = state.model.facts[credential]!.answeredTokens.contains(token)
-        if isAnswered || state.model.revocations.values.contains(where: { $0.credential == credential && $0.token == token }) { return nil }
-        return Violation(.nothingIsLost, "\(credential.name) ends as revoked by the app, and its token lives that nobody has asked about")
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialMonitor
 import GRDB
 
 /// Reads the tables after each step and compares them with the model.
@@ -52,33 +51,6 @@ struct Inspector {
             if let violation = try rowsFollow(database, of: user, state) { return violation }
         }
         return try countsAreRight(database, state) ?? nothingIsStuck(database, state)
-    }
-
-    /// I1: inserted = logged + quarantined + waiting, and the waiting rows are the unsettled ones.
-    private func nothingIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
-        let row = try database.rows(
-            """
-            SELECT (SELECT COUNT(*) FROM notification_queue), (SELECT COUNT(*) FROM notification_log),
-                   (SELECT COUNT(*) FROM notification_quarantine),
-                   (SELECT COUNT(*) FROM grant_queue), (SELECT COUNT(*) FROM grant_log)
-            """
-        )[0]
-        let (waiting, logged, quarantined, grants, grantsLogged): (Int, Int, Int, Int, Int) = (row[0], row[1], row[2], row[3], row[4])
-        if waiting != state.model.notificationRows.count || waiting + logged + quarantined != state.model.notificationsIn {
-            let text = """
-                notifications: \(state.model.notificationsIn) came, \(logged) logged, \(quarantined) quarantined, \(waiting) wait, \
-                \(state.model.notificationRows.count) should
-                """
-            return Violation(.nothingIsLost, text)
-        }
-        if grants != state.model.grantRows.count || grants + grantsLogged + state.model.rowsUndone != state.model.grantsIn {
-            let text = """
-                grants: \(state.model.grantsIn) came, \(grantsLogged) logged, \(state.model.rowsUndone) undone, \(grants) wait, \
-                \(state.model.grantRows.count) should
-                """
-            return Violation(.nothingIsLost, text)
-        }
-        return nil
     }
 
     /// I2, I5 and I12: the log has each change once, after the one before. None ends a good sign-in. A sign-in has the time of the view.
@@ -244,87 +216,8 @@ struct Inspector {
         ).first.map { $0[0] as String }
         return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead, or never") }
     }
-
-    // MARK: The end
-
-    /// After the calm nothing waits, and siwatch knows the whole truth.
-    func inspectEnd(_ state: SimulatedWorld.State, isTouchy: Bool) -> Violation? {
-        if !state.model.notificationRows.isEmpty || !state.model.grantRows.isEmpty {
-            let (notifications, grants) = (state.model.notificationRows.count, state.model.grantRows.count)
-            return Violation(.nothingIsStuck, "\(notifications) notifications and \(grants) grants still wait")
-        }
-        let good = state.goodClients
-        if let violation = everyRequestIsAnswered(state, isTouchy ? [] : good) { return violation }
-        for credential in state.model.credentials.sorted(by: { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }) {
-            if let violation = isKnown(credential, state, isTouchy ? [] : good) { return violation }
-        }
-        return nil
-    }
-
-    private func isKnown(_ credential: CredentialID, _ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
-        guard let row = state.model.row(of: credential), let signIn = state.apple.newestSignIn(of: credential),
-            state.model.inserted[credential, default: []].contains(signIn.at), !state.misdated.contains(credential.userID)
-        else { return nil }
-        if row.reason == "revoked_by_app" { return isRevoked(credential, row, signIn, state) }
-        if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {
-            return Violation(.noFalseRevocation, "\(credential.name) is signed in, and ends as \(row.state) \(row.reason)")
-        }
-        // siwatch can ask only with a token of this sign-in, or with one that Apple has accepted since. A token that a backend repeated
-        // with this sign-in may have ended before it, if Apple rejects the token before accepting it anew. Without a 200 in the app siwatch
-        // believes no rejection. It also believes none that Apple gave to another team than the one that it accepted the token from.
-        let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
-        // A revocation or an event may have erased an older token, and ended its sign-in. The end of an older token says nothing of a later
-        // sign-in, and siwatch takes a job's row for one.
-        let isSeenSince = row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
-        let isOurs = isOfSignIn || isSeenSince && !state.toldByJob.contains(credential)
-        // Where a revocation ends its token alone, the token of an older sign-in may live on.
-        let isAlive = state.model.tokenText(of: credential).map { state.apple.isAlive($0, at: credential) } ?? false
-        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, !isAlive, row.state == "authorized", good.contains(credential.clientID),
-            !state.datedAhead.contains(credential.userID),
-            row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
-        {
-            return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")
-        }
-        return nil
-    }
-}
-
-extension SimulatedWorld.State {
-    /// The clients with a token that siwatch holds and Apple accepts. No other client can get a 200, nor can the client that Apple refuses
-    /// for good. A blamed client holds back the rejections of another only until the other gets a 200.
-    fileprivate var goodClients: Set<String> {
-        let good = model.credentials.filter { credential in
-            model.row(of: credential)?.holdsToken == true && credential.clientID != apple.refused
-                && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
-        }
-        return Set(good.map(\.clientID))
-    }
 }
 
 extension CredentialID {
     var name: String { "\(userID) at \(clientID)" }
-}
-
-extension Simulation {
-    mutating func check() throws {
-        var inspector = inspector
-        let violation = try world.with { state in try inspector.inspect(database, &state) }
-        self.inspector = inspector
-        world.with { $0.report(violation ?? breakersAreRight($0)) }
-    }
-
-    /// Only rejections of tokens that Apple had accepted before open a breaker for their number.
-    private func breakersAreRight(_ state: SimulatedWorld.State) -> Violation? {
-        for app in plan.apps where process.writer.breakers.breaker(of: app.name).causes.contains(.disproportion) {
-            let rejections = state.model.rejectionsOfAccepted[app.name, default: 0]
-            guard rejections <= plan.breaker.maxRejections else { continue }
-            return Violation(.stateFollowsFromFacts, "the breaker of \(app.name) is open for \(rejections) tokens that Apple had accepted")
-        }
-        return nil
-    }
-
-    func checkEnd() {
-        let violation = world.with { state in inspector.inspectEnd(state, isTouchy: plan.isTouchy) }
-        world.with { $0.report(violation) }
-    }
 }

@@ -3,8 +3,7 @@
 
 import CredentialCore
 
-/// The required outcome of a request to revoke. Each held token needs three answers of Apple, with one key. The process stores each answer
-/// before the next question. A new sign-in of the user stops the revocation.
+/// The required outcome of a request to revoke. A new sign-in of the user stops the revocation.
 extension ReferenceModel {
     struct RequestRow {
         var credential: CredentialID
@@ -22,41 +21,6 @@ extension ReferenceModel {
     struct SignIn: Hashable {
         var credential: CredentialID
         var at: Timestamp
-    }
-
-    struct RevocationKey: Hashable {
-        var request: Int64
-        var clientID: String
-        var fingerprint: [UInt8]
-    }
-
-    struct OpenRevocation {
-        var credential: CredentialID
-        var token: Token
-        var text: String
-        var standing: DueRevocation.Standing
-        /// All tokens of the user at the client that backends had reported when the request was opened.
-        var told: Set<String>
-        var requestedAt: Timestamp
-        var openedAt: Timestamp
-        /// The team of its last acceptance by Apple.
-        var verifiedTeam: String?
-        var held: Claim?
-        /// Whether a new sign-in of the user was known when siwatch claimed it, or was possible because of a waiting code.
-        var isOvertaken = false
-        var mayBeOvertaken = false
-        /// Apple's first answer about it, and the asking key.
-        var before: AnsweredQuestion.Word?
-        var askedAt = Timestamp.earliest
-        var date = Timestamp.earliest
-        var keyID: String?
-        var isRevoked = false
-        /// Whether the request to revoke got no answer.
-        var isUnheard = false
-        /// Whether Apple rejected it at first, so that siwatch must ask anew.
-        var isAskedAnew = false
-        /// Whether Apple still accepted it at the last question after a revocation.
-        var isAlive = false
     }
 
     struct Receipt: Equatable {
@@ -233,59 +197,6 @@ extension ReferenceModel {
         return min(row.requestedAt, max(known.advanced(by: .milliseconds(1)), lookedAt.advanced(by: .seconds(3))))
     }
 
-    // MARK: The revocation limit
-
-    struct RevocationLimit {
-        var hour: Range<Timestamp>?
-        var opened = 0
-        var isSet = false
-    }
-
-    /// - Returns: nil if one more request may be opened.
-    private mutating func revocationLimit(_ app: String, at now: Timestamp) -> Settled? {
-        var revocationLimit = revocationLimits[app] ?? RevocationLimit()
-        defer { revocationLimits[app] = revocationLimit }
-        // The clock may have been set back.
-        if let hour = revocationLimit.hour, now < hour.lowerBound { revocationLimit.hour = now..<now.advanced(by: .seconds(3600)) }
-        if revocationLimit.hour?.contains(now) != true {
-            (revocationLimit.hour, revocationLimit.opened) = (now..<now.advanced(by: .seconds(3600)), 0)
-        }
-        if revocationLimit.isSet { return .heldBack(reachesLimit: false) }
-        revocationLimit.opened += 1
-        revocationLimit.isSet = revocationLimit.opened > maxRequestsPerHour
-        return revocationLimit.isSet ? .heldBack(reachesLimit: true) : nil
-    }
-
-    /// How many requests wait for an operator; nil if the revocation limit is not reached.
-    func heldRequests(of app: String) -> Int? { revocationLimits[app]?.isSet ?? false ? held(app).count : nil }
-
-    private func held(_ app: String) -> [Int64] {
-        requestRows.filter { $0.value.isHeld && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
-    }
-
-    /// An operator confirms so many requests.
-    ///
-    /// - Returns: how many there were, and how many still wait; nil if the revocation limit is not reached.
-    mutating func release(_ app: String, upTo limit: Int) -> (count: Int, left: Int)? {
-        guard revocationLimits[app]?.isSet ?? false else { return nil }
-        let confirmed = held(app).prefix(limit)
-        for id in confirmed { (requestRows[id]!.isHeld, requestRows[id]!.isConfirmed) = (false, true) }
-        let left = held(app).count
-        if left == 0 { revocationLimits[app] = nil }
-        return (confirmed.count, left)
-    }
-
-    /// An operator drops every request that waits.
-    ///
-    /// - Returns: their number; nil if the revocation limit is not reached.
-    mutating func drop(_ app: String) -> Int? {
-        guard revocationLimits[app]?.isSet ?? false else { return nil }
-        let dropped = held(app)
-        for id in dropped { _ = closeRequest(id, .rejected, .dropped) }
-        revocationLimits[app] = nil
-        return dropped.count
-    }
-
     private typealias HeldToken = (id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)
 
     /// The tokens that siwatch holds of a user at a client: the newest, and the one that it displaced.
@@ -300,133 +211,11 @@ extension ReferenceModel {
         return tokens
     }
 
-    private mutating func closeRequest(_ id: Int64, _ outcome: RevocationOutcome, _ reason: RevocationRejection? = nil) -> Settled {
+    mutating func closeRequest(_ id: Int64, _ outcome: RevocationOutcome, _ reason: RevocationRejection? = nil) -> Settled {
         let row = requestRows.removeValue(forKey: id)!
         if reason != .dropped, let at = row.effectiveAt { userFacts[row.credential.userID, default: UserFacts()].requests.insert(at) }
         let (clientID, why) = (row.credential.clientID, reason?.rawValue ?? "")
         receipts.append(Receipt(request: id, clientID: clientID, outcome: outcome.rawValue, reason: why))
         return .revocation(outcome, reason)
     }
-
-    // MARK: Tokens
-
-    /// - Returns: the violation, if the process may not ask this.
-    func asks(_ work: DueRevocation, toRevoke: Bool, _ text: String) -> Violation? {
-        guard let open = revocations[RevocationKey(work)] else { return nil }
-        let user = work.id.userID
-        if open.text != text { return Violation(.noFalseRevocation, "another token of \(user) is to be revoked than was asked for") }
-        if open.isOvertaken || open.mayBeOvertaken, !open.isRevoked {
-            return Violation(.noFalseRevocation, "\(user) has signed in again, and an older token is still to be revoked")
-        }
-        if toRevoke, open.before != .accepted {
-            return Violation(.stateFollowsFromFacts, "a token of \(user) is revoked before it is known that Apple accepts it")
-        }
-        return nil
-    }
-
-    /// - Parameter result: proofs and breaker decide whether siwatch believes that a token was dead from the first.
-    /// - Returns: the allowed results.
-    mutating func settle(_ work: DueRevocation, _ call: AnsweredQuestion?, _ result: Settled, at now: Timestamp) -> [Settled] {
-        let key = RevocationKey(work)
-        guard var open = revocations[key], open.held == work.claim else { return [.superseded] }
-        open.held = nil
-        hear(call?.ofClient, of: key.clientID, at: now)
-        defer { if revocations[key] != nil { revocations[key] = open } }
-        if work.claim.attempts > 5 { return [close(key, open, .rejected, .poison)] }
-        guard let call else {
-            if open.isOvertaken, !open.isRevoked { return [close(key, open, .superseded)] }
-            if open.mayBeOvertaken, !open.isRevoked, result == .postponed {
-                reconsider(&open, at: now)
-                return [.postponed]
-            }
-            // The client was paused since the claim, or siwatch may not repeat its first question yet.
-            guard result == .postponed else { return [] }
-            if open.before == .rejected { reconsider(&open, at: now) }
-            return [.postponed]
-        }
-        if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted { return [close(key, open, .rejected, .unnamedUser)] }
-        // An answer to another key proves nothing, nor does one to another team than Apple accepted the token from.
-        let isAnotherTeam = open.before == .accepted && open.verifiedTeam.map { $0 != call.team } ?? false
-        if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID || isAnotherTeam {
-            (open.before, open.isRevoked, open.isAlive, open.keyID) = (nil, false, false, nil)
-            if call.word == .revoked || call.word == .unheard { return [.postponed] }
-        }
-        switch call.word {
-        case .none: break
-        case .foreign: if open.before != .accepted { return [close(key, open, .rejected, .anotherUser)] }
-        case .revoked, .unheard: (open.isRevoked, open.isUnheard) = (true, call.word == .unheard)
-        case .accepted where open.isRevoked, .unnamed where open.isRevoked:
-            (open.isRevoked, open.isAlive) = (false, true)
-            (open.standing, open.verifiedTeam) = (.accepted, call.team)
-        case .rejected where open.isRevoked: return [close(key, open, .proved)]
-        case .rejected where open.before == .rejected:
-            // Apple's answers to another team prove nothing.
-            let known = facts[open.credential]!
-            let isNewest = known.token == open.token
-            // A backend may have reported a sign-in since, or a check accepted the token. What the proof itself accepted counts alone.
-            let speaksByChecks = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
-            let isOthers =
-                open.verifiedTeam.map { $0 != call.team } ?? false || speaksByChecks && verifiedTeam(of: open.credential) != call.team
-            let dead: RevocationOutcome = open.standing == .accepted || speaksByChecks ? .alreadyInvalid : .noValidToken
-            if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
-            if result == .revocation(.rejected, .otherTeam), isOthers { return [close(key, open, .rejected, .otherTeam)] }
-            // The breaker has opened meanwhile.
-            reconsider(&open, at: now)
-        case .accepted, .unnamed, .rejected:
-            let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
-            (open.before, open.keyID, open.askedAt, open.date) = (word, call.keyID, call.askedAt, call.date)
-            open.isAskedAnew = false
-            if word == .accepted { (open.standing, open.verifiedTeam) = (.accepted, call.team) }
-        }
-        return [.postponed]
-    }
-
-    /// After siwatch has asked about all other tokens, it asks Apple anew.
-    private func reconsider(_ open: inout OpenRevocation, at now: Timestamp) {
-        guard open.askedAt > now || open.askedAt.advanced(by: SimulatedProcess.policy.repetition) <= now else { return }
-        (open.before, open.isAskedAnew) = (nil, true)
-    }
-
-    private mutating func close(
-        _ key: RevocationKey,
-        _ open: OpenRevocation,
-        _ outcome: RevocationOutcome,
-        _ reason: RevocationRejection? = nil
-    ) -> Settled {
-        revocations[key] = nil
-        let after = outcome == .proved ? "invalid_grant" : open.isAlive ? "accepted" : ""
-        let answers = [open.before?.text ?? "", open.isRevoked ? open.isUnheard ? "unheard" : "revoked" : "", after]
-        let (word, why) = (outcome.rawValue, reason?.rawValue ?? "")
-        receipts.append(Receipt(request: key.request, clientID: key.clientID, outcome: word, reason: why, answers: answers))
-        if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
-        userFacts[open.credential.userID, default: UserFacts()].requestsWithTokens.insert(open.wantedAt)
-        facts[open.credential]?.answeredTokens.insert(open.token)
-        if outcome == .proved || outcome == .alreadyInvalid {
-            facts[open.credential]!.revocations.insert(open.wantedAt)
-            facts[open.credential]!.revokedTokens.insert(open.token)
-            userFacts[open.credential.userID, default: UserFacts()].ended.insert(open.wantedAt)
-            touched.insert(open.credential.userID)
-        }
-        // Apple has ended all grants to the app: tokens of its other clients, and tokens that backends report later.
-        if outcome == .proved { userFacts[open.credential.userID, default: UserFacts()].revoked.insert(open.wantedAt) }
-        return .revocation(outcome, reason)
-    }
-}
-
-extension ReferenceModel.OpenRevocation {
-    /// The time of the app's request, but not after the first question: by the host's clock if that is right, else by Apple's second.
-    fileprivate var wantedAt: Timestamp {
-        guard before != nil else { return requestedAt }
-        let distance = date.duration(to: askedAt)
-        let asked = distance >= .seconds(-15) && distance < .seconds(1) ? askedAt : date
-        return min(requestedAt, max(asked, token.grantedAt))
-    }
-}
-
-extension ReferenceModel.RevocationKey {
-    init(_ work: DueRevocation) { self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint) }
-}
-
-extension AnsweredQuestion.Word {
-    fileprivate var text: String { self == .rejected ? "invalid_grant" : "accepted" }
 }

@@ -24,6 +24,20 @@ extension Simulation {
         try adoptReleased()
     }
 
+    /// The rows that the quarantine gave back have new numbers.
+    func adoptReleased() throws {
+        let rows = try database.rows("SELECT id, payload, received_at FROM notification_queue")
+        world.with { state in
+            for row in rows {
+                let (id, payload): (Int64, String) = (row[0], row[1])
+                guard state.model.notificationRows[id] == nil, let number = Int(payload) else { continue }
+                state.count(.releasedFromQuarantine)
+                let receivedAt = Timestamp(milliseconds: row[2])
+                state.model.insert(.init(post: state.apple.posts[number], receivedAt: receivedAt), as: id, isNew: false)
+            }
+        }
+    }
+
     /// Asks again about a user whose rejected token siwatch still keeps. Pending rejections of the same user would have to wait anew.
     mutating func recheckRejected() async throws {
         let rejected = world.with { state in

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialMonitor
 
 extension Simulation {
     mutating func chance(_ perThousand: Int) -> Bool { Int.random(in: 0..<1000, using: &generator) < perThousand }
@@ -37,5 +38,27 @@ extension Simulation {
         } catch is Crash {
             try await crash()
         }
+    }
+
+    mutating func check() throws {
+        var inspector = inspector
+        let violation = try world.with { state in try inspector.inspect(database, &state) }
+        self.inspector = inspector
+        world.with { $0.report(violation ?? breakersAreRight($0)) }
+    }
+
+    /// Only rejections of tokens that Apple had accepted before open a breaker for their number.
+    private func breakersAreRight(_ state: SimulatedWorld.State) -> Violation? {
+        for app in plan.apps where process.writer.breakers.breaker(of: app.name).causes.contains(.disproportion) {
+            let rejections = state.model.rejectionsOfAccepted[app.name, default: 0]
+            guard rejections <= plan.breaker.maxRejections else { continue }
+            return Violation(.stateFollowsFromFacts, "the breaker of \(app.name) is open for \(rejections) tokens that Apple had accepted")
+        }
+        return nil
+    }
+
+    func checkEnd() {
+        let violation = world.with { state in inspector.inspectEnd(state, isTouchy: plan.isTouchy) }
+        world.with { $0.report(violation) }
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialMonitor
 import GRDB
 
 extension Simulation {
@@ -160,20 +159,6 @@ extension Simulation {
             [dropped?.clientID ?? ""]
         )[0]
         return Int64.fromDatabaseValue(row[0]).map { Timestamp(milliseconds: $0) }
-    }
-
-    /// The rows that the quarantine gave back have new numbers.
-    func adoptReleased() throws {
-        let rows = try database.rows("SELECT id, payload, received_at FROM notification_queue")
-        world.with { state in
-            for row in rows {
-                let (id, payload): (Int64, String) = (row[0], row[1])
-                guard state.model.notificationRows[id] == nil, let number = Int(payload) else { continue }
-                state.count(.releasedFromQuarantine)
-                let receivedAt = Timestamp(milliseconds: row[2])
-                state.model.insert(.init(post: state.apple.posts[number], receivedAt: receivedAt), as: id, isNew: false)
-            }
-        }
     }
 
     // MARK: Calm
