@@ -5,7 +5,6 @@ import CoreMetrics
 import CredentialCore
 import CredentialTables
 import CredentialTesting
-import GRDB
 import Logging
 import MetricsTestKit
 import NIOConcurrencyHelpers
@@ -169,113 +168,6 @@ final class Monitor: Sendable {
         )
     }
 
-    // MARK: Actions of a backend
-
-    func grant(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
-        let insert = "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)"
-        try await execute(insert, [client, user, token.map { "\($0)-of-\(user)" }, (time ?? clock.now).milliseconds])
-    }
-
-    /// Signs a user in and settles the grant.
-    ///
-    /// - Parameter isAccepted: whether Apple accepts the user's tokens, at the time of their sign-ins.
-    func signIn(
-        _ user: String,
-        client: String = clients[0],
-        token: String? = "token",
-        at time: Timestamp? = nil,
-        isAccepted: Bool = false
-    ) async throws {
-        try await grant(user, client: client, token: token, at: time)
-        try await settle(grantHandler)
-        if isAccepted { try await accept(user) }
-    }
-
-    func code(
-        _ code: String = "c",
-        _ user: String? = nil,
-        client: String = clients[0],
-        nonce: String? = nil,
-        at time: Timestamp? = nil
-    ) async throws {
-        let insert = "INSERT INTO grant_queue (client_id, user_id, authorization_code, nonce, granted_at) VALUES (?, ?, ?, ?, ?)"
-        try await execute(insert, [client, user, code, nonce, (time ?? clock.now).milliseconds])
-    }
-
-    func signIn(
-        code: String = "c",
-        _ user: String? = nil,
-        client: String = clients[0],
-        nonce: String? = nil,
-        at time: Timestamp? = nil,
-        by handler: CodeHandler? = nil
-    ) async throws {
-        try await self.code(code, user, client: client, nonce: nonce, at: time)
-        try await settle(handler ?? codeHandler)
-    }
-
-    /// Signs in `user1`, `user2` and so on, and settles the grants together.
-    func signIn(users: ClosedRange<Int>) async throws {
-        for user in users { try await grant("user\(user)") }
-        try await settle(grantHandler)
-    }
-
-    func revoke(_ user: String) async throws {
-        try await requestRevocation(user)
-        try await settle(revocationHandler)
-    }
-
-    func hear(_ payload: String) async throws {
-        try await notify(payload)
-        try await settle(notificationHandler)
-    }
-
-    func requestRevocation(_ user: String, client: String = clients[0], at time: Timestamp? = nil) async throws {
-        let insert = "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)"
-        try await execute(insert, [client, user, (time ?? clock.now).milliseconds])
-    }
-
-    /// The outcomes of sign-ins, in order, such as `rejected code_used`.
-    func grantLog() async throws -> [String] { try await outcomes(in: "grant_log") }
-
-    /// The outcomes of revocations, in order, such as `rejected poison`.
-    func revocationLog() async throws -> [String] { try await outcomes(in: "revocation_log") }
-
-    private func outcomes(in log: String) async throws -> [String] {
-        try await store.writer.read { db in
-            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM \(log) ORDER BY id")
-        }
-    }
-
-    func accept(_ user: String) async throws {
-        let update = "UPDATE credential SET verified_at = token_granted_at, verified_team = ? WHERE user_id = ?"
-        try await execute(update, [ScriptedTokenEndpoint.teamID, user])
-    }
-
-    func notify(_ payload: String) async throws {
-        try await execute("INSERT INTO notification_queue (payload, received_at) VALUES (?, ?)", [payload, clock.now.milliseconds])
-    }
-
-    func execute(_ sql: String, _ arguments: StatementArguments = []) async throws {
-        _ = try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
-    }
-
-    func value<Value: DatabaseValueConvertible & Sendable>(_ sql: String, _ arguments: StatementArguments = []) async throws -> Value? {
-        try await store.writer.read { db in try Value.fetchOne(db, sql: sql, arguments: arguments) }
-    }
-
-    func count(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int { try await value(sql, arguments) ?? 0 }
-
-    /// State and reason as backends read them, such as `revoked consent_revoked`.
-    func state(of user: String, client: String = clients[0]) async throws -> String? {
-        try await value("SELECT state || ' ' || reason FROM credential_state WHERE user_id = ? AND client_id = ?", [user, client])
-    }
-
-    func due(_ user: String) async throws -> Timestamp? {
-        let due: Int64? = try await value("SELECT due_at FROM credential WHERE user_id = ?", [user])
-        return due.map(Timestamp.init(milliseconds:))
-    }
-
     func refreshes(_ outcome: String) -> Int64 { counter("siwatch_refreshes_total", ("outcome", outcome)) }
 
     func counter(_ name: String, _ labels: (String, String)...) -> Int64 {
@@ -340,4 +232,8 @@ extension EndpointAnswer<ExchangeNews> {
     static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> EndpointAnswer<ExchangeNews> {
         .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
     }
+
+    static var lost: Self { .unavailable("timeout", isAnswerLost: true) }
+    static var down: Self { .unavailable("status 503", isAnswerLost: false) }
+    static var used: Self { .refused(.codeUsed, detail: "invalid_grant: The code has already been used.") }
 }

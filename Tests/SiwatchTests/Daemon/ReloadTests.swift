@@ -59,6 +59,24 @@ struct ReloadTests {
         #expect(children(of: daemon) == [])
     }
 
+    @Test(.daemon(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", ["operations": "socket = \"siwatch.sock\""]))
+    func aFailedReloadIsAFinding() async throws {
+        // siwatch works with the key that it has read, and a start would end at once.
+        let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
+        try FileManager.default.moveItem(at: key, to: away)
+        daemon.signal(SIGHUP)
+        try await pages.expect("", shows: "was not taken over: encryption.key_file: \(key.path) is missing", "health: degraded")
+        try FileManager.default.moveItem(at: away, to: key)
+        try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
+        daemon.signal(SIGHUP)
+        let said = try await pages.expect("status.json", shows: "refresh.interval")
+        let document = try StatusDocument(said)
+        #expect(document.health == "degraded" && document.findings.first?.runbook == "siwatchfinding", "\(said)")
+        try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
+        daemon.signal(SIGHUP)
+        try await pages.expect("status.json", shows: "new values of refresh.interval wait for a restart", "\"health\" : \"healthy\"")
+    }
+
     @Test func aSignalInTheParserEndsTheCommandWithASentence() async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }

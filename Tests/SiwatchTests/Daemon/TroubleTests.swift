@@ -169,6 +169,36 @@ struct TroubleTests {
         }
     }
 
+    /// Apple resets every connection and only codes are sent: each lane counts.
+    @Test(.site(listen: "127.0.0.1:0")) func whatAppleLastSaidIsShownForEveryLane() async throws {
+        try await site.apple.script(.reset().at(.token))
+        try await site.daemon { daemon in
+            try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
+            let said = try await OperationsPages(of: daemon).expect("status.json", shows: "\"absences\" : [\n      {")
+            let document = try StatusDocument(said)
+            #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
+            #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
+            #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
+        }
+    }
+
+    /// A member of the group can write any number into the file.
+    @Test(.daemon(listen: "127.0.0.1:0"), arguments: [Int64.max, Int64.min])
+    func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
+        try await site.settle(try await site.apple.signIn(2))
+        try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
+        for change in [
+            "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
+            "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
+        ] {
+            // A column may refuse the number.
+            try? await site.backend.execute("UPDATE \(change)")
+            // The figures of a second ago still stand.
+            for page in ["", "status.json", "metrics", ""] { _ = try await pages.get(page, within: .seconds(2)) { _ in false } }
+        }
+        #expect(try await pages.get("healthz") == "ok\n")
+    }
+
     /// A container's log driver blocks. The daemon goes on, and stops on request.
     @Test(.site) func aLogThatNobodyReadsHoldsUpNothing() async throws {
         let log = site.folder.path("log")

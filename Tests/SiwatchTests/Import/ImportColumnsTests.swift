@@ -12,14 +12,9 @@ struct ImportColumnsTests {
 
     private func record(_ fields: String..., line: Int = 1) -> CSVRecord { CSVRecord(line: line, fields: fields.map { Array($0.utf8) }) }
 
-    private func columns(
-        _ header: CSVRecord,
-        clientID: String? = nil,
-        grantedAt: String? = nil,
-        anyID: Bool = true
-    ) throws(CommandFailure) -> ImportColumns {
+    private func columns(_ head: CSVRecord, clientID: String? = nil, grantedAt: String? = nil, anyID: Bool = true) throws -> ImportColumns {
         let known: Set<String> = ["app", "web"]
-        return try ImportColumns(header: header, .init(clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: Self.now))
+        return try ImportColumns(header: head, .init(clientID: clientID, grantedAt: grantedAt, anyID: anyID, known: known, now: Self.now))
     }
 
     @Test(
@@ -84,9 +79,8 @@ struct ImportColumnsTests {
 
     @Test func theOptionTakesATimeOfThePastOnly() {
         for (time, words) in [("soon", "--granted-at is no time"), ("1800000000", "--granted-at lies in the future")] {
-            let failure = #expect(throws: CommandFailure.self) {
-                try columns(record("sub", "refresh_token"), clientID: "app", grantedAt: time)
-            }
+            let header = record("sub", "refresh_token")
+            let failure = #expect(throws: CommandFailure.self) { try columns(header, clientID: "app", grantedAt: time) }
             #expect(failure?.code.rawValue == 64 && failure?.description.hasPrefix(words) == true, "\(failure?.description ?? "")")
         }
     }
@@ -105,9 +99,7 @@ struct ImportColumnsTests {
 
     @Test func aClientThatSiwatchDoesNotKnowIsNoted() throws {
         var survey = ImportSurvey(columns: try columns(record("sub", "aud", "refresh_token", "granted_at")))
-        for client in ["app", "com.example.other", "NULL", "com.example.other"] {
-            survey.look(at: record("ann", client, "r", "1700000000"))
-        }
+        for aud in ["app", "com.example.other", "NULL", "com.example.other"] { survey.look(at: record("ann", aud, "r", "1700000000")) }
         #expect(survey.unknownClients == ["com.example.other"])
         let failure = ImportColumns.unknownClients(["com.example.other", "r.0123456789012345678901234567890123456789"])
         #expect(failure.code.rawValue == 64 && failure.description.contains("com.example.other") && !failure.description.contains("0123"))
@@ -161,9 +153,8 @@ struct ImportColumnsTests {
             let line = record(AppleUserID.example, "r", "1700000000", provider)
             #expect(try columns.signIn(of: line, in: nil).signIn.userID == AppleUserID.example)
         }
-        let bad = #expect(throws: BadLine.self) {
-            try columns.signIn(of: record(AppleUserID.example, "r", "1700000000", "google"), in: nil)
-        }
+        let line = record(AppleUserID.example, "r", "1700000000", "google")
+        let bad = #expect(throws: BadLine.self) { try columns.signIn(of: line, in: nil) }
         #expect(bad?.problem == "provider is not Apple" && bad?.foreign == "provider is \"google\"")
     }
 

@@ -207,36 +207,6 @@ struct DaemonWordsTests {
         try await pages.expect("", shows: "health", not: "no longer holds the key")
     }
 
-    @Test(.daemon(onEach: SiteDatabase.allCases, listen: "127.0.0.1:0", socket)) func aFailedReloadIsAFinding() async throws {
-        // siwatch works with the key that it has read, and a start would end at once.
-        let (key, away) = (site.folder.url.appending(path: "siwatch.key"), site.folder.url.appending(path: "away"))
-        try FileManager.default.moveItem(at: key, to: away)
-        daemon.signal(SIGHUP)
-        try await pages.expect("", shows: "was not taken over: encryption.key_file: \(key.path) is missing", "health: degraded")
-        try FileManager.default.moveItem(at: away, to: key)
-        try site.folder.edit("[apple]", "[refresh]\ninterval = \"soon\"\n[apple]")
-        daemon.signal(SIGHUP)
-        let said = try await pages.expect("status.json", shows: "refresh.interval")
-        let document = try StatusDocument(said)
-        #expect(document.health == "degraded" && document.findings.first?.runbook == "siwatchfinding", "\(said)")
-        try site.folder.edit("interval = \"soon\"", "interval = \"48h\"")
-        daemon.signal(SIGHUP)
-        try await pages.expect("status.json", shows: "new values of refresh.interval wait for a restart", "\"health\" : \"healthy\"")
-    }
-
-    /// Apple resets every connection and only codes are sent: each lane counts.
-    @Test(.site(listen: "127.0.0.1:0")) func whatAppleLastSaidIsShownForEveryLane() async throws {
-        try await site.apple.script(.reset().at(.token))
-        try await site.daemon { daemon in
-            try await site.backend.insert(codes: try await site.apple.signInByCode(4).compactMap(CodeRow.init))
-            let said = try await OperationsPages(of: daemon).expect("status.json", shows: "\"absences\" : [\n      {")
-            let document = try StatusDocument(said)
-            #expect(document.daemon?.answers.contains { $0.lane == "codes" && $0.kind == "reset" } == true, "\(said)")
-            #expect(document.findings.contains { $0.runbook == "siwatchappleerrors" && $0.sentence.contains("reset") }, "\(said)")
-            #expect(document.daemon?.warnings.contains { $0.event == "apple_unreachable" } == true)
-        }
-    }
-
     /// A browser gets the page under a policy that forbids everything else; `curl` gets text. Neither names a user.
     @Test(.site(listen: "127.0.0.1:0")) func thePageIsServed() async throws {
         let users = try await site.apple.signIn(3)
@@ -257,23 +227,6 @@ struct DaemonWordsTests {
             let text = try await OperationsPages(of: daemon).get("")
             #expect(text.hasPrefix("siwatch ") && !text.contains("<") && !text.contains(users[0].userID), "\(text)")
         }
-    }
-
-    /// A member of the group can write any number into the file.
-    @Test(.daemon(listen: "127.0.0.1:0"), arguments: [Int64.max, Int64.min])
-    func noNumberInTheTablesEndsTheDaemon(_ number: Int64) async throws {
-        try await site.settle(try await site.apple.signIn(2))
-        try await site.backend.execute("INSERT OR REPLACE INTO credential_count SELECT app, 'revoked', 1 FROM credential_count")
-        for change in [
-            "credential_count SET count = \(number)", "app SET pending = \(number), admitted = 1, missed = \(number)",
-            "app SET never_accepted = \(number), foreign_tokens = \(number), revocations_held = \(number)",
-        ] {
-            // A column may refuse the number.
-            try? await site.backend.execute("UPDATE \(change)")
-            // The figures of a second ago still stand.
-            for page in ["", "status.json", "metrics", ""] { _ = try await pages.get(page, within: .seconds(2)) { _ in false } }
-        }
-        #expect(try await pages.get("healthz") == "ok\n")
     }
 
     private static func status(

@@ -11,61 +11,34 @@ import Testing
 
 /// Moves every row from a file to PostgreSQL and back, with a proof. At no moment do two databases accept work.
 @Suite(.timeLimit(.minutes(10))) struct MoveTests {
-    private let full: FullFile
-    /// Of an empty schema.
-    private let address: PostgresAddress
+    private let scene: MoveScene
 
-    init() async throws {
-        full = try await FullFile()
-        address = try PostgresUnderTest.address()
-        _ = try PostgresStore.open(address)
-    }
-
-    private func move() throws -> StoreMove {
-        StoreMove(source: try full.contents(), destination: try PostgresContents(address), progress: ProgressLine.silent)
-    }
-
-    private func back(to file: TemporaryFile) throws -> StoreMove {
-        let destination = try SQLiteContents(DatabaseFile(path: file.path))
-        return StoreMove(source: try PostgresContents(address), destination: destination, progress: ProgressLine.silent)
-    }
-
-    private func departure() -> Departure? {
-        do {
-            _ = try full.database.inspect()
-            return nil
-        } catch DatabaseFile.Unusable.departed(_, let departure) {
-            return departure
-        } catch {
-            Issue.record(error)
-            return nil
-        }
-    }
+    init() async throws { scene = try await MoveScene() }
 
     // MARK: The copy
 
     @Test func everythingMovesAndComesBack() async throws {
-        let there = try await move().run(id: "1", at: .start)
+        let there = try await scene.move().run(id: "1", at: .start)
         for table in there.tables { #expect(table.source.rows > 0 && table.isEqual, "\(table.name)") }
         #expect(there.states.count > 20)
 
         let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        let again = try await back(to: file).run(id: "2", at: .start)
+        let again = try await scene.back(to: file).run(id: "2", at: .start)
         #expect(again.tables.map(\.destination) == there.tables.map(\.source))
         // The result is a working store.
         let store = try SQLiteStore.open(DatabaseFile(path: file.path))
         try store.recover()
-        #expect(try await store.queues().map(\.depth) == full.store.sqlite.queues().map(\.depth))
+        #expect(try await store.queues().map(\.depth) == scene.store.sqlite.queues().map(\.depth))
         try store.close()
     }
 
     @Test func itGoesOnWhereItWas() async throws {
-        let last = try await full.store.column("SELECT seq FROM sqlite_sequence WHERE name = 'credential_change'")[0].integer ?? 0
-        let depths = try await full.store.sqlite.queues()
-        _ = try await move().run(id: "1", at: .start)
+        let last = try await scene.store.column("SELECT seq FROM sqlite_sequence WHERE name = 'credential_change'")[0].integer ?? 0
+        let depths = try await scene.store.sqlite.queues()
+        _ = try await scene.move().run(id: "1", at: .start)
 
-        let store = try StoreUnderTest(PostgresStore.open(address))
+        let store = try StoreUnderTest(PostgresStore.open(scene.address))
         #expect(try await store.ports.queues().map(\.depth) == depths.map(\.depth))
         #expect(try await store.ports.queues().map(\.settled) == depths.map(\.settled))
         let now = Timestamp.start + .days(2)
@@ -85,26 +58,26 @@ import Testing
 
     @Test func aTableOfEitherStoreIsMovedOrItsOwn() async throws {
         let moved = Dictionary(uniqueKeysWithValues: StoredTable.all.map { ($0.name, $0.columns.map(\.name).sorted()) })
-        #expect(try await TableContents.columns(ofFile: full.store.door) == moved)
+        #expect(try await TableContents.columns(ofFile: scene.store.door) == moved)
         // The running processes and their work have no meaning in another database.
         let own = ["replica", "lane", "settled_batch"]
-        let onServer = try await TableContents.columns(ofServer: PostgresDoor(address))
+        let onServer = try await TableContents.columns(ofServer: PostgresDoor(scene.address))
         #expect(onServer.filter { !own.contains($0.key) } == moved)
     }
 
     @Test func textThatIsNoneWaitsInNoQueue() async throws {
-        try await full.store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('app', CAST(x'ff' AS TEXT))")
-        let id = try await full.store.column("SELECT MAX(id) FROM grant_queue")[0].integer ?? 0
+        try await scene.store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('app', CAST(x'ff' AS TEXT))")
+        let id = try await scene.store.column("SELECT MAX(id) FROM grant_queue")[0].integer ?? 0
         await #expect(throws: MoveRefusal.unreadable(table: "grant_queue", column: "user_id", id: id)) {
-            try await move().run(id: "1", at: .start)
+            try await scene.move().run(id: "1", at: .start)
         }
-        #expect(departure() == nil)
+        #expect(try scene.departure() == nil)
         // A settled row is in a log, and siwatch does not judge by logs.
-        for work in try await full.store.claimGrants(at: .start + .days(3)) {
-            _ = try await full.store.settle(.grant(work, work.content == nil ? .rejected(.malformed) : .unknownClient(lookedAt: .start)))
+        for work in try await scene.store.claimGrants(at: .start + .days(3)) {
+            _ = try await scene.store.settle(.grant(work, work.content == nil ? .rejected(.malformed) : .unknownClient(lookedAt: .start)))
         }
-        _ = try await move().run(id: "1", at: .start)
-        let door = PostgresDoor(address)
+        _ = try await scene.move().run(id: "1", at: .start)
+        let door = PostgresDoor(scene.address)
         #expect(try await door.rows("SELECT user_id FROM grant_log WHERE user_id LIKE '%\u{FFFD}%'", []) == [["\u{FFFD}"]])
         #expect(try await door.rows("SELECT 1 FROM notification_quarantine WHERE detail = 'not yours: \u{FFFD}'", []) == [[1]])
     }
@@ -112,17 +85,17 @@ import Testing
     /// A file bounds no text that a backend inserts, and siwatch puts it into a log when it rejects the row.
     @Test func textThatIsTooLongIsCut() async throws {
         for text in [String(repeating: "x", count: 9_999), String(repeating: "€", count: 9_999)] {
-            try await full.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', ?)", [.text(text)])
+            try await scene.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', ?)", [.text(text)])
         }
         let now = Timestamp.start + .days(3)
-        let requests = try await full.store.claimRevocationRequests(at: now)
+        let requests = try await scene.store.claimRevocationRequests(at: now)
         for work in requests where work.credential == nil {
-            _ = try await full.store.settle(.revocationRequest(work, .rejected(.malformed)), at: now)
+            _ = try await scene.store.settle(.revocationRequest(work, .rejected(.malformed)), at: now)
         }
-        _ = try await move().run(id: "1", at: .start)
+        _ = try await scene.move().run(id: "1", at: .start)
         let long = "reason = 'malformed' AND octet_length(user_id) > 512"
         let lengths = "SELECT octet_length(user_id)::bigint FROM revocation_log WHERE \(long) ORDER BY 1"
-        let rows = try await PostgresDoor(address).rows(lengths, [])
+        let rows = try await PostgresDoor(scene.address).rows(lengths, [])
         #expect(rows == [[2046], [2048]], "no character is cut in two")
     }
 
@@ -138,7 +111,7 @@ import Testing
         ]
     )
     func aCopyThatIsNotTheSameIsNotCommitted(_ table: String, _ damage: String) async throws {
-        let move = try self.move()
+        let move = try scene.move()
         try await move.copy()
         try await #require(move.destination as? PostgresContents).damage(damage)
         await #expect {
@@ -148,74 +121,74 @@ import Testing
             return proof.tables.filter { !$0.isEqual }.map(\.name) == [table]
         }
         await move.rollBack()
-        #expect(departure() == nil)
-        try await full.store.receive()
+        #expect(try scene.departure() == nil)
+        try await scene.store.receive()
         for table in StoredTable.all {
-            #expect(try await PostgresDoor(address).rows("SELECT COUNT(*) FROM \(table.name)", []) == [[0]], "\(table.name)")
+            #expect(try await PostgresDoor(scene.address).rows("SELECT COUNT(*) FROM \(table.name)", []) == [[0]], "\(table.name)")
         }
     }
 
     @Test func aStateThatDoesNotFollowIsFound() async throws {
-        try await full.store.publish("revoked", "consent_revoked", changedAt: 1, "person 7", client: "app")
+        try await scene.store.publish("revoked", "consent_revoked", changedAt: 1, "person 7", client: "app")
         await #expect {
-            try await move().run(id: "1", at: .start)
+            try await scene.move().run(id: "1", at: .start)
         } throws: {
             guard case StoreMove.Failure.notProved(let proof) = $0 else { return false }
             return proof.tables.allSatisfy(\.isEqual) && proof.states.different == 1
         }
-        #expect(departure() == nil)
+        #expect(try scene.departure() == nil)
     }
 
     // MARK: The source afterwards
 
     @Test func aFileThatWasLeftIsLeft() async throws {
-        let move = try self.move()
+        let move = try scene.move()
         _ = try await move.run(id: "1", at: .start)
-        let departure = self.departure()
+        let departure = try scene.departure()
         #expect(departure == Departure(id: "1", destination: move.destination.place, at: .start, isComplete: true))
-        #expect(throws: DatabaseFile.Unusable.self) { try SQLiteStore.open(full.database) }
+        #expect(throws: DatabaseFile.Unusable.self) { try SQLiteStore.open(scene.full.database) }
         await #expect {
-            try await full.store.receive()
+            try await scene.store.receive()
         } throws: {
             "\($0)".contains("siwatch has moved to postgresql://")
         }
-        await #expect(throws: (any Error).self) { try await full.store.grant() }
-        await #expect(throws: (any Error).self) { try await full.store.requestRevocation() }
+        await #expect(throws: (any Error).self) { try await scene.store.grant() }
+        await #expect(throws: (any Error).self) { try await scene.store.requestRevocation() }
     }
 
     @Test func aSchemaThatWasLeftIsLeft() async throws {
-        _ = try await move().run(id: "1", at: .start)
+        _ = try await scene.move().run(id: "1", at: .start)
         // A process that was at work, and has slept since.
-        let old = try StoreUnderTest(PostgresStore.open(address))
+        let old = try StoreUnderTest(PostgresStore.open(scene.address))
         let file = try TemporaryFile.migrated()
         defer { file.remove() }
-        _ = try await back(to: file).run(id: "2", at: .start)
+        _ = try await scene.back(to: file).run(id: "2", at: .start)
 
-        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+        #expect(throws: StoreOpenError.self) { try PostgresStore.open(scene.address) }
         await #expect(throws: StoreError.self) { try await old.receive() }
         await #expect(throws: StoreError.self) { try await old.claimNotifications(at: .start + .days(9)) }
         await #expect(throws: StoreError.self) { try await old.claimCredentials(at: .start + .days(9)) }
-        let left = try PostgresContents(address)
+        let left = try PostgresContents(scene.address)
         #expect(left.departure == Departure(id: "2", destination: file.path, at: .start, isComplete: true))
     }
 
     @Test func onlyAnEmptyStoreIsMovedTo() async throws {
-        let store = try StoreUnderTest(PostgresStore.open(address))
+        let store = try StoreUnderTest(PostgresStore.open(scene.address))
         try await store.receive()
         await #expect {
-            try await move().run(id: "1", at: .start)
+            try await scene.move().run(id: "1", at: .start)
         } throws: {
             if case MoveRefusal.notEmpty(_, let tables) = $0 { tables == ["notification_queue"] } else { false }
         }
-        #expect(departure() == nil)
+        #expect(try scene.departure() == nil)
         // Rows that a first start made give way, among them the test's apps.
         try await store.run("DELETE FROM notification_queue")
-        _ = try await move().run(id: "1", at: .start)
+        _ = try await scene.move().run(id: "1", at: .start)
     }
 
     @Test func nobodyIsAtWorkMeanwhile() async throws {
-        let door = PostgresDoor(address)
-        let contents = try PostgresContents(address)
+        let door = PostgresDoor(scene.address)
+        let contents = try PostgresContents(scene.address)
         try await door.run(
             """
             INSERT INTO replica (owner, started_at, seen_at, replica, lanes)
@@ -231,62 +204,12 @@ import Testing
 
     /// A backend that still uses the file waits for the end, and then gets an error.
     @Test func nothingIsInsertedMeanwhile() async throws {
-        let move = try self.move()
-        try await full.store.run("PRAGMA busy_timeout = 0")
+        let move = try scene.move()
+        try await scene.store.run("PRAGMA busy_timeout = 0")
         try await move.copy()
-        await #expect(throws: (any Error).self) { try await full.store.receive() }
+        await #expect(throws: (any Error).self) { try await scene.store.receive() }
         await move.rollBack()
-        try await full.store.receive()
-    }
-
-    // MARK: Interrupted moves
-
-    /// The process dies before the destination has committed, or after that and before the source knows.
-    @Test(arguments: [true, false]) func whatHasNotArrivedIsWhereItWasAndTheRestIsNotMovedTwice(_ hasArrived: Bool) async throws {
-        let departure = Departure(id: "1", destination: "there", at: .start)
-        do {
-            let dying = try self.move()
-            try await dying.copy()
-            try await dying.source.depart(departure)
-            if hasArrived { try await dying.destination.arrive("1", from: "here", at: .start) }
-        }
-        #expect(self.departure() == departure)
-        await #expect(throws: (any Error).self) { try await full.store.receive() }
-        // An operator has already started siwatch there.
-        if hasArrived { try await StoreUnderTest(PostgresStore.open(address)).receive() }
-
-        let next = try self.move()
-        #expect(next.source.departure == departure)
-        #expect(try await next.resolve(departure) == hasArrived)
-        if !hasArrived {
-            #expect(self.departure() == nil)
-            try await full.store.receive()
-            _ = try await next.run(id: "2", at: .start)
-        }
-        #expect(self.departure()?.isComplete == true)
-    }
-
-    @Test(arguments: [true, false]) func theSameForASchema(_ hasArrived: Bool) async throws {
-        _ = try await move().run(id: "1", at: .start)
-        let file = try TemporaryFile.migrated()
-        defer { file.remove() }
-        let departure = Departure(id: "2", destination: file.path, at: .start)
-        do {
-            let dying = try back(to: file)
-            try await dying.copy()
-            try await dying.source.depart(departure)
-            if hasArrived { try await dying.destination.arrive("2", from: "there", at: .start) } else { await dying.rollBack() }
-        }
-        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
-        let next = try back(to: file)
-        #expect(next.source.departure == departure)
-        #expect(try await next.resolve(departure) == hasArrived)
-        if hasArrived {
-            #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
-        } else {
-            try await StoreUnderTest(PostgresStore.open(address)).receive()
-            _ = try await next.run(id: "3", at: .start)
-        }
+        try await scene.store.receive()
     }
 }
 

@@ -4,9 +4,7 @@
 import CredentialCore
 import Testing
 
-@Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationLimitTests: ConformanceSuite {
-    private static let asked = Timestamp.start + .hours(1)
-    private static let now = asked + .seconds(1)
+@Suite(.eachStore, .timeLimit(.minutes(10))) struct RevocationLimitTests: RevocationSuite {
     private static let rules = RevocationLimitRules(maxPerHour: 2)
 
     private func ask(_ users: String..., client: String = "app", at now: Timestamp = now) async throws -> [Settled] {
