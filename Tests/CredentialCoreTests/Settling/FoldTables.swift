@@ -5,8 +5,8 @@ import CredentialCore
 
 /// The simplest store: it returns the rows that were written.
 struct FoldTables {
-    private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
-    private static let start = Timestamp(seconds: 1_700_000_000)
+    static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
+    static let start = Timestamp(seconds: 1_700_000_000)
     static let rules = SettlementRules(
         policy: RefreshPolicy(),
         pollInterval: .seconds(1),

@@ -18,13 +18,15 @@ import Testing
         [.text(client), .at(since), .at(time), .text(word)]
     }
 
-    private func check(_ answer: ClientAnswer, at now: Timestamp) async throws {
+    @discardableResult
+    private func check(_ answer: ClientAnswer, at now: Timestamp, as verdict: RefreshVerdict? = nil) async throws -> DueCredential {
         try await store.run("UPDATE credential SET due_at = 0, first_check = 0")
         var due = try await store.claimCredentials(upTo: 1, at: now)[0]
         due.clientAnswer = answer
         let isAccepted = if case .accepted = answer { true } else { false }
-        let verdict: RefreshVerdict = isAccepted ? .valid(at: now) : .failed(.misconfigured, at: now)
+        let verdict = verdict ?? (isAccepted ? .valid(at: now) : .failed(.misconfigured, at: now))
         #expect(try await store.settle(.refresh(due, verdict), at: now) == .refreshed)
+        return due
     }
 
     @Test func aCheckWritesItDownAndTakesItBack() async throws {
@@ -42,6 +44,14 @@ import Testing
         #expect(try await refusals().isEmpty)
         try await check(.refused(word: Self.word, at: later + .minutes(3)), at: later + .minutes(3))
         #expect(try await refusals() == [refusal("app", since: later + .minutes(3), at: later + .minutes(3))])
+        // Whichever user the 200 names.
+        let end = later + .minutes(4)
+        var due = try await check(.accepted(at: end), at: end, as: .unnamed(requestedAt: end, answeredAt: end))
+        #expect(try await refusals().isEmpty)
+        // A claimer that no longer holds the row writes nothing.
+        due.clientAnswer = .refused(word: Self.word, at: end + .seconds(1))
+        #expect(try await store.settle(.refresh(due, .failed(.misconfigured, at: end)), at: end + .seconds(1)) == .superseded)
+        #expect(try await refusals().isEmpty)
     }
 
     @Test func aCodeWritesItDownAndTakesItBack() async throws {
@@ -77,6 +87,9 @@ import Testing
         #expect(try await store.settle(.revocation(work, verdict), at: later) == .postponed)
         #expect(try await refusals().isEmpty)
         #expect(try await store.ports.clients()[0].validAt == later)
+        work.clientAnswer = .refused(word: Self.word, at: later + .seconds(1))
+        #expect(try await store.settle(.revocation(work, .failed(at: later)), at: later + .seconds(1)) == .superseded)
+        #expect(try await refusals().isEmpty)
     }
 
     /// siwatch sends no code of a client that Apple refuses. The code was not late, and another one would fare no better.

@@ -66,6 +66,8 @@ import Testing
         #expect(try await store.ports.breakers()["example"]?.isOpen == true)
         #expect(try await store.ask(.confirmRejections(app: "other")) == .nothingToConfirm)
         #expect(try await store.ask(.confirmRejections(app: "nobody's")) == .unknownApp(known: ["example", "other"]))
+        #expect(try await store.ask(.resetBreaker(app: "example")) == .breakerReset(wasOpen: true))
+        #expect(try await store.ports.breakers()["example", default: RejectionBreaker()] == RejectionBreaker(), "it forgets all")
     }
 
     /// The breaker has dropped the rejections. Apple is asked again, once an hour is over, and believed without another word.
