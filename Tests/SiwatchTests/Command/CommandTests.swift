@@ -191,7 +191,8 @@ import Testing
         ["quarantine", "drop", "1", "--all"], ["quarantine", "list", "--limit", "0"], ["quarantine", "list", "--reason", "boredom"],
         ["quarantine", "retry", "1", "--received-at", "yesterday"], ["quarantine", "retry", "1", "--received-at", "1767225600"],
         ["quarantine", "list", "one"], ["breaker", "confirm"], ["breaker", "reset"],
-        ["enqueue"], ["backup"], ["rename", "app", "one"], ["status", "--watch", "--json"], ["status", "--line", "--json"],
+        ["enqueue"], ["backup"], ["import", "users.csv", "--json"], ["import", "--undo", "1", "--json"], ["rename", "app", "one"],
+        ["status", "--watch", "--json"], ["status", "--line", "--json"],
         ["secret", "new", "password"], ["rename", "client", "one", "two"], ["run", "--no-such-option"], ["dance"],
     ])
     func wrongUsageIs64(arguments: [String]) async throws {
