@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// An undo keeps the users of whom anybody else has told.
+/// An undo keeps each user that a backend or Apple has told of too.
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct ImportUndoKeepsTests: ImportUndoSuite {
     @Test func whatABackendToldBetweenOrAfterStays() async throws {
         try await tell(["same", "other", "untold"].map { Self.signIn($0) })

@@ -108,7 +108,7 @@ import Testing
         #expect(try await store.reject("good", at: again + .days(1)) == .refreshed)
         #expect(try await admit(at: again + .days(1)).isEmpty)
         #expect(try await doubted(upTo: 9) == ["good app", "later app"])
-        // The next one of a user whom nobody has asked about since is.
+        // Nobody has asked Apple about this user since, so the next rejection is the confirmed one.
         #expect(try await store.reject("later", at: again + .days(1)) == .refreshed)
         #expect(try await admit(at: again + .days(1)) == [.refreshed])
     }
