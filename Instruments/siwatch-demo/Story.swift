@@ -210,12 +210,12 @@ enum Script {
     static let backAgain = 20
 
     /// How often siwatch checks a token. With the real Apple it is a day.
-    static let interval = Duration.seconds(6)
+    static let interval = Duration.seconds(4)
     /// Enough to ask about all people once per interval, with room to spare.
     static let requestsPerSecond = 1000
     /// The pause between two steps, so that an eye can follow.
-    static let beat = Duration.milliseconds(1000)
-    static let breath = Duration.milliseconds(2000)
+    static let beat = Duration.milliseconds(700)
+    static let breath = Duration.milliseconds(1400)
 }
 
 extension Duration {

@@ -64,7 +64,14 @@ package enum Scenario: String, Sendable, CaseIterable {
     var look: Duration { .seconds(self == .refusedClient ? 300 : 60) }
 
     /// The number of users in the disaster, for a requested number.
-    package func users(of wanted: Int) -> Int { [.wrongKey, .longRejection].contains(self) ? min(wanted, 5) : wanted }
+    package func users(of wanted: Int) -> Int {
+        switch self {
+        case .wrongKey, .longRejection: min(wanted, 5)
+        // Fewer open no breaker, so that there is nothing to confirm.
+        case .massWithdrawal, .mistakenConfirmation: max(wanted, 40)
+        default: wanted
+        }
+    }
 
     package func timed(users: Int, on databases: SimulatedDatabases = .memory) async -> (report: Simulation.Report, took: Duration) {
         let start = ContinuousClock.now
