@@ -11,9 +11,9 @@ const extract = (id, salt, label, secret) => hmac(salt, "HPKE-v1", id, label, se
 const expand = (id, secret, label, info, length) =>
   hmac(secret, [0, length], "HPKE-v1", id, label, info, [1]).subarray(0, length);
 
-// What goes into token_sealed.
-export function sealToken(publicKey, token, clientID, sub) {
-  const recipient = Buffer.from(publicKey.trim().replace("siwatch-public-key-1:", ""), "base64");
+// What goes into token_sealed. The row needs the same client_id, user_id and granted_at, in whole milliseconds.
+export function sealToken(publicKey, token, clientID, sub, grantedAt) {
+  const recipient = Buffer.from(publicKey.trim().split(/\s/)[0].replace("siwatch-public-key-1:", ""), "base64");
   const jwk = { kty: "OKP", crv: "X25519", x: recipient.toString("base64url") };
   const ephemeral = generateKeyPairSync("x25519");
   const encapsulated = Buffer.from(ephemeral.publicKey.export({ format: "jwk" }).x, "base64url");
@@ -25,7 +25,9 @@ export function sealToken(publicKey, token, clientID, sub) {
   const secret = extract(suite, shared, "secret", "");
   const [key, nonce] = [expand(suite, secret, "key", context, 32), expand(suite, secret, "base_nonce", context, 12)];
   const cipher = createCipheriv("chacha20-poly1305", key, nonce, { authTagLength: 16 });
-  cipher.setAAD(Buffer.from(`${clientID}\0${sub}`), { plaintextLength: Buffer.byteLength(token) });
+  cipher.setAAD(Buffer.from(`${clientID}\0${sub}\0${BigInt(grantedAt)}`), { plaintextLength: Buffer.byteLength(token) });
   const box = Buffer.concat([cipher.update(token, "utf8"), cipher.final(), cipher.getAuthTag()]);
-  return Buffer.concat([Buffer.from([1]), createHash("sha256").update(recipient).digest().subarray(0, 4), encapsulated, box]);
+  const time = Buffer.alloc(8);
+  time.writeBigInt64BE(BigInt(grantedAt));
+  return Buffer.concat([Buffer.from([1]), createHash("sha256").update(recipient).digest().subarray(0, 4), time, encapsulated, box]);
 }

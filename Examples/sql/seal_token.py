@@ -24,9 +24,9 @@ def expand(suite: bytes, secret: bytes, label: bytes, info: bytes, length: int) 
     return hmac.digest(secret, length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info + b"\1", "sha256")[:length]
 
 
-def seal_token(public_key: str, token: str, client_id: str, sub: str) -> bytes:
-    """What goes into token_sealed."""
-    recipient = base64.b64decode(public_key.strip().removeprefix("siwatch-public-key-1:"))
+def seal_token(public_key: str, token: str, client_id: str, sub: str, granted_at: int) -> bytes:
+    """What goes into token_sealed. The row needs the same client_id, user_id and granted_at, in whole milliseconds."""
+    recipient = base64.b64decode(public_key.split()[0].removeprefix("siwatch-public-key-1:"))
     ephemeral = X25519PrivateKey.generate()
     encapsulated = ephemeral.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     agreed = extract(KEM, b"", b"eae_prk", ephemeral.exchange(X25519PublicKey.from_public_bytes(recipient)))
@@ -34,5 +34,5 @@ def seal_token(public_key: str, token: str, client_id: str, sub: str) -> bytes:
     context = b"\0" + extract(SUITE, b"", b"psk_id_hash", b"") + extract(SUITE, b"", b"info_hash", b"siwatch-token-sealed-1")
     secret = extract(SUITE, shared, b"secret", b"")
     key, nonce = expand(SUITE, secret, b"key", context, 32), expand(SUITE, secret, b"base_nonce", context, 12)
-    box = ChaCha20Poly1305(key).encrypt(nonce, token.encode(), client_id.encode() + b"\0" + sub.encode())
-    return b"\1" + hashlib.sha256(recipient).digest()[:4] + encapsulated + box
+    box = ChaCha20Poly1305(key).encrypt(nonce, token.encode(), f"{client_id}\0{sub}\0{granted_at:d}".encode())
+    return b"\1" + hashlib.sha256(recipient).digest()[:4] + granted_at.to_bytes(8, "big") + encapsulated + box

@@ -34,7 +34,7 @@ package struct CredentialSealer: TokenSealer {
         pseudonymKey = Self.key("siwatch/forgotten-user/1", from: fingerprintKey)
         voucherKey = Self.key("siwatch/signing-key/1", from: fingerprintKey)
         installation = Self.key("siwatch/installation/1", from: fingerprintKey).withUnsafeBytes { Array($0) }
-        recipients = ring.recipients
+        recipients = ring.recipients(of: installation)
     }
 
     private static func key(_ purpose: String, from key: SymmetricKey) -> SymmetricKey {
@@ -43,6 +43,9 @@ package struct CredentialSealer: TokenSealer {
 
     /// The names of the keys that another ring lacks, so that it does not open all that these keys have sealed.
     package func keyIDs(lackingIn other: KeyRing) -> [String] { ring.keyIDs.filter { !other.keyIDs.contains($0) } }
+
+    /// The public keys to which backends seal tokens for this database, in the order of the ring. They tell nothing about the sealing keys.
+    package var publicKeys: [String] { recipients.map(\.publicText) }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))
@@ -58,13 +61,13 @@ package struct CredentialSealer: TokenSealer {
         return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
     }
 
-    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret {
+    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> DeliveredToken {
         guard let id = TokenRecipient.keyID(of: sealed) else { throw .unreadable }
         guard let recipient = recipients.first(where: { $0.id == id }) else { throw .unknownKey(id: id.map(\.hexadecimal).joined()) }
         guard let bytes = recipient.open(sealed, for: credential), let token = String(validating: bytes, as: UTF8.self),
             !token.isEmpty, !bytes.contains(0)
         else { throw .unreadable }
-        return Secret(token)
+        return DeliveredToken(token: Secret(token), grantedAt: TokenRecipient.grantedAt(of: sealed))
     }
 }
 

@@ -26,10 +26,7 @@ package struct KeyRing: Sendable {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: current.material, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
-    /// The public key to which backends seal tokens, as one line. It tells nothing about the sealing key.
-    package var publicKey: String { recipients[0].publicText }
-
-    var recipients: [TokenRecipient] { keys.map(TokenRecipient.init) }
+    func recipients(of installation: [UInt8]) -> [TokenRecipient] { keys.map { TokenRecipient($0, of: installation) } }
 }
 
 extension KeyRing {

@@ -50,6 +50,22 @@ struct EpisodeTests {
         #expect(log.events == ["revocation_rejected"] && log.lines[0].contains("other_team"))
     }
 
+    /// The verdict alone does not tell whether siwatch has the token from an earlier sign-in.
+    @Test func theLineOfALostTokenComesWithTheRejection() {
+        let work = ClaimedGrant(id: 1, claim: Claim(owner: "it", attempts: 1), grantedAt: start, content: nil)
+        let grant = Grant(grantedAt: start, token: nil, address: nil)
+        let verdict = GrantVerdict.accepted(grant, CredentialID(clientID: "app", userID: "ann"), lost: .otherTime(start))
+        func settle(_ result: Settled) {
+            var batch = SettlementChanges()
+            batch.results = [result]
+            telemetry.settled([.grant(work, verdict)], batch, in: .zero, at: start)
+        }
+        settle(.grant(.retold, nil))
+        #expect(log.events == [])
+        settle(.grant(.rejected, .unreadableToken))
+        #expect(log.events == ["token_undelivered"] && log.lines[0].contains("sealed for granted_at 1750000000000"))
+    }
+
     @Test func whoLeavesTheTablesToOthersSaysNoMoreOfThem() {
         telemetry.observe(logPinnedSince: start, at: start.advanced(by: .minutes(1)))
         telemetry.leaveTablesToOthers()

@@ -32,19 +32,37 @@ struct GrantLaneTests {
 
     @Test func aTokenThatTheBackendSealedIsOpenedAndSealedAnew() async throws {
         let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
-        try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann), of: "ann", to: monitor)
+        try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann, at: monitor.clock.now), of: "ann", to: monitor)
         #expect(try await monitor.state(of: "ann") == "authorized granted")
         try await monitor.settle(monitor.refreshHandler, after: .seconds(2 * 86_400))
         #expect(monitor.endpoint.calls.map(\.token.reveal) == ["token-of-ann"])
     }
 
-    @Test(arguments: [("bob", "key", "unreadable_token"), ("ann", "old", "unknown_token_key")])
-    func aSignInWhoseSealedTokenDoesNotOpenCountsWithoutIt(user: String, keyID: String, reason: String) async throws {
+    /// A backend that lets `granted_at` be the time of the insert has sealed for another one.
+    @Test(arguments: [
+        ("bob", "key", 0, "unreadable_token"), ("ann", "old", 0, "unknown_token_key"), ("ann", "key", -1, "unreadable_token"),
+    ])
+    func aSignInWhoseSealedTokenDoesNotOpenCountsWithoutIt(user: String, keyID: String, ahead: Int, reason: String) async throws {
         let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
-        try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann, keyID: keyID), of: user, to: monitor)
+        let time = monitor.clock.now.advanced(by: .milliseconds(ahead))
+        try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann, at: time, keyID: keyID), of: user, to: monitor)
         #expect(try await monitor.state(of: user) == "authorized granted")
         #expect(try await monitor.value("SELECT outcome || ' ' || reason FROM grant_log") == "rejected \(reason)")
         #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 0)
+    }
+
+    /// A nightly job tells all sealed tokens again, dated now. That is no sign-in, so it undoes no end.
+    @Test func aSealedTokenThatIsToldAgainWithALaterTimeIsRetold() async throws {
+        let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
+        let sealed = PlainSealer().deliver(Secret("token-of-ann"), for: ann, at: monitor.clock.now)
+        try await deliver(sealed, of: "ann", to: monitor)
+        let state = "SELECT changed_at FROM credential_state"
+        let since: Int64? = try await monitor.value(state)
+        monitor.clock.advance(by: .seconds(86_400))
+        try await deliver(sealed, of: "ann", to: monitor)
+        #expect(try await monitor.grantLog() == ["applied", "retold"])
+        #expect(since != nil)
+        #expect(try await monitor.value(state) == since)
     }
 
     @Test func aGrantFromTheFutureWaitsForItsTime() async throws {

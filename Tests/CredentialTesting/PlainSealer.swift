@@ -44,17 +44,18 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     }
 
     /// - Parameter keyID: the sealer knows "key" only.
-    package func deliver(_ token: Secret, for credential: CredentialID, keyID: String = "key") -> [UInt8] {
-        let fields = ["delivered by a backend, sealed to a public key", keyID, credential.clientID, credential.userID, token.reveal]
+    package func deliver(_ token: Secret, for credential: CredentialID, at grantedAt: Timestamp, keyID: String = "key") -> [UInt8] {
+        let name = "delivered by a backend, sealed to a public key"
+        let fields = [name, keyID, credential.clientID, credential.userID, "\(grantedAt.milliseconds)", token.reveal]
         return Array(fields.joined(separator: "\0").utf8)
     }
 
-    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret {
+    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> DeliveredToken {
         let fields = String(decoding: sealed, as: UTF8.self).split(separator: "\0", omittingEmptySubsequences: false).map(String.init)
-        guard fields.count == 5, fields[0].hasPrefix("delivered") else { throw .unreadable }
+        guard fields.count == 6, fields[0].hasPrefix("delivered"), let grantedAt = Int64(fields[4]) else { throw .unreadable }
         guard fields[1] == "key" else { throw .unknownKey(id: fields[1]) }
         guard fields[2...3] == [credential.clientID, credential.userID] else { throw .unreadable }
-        return Secret(fields[4])
+        return DeliveredToken(token: Secret(fields[5]), grantedAt: Timestamp(milliseconds: grantedAt))
     }
 
     /// Names cannot contain a NUL, so no label is a prefix of another.

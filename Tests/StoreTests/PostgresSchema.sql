@@ -28,7 +28,7 @@ CREATE TABLE grant_queue (
                              CHECK (user_id <> '') CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
   refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
                              CHECK (refresh_token <> '') CONSTRAINT "refresh_token is at most 65536 bytes" CHECK (octet_length(refresh_token) <= 65536),
-  token_sealed       BYTEA    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
+  token_sealed       BYTEA    CONSTRAINT "token_sealed is 62 to 8253 bytes" CHECK (octet_length(token_sealed) BETWEEN 62 AND 8253),
   authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                              CHECK (authorization_code <> '') CONSTRAINT "authorization_code is at most 65536 bytes" CHECK (octet_length(authorization_code) <= 65536),
   redirect_uri       TEXT     CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK (octet_length(redirect_uri) <= 65536),

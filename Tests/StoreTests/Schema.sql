@@ -25,7 +25,7 @@ CREATE TABLE grant_queue (
                              CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
   refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
                              CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
-  token_sealed       BLOB    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (length(token_sealed) BETWEEN 54 AND 8245),
+  token_sealed       BLOB    CONSTRAINT "token_sealed is 62 to 8253 bytes" CHECK (length(token_sealed) BETWEEN 62 AND 8253),
   authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                              CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
   redirect_uri       TEXT    CONSTRAINT "redirect_uri has no NUL" CHECK (instr(redirect_uri, char(0)) = 0),

@@ -9,19 +9,41 @@ package protocol TokenSealer: Sendable {
     /// - Throws: if the key is missing, or the bytes are damaged or belong to another credential or grant.
     func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret
     /// Opens a token that a backend has sealed to the public key, so that the token never stands in the queue in clear.
-    func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret
+    func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> DeliveredToken
 }
 
+package struct DeliveredToken: Sendable {
+    package var token: Secret
+    /// The time of the sign-in for which the backend has sealed the token.
+    package var grantedAt: Timestamp
+
+    package init(token: Secret, grantedAt: Timestamp) {
+        self.token = token
+        self.grantedAt = grantedAt
+    }
+}
+
+/// Why a token that a backend has sealed is lost.
 package enum DeliveryError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The token is sealed to a key that the key file does not hold.
+    /// The token is sealed to a key that the key file does not hold, or for another database.
     case unknownKey(id: String)
     /// The bytes are damaged, made for another user or client, or no token.
     case unreadable
+    /// The token is sealed for a sign-in of this time, and the row has another.
+    case otherTime(Timestamp)
 
     package var description: String {
         switch self {
-        case .unknownKey(let id): "sealed to key \(id), which the key file does not hold"
+        case .unknownKey(let id): "sealed to public key \(id), which is not one of siwatch secret public-key"
         case .unreadable: "damaged, or sealed for another user or client"
+        case .otherTime(let grantedAt): "sealed for granted_at \(grantedAt.milliseconds), and its row has another"
+        }
+    }
+
+    var rejection: GrantRejection {
+        switch self {
+        case .unknownKey: .unknownTokenKey
+        case .unreadable, .otherTime: .unreadableToken
         }
     }
 }

@@ -60,24 +60,17 @@ package struct GrantHandler: WorkHandler, LanePart {
         guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
         var accepted = Grant(grantedAt: grant.grantedAt, token: nil, address: content.address)
         var token = content.refreshToken
+        var lost: DeliveryError?
         if let sealed = content.sealedToken {
             do throws(DeliveryError) {
-                token = try sealer.open(delivered: sealed, for: content.credential)
+                let delivered = try sealer.open(delivered: sealed, for: content.credential)
+                token = delivered.token
+                if delivered.grantedAt != grant.grantedAt { lost = .otherTime(delivered.grantedAt) }
             } catch {
-                telemetry.log(.tokenUndelivered, ["reason": "\(error)"])
-                return .accepted(accepted, content.credential, lost: error.rejection)
+                lost = error
             }
         }
         accepted.token = try token.map { try sealer.sealed($0, for: content.credential, grantedAt: grant.grantedAt) }
-        return .accepted(accepted, content.credential)
-    }
-}
-
-extension DeliveryError {
-    fileprivate var rejection: GrantRejection {
-        switch self {
-        case .unknownKey: .unknownTokenKey
-        case .unreadable: .unreadableToken
-        }
+        return .accepted(accepted, content.credential, lost: lost)
     }
 }

@@ -25,6 +25,10 @@ extension Telemetry {
             // A code counts as a sign-in too.
             if case .code = settlement, case .grant(let outcome, _) = result { tally[.grant(outcome), default: 0] += 1 }
             revocationSettled(settlement, result)
+            // The commit decides whether siwatch has the token from an earlier sign-in.
+            if case .grant(_, .accepted(_, _, let lost?)) = settlement, case .grant(.rejected, _) = result {
+                log(.tokenUndelivered, ["reason": "\(lost)"])
+            }
             // The commit decides what a late code ends as.
             if case .code(let work, .late) = settlement, case .grant(_, let reason?) = result {
                 codeRejected(work, reason, detail: work.detail)

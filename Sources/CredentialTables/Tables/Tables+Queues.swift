@@ -38,7 +38,7 @@ extension Tables {
                                      CHECK (\(isFull("user_id")))\(atMost(2048, "user_id")),
           refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
                                      CHECK (\(isFull("refresh_token")))\(atMost(65536, "refresh_token")),
-          token_sealed       \(bytes)    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (\(length)(token_sealed) BETWEEN 54 AND 8245),
+          token_sealed       \(bytes)    CONSTRAINT "token_sealed is 62 to 8253 bytes" CHECK (\(length)(token_sealed) BETWEEN 62 AND 8253),
           authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                                      CHECK (\(isFull("authorization_code")))\(atMost(65536, "authorization_code")),
           redirect_uri       TEXT    \(text("redirect_uri")),

@@ -70,25 +70,23 @@ extension SecretCommand {
         }
     }
 
-    struct PublicKey: ParsableCommand {
+    struct PublicKey: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Prints the public key to which backends may seal tokens.",
+            abstract: "Prints the public keys to which backends may seal tokens, one on a line.",
             discussion: """
-                It belongs to the first key of encryption.key_file and is no secret. A token that is sealed to it stands in no queue in clear; \
-                docs/schema.md says how to seal one. What was sealed to it opens as long as that key stays in the file.
+                There is one for each key of encryption.key_file and for this database alone. They are no secrets. Seal to the first. \
+                A token that is sealed stands in no queue in clear; docs/schema.md says how to seal one. What was sealed to a public key \
+                opens as long as its key stays in the file.
                 """
         )
 
         @OptionGroup var options: CommonOptions
         @OptionGroup var output: OutputOptions
 
-        func run() throws {
-            let configuration = try options.readConfiguration(opensDatabase: false)
-            guard let ring = try Keys(configuration).ring else {
-                let problem = "encryption.key_file: \(configuration.encryption.keyFile) is not there yet; siwatch migrate creates it"
-                throw CommandFailure.unusable([problem])
-            }
-            try output.print(["public_key": ring.publicKey], ring.publicKey)
+        func run() async throws {
+            let configuration = try options.readConfiguration()
+            let keys = try await configuration.withStore { try configuration.sealer(of: $0).publicKeys }
+            try output.print(["publicKey": keys[0], "publicKeys": keys] as Members, keys.joined(separator: "\n"))
         }
     }
 }

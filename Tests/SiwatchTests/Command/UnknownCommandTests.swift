@@ -131,25 +131,27 @@ struct NewKeyTests {
     @Test(.site) func aNewKeyIsPrintedOrWrittenAndNeverTwice() async throws {
         let folder = site.folder
         let file = folder.url.appending(path: "siwatch.key")
-        var publicKeys = try await [folder.siwatch("secret", "public-key").output.joined()]
-        try FileManager.default.removeItem(at: file)
+        let publicKeys = try await folder.siwatch("secret", "public-key").output
+        #expect(publicKeys.count == 1 && publicKeys[0].hasPrefix("siwatch-public-key-1:"), "\(publicKeys)")
+        let old = try String(contentsOf: file, encoding: .utf8)
 
         let (status, output) = try await make()
         #expect(status == 0)
-        try folder.write(output.joined(separator: "\n"), to: "siwatch.key", mode: 0o400)
-        publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
+        try folder.write((output + [old]).joined(separator: "\n"), to: "siwatch.key", mode: 0o400)
+        let both = try await folder.siwatch("secret", "public-key").output
+        #expect(both.count == 2 && both[1] == publicKeys[0] && both[0] != both[1], "\(both)")
+        try await folder.expect("secret public-key --json", 0, both[0], both[1])
 
         let refused = try await make(file.path)
         #expect(refused.status == 1 && refused.output.joined().contains("exists already and is left as it is"), "\(refused.output)")
-        #expect(try await folder.siwatch("secret", "public-key").output.joined() == publicKeys[1])
+        #expect(try await folder.siwatch("secret", "public-key").output == both)
 
+        // No other key opens this database, and none at all is a sentence of its own.
         try FileManager.default.removeItem(at: file)
+        try await folder.expect("secret public-key", 78, "siwatch.key is missing")
         let written = try await make(file.path)
         #expect(written.status == 0 && written.output.isEmpty, "\(written.output)")
         #expect(try folder.mode(of: "siwatch.key") == 0o600)
-        publicKeys.append(try await folder.siwatch("secret", "public-key").output.joined())
-
-        #expect(publicKeys.allSatisfy { $0.hasPrefix("siwatch-public-key-1:") }, "\(publicKeys)")
-        #expect(Set(publicKeys).count == 3)
+        try await folder.expect("secret public-key", 78, "does not open this database")
     }
 }

@@ -187,9 +187,11 @@ import Testing
             ciphersuite: .Curve25519_SHA256_ChachaPoly,
             info: Data("siwatch-token-sealed-1".utf8)
         )
-        let user = Data("\(signIn.clientID)\0\(signIn.userID)".utf8)
+        let user = Data("\(signIn.clientID)\0\(signIn.userID)\0\(signIn.grantedAt.milliseconds)".utf8)
         let sealed = try sender.seal(Data(try #require(signIn.refreshToken).utf8), authenticating: user)
-        return Data([1]) + SHA256.hash(data: raw).prefix(4) + sender.encapsulatedKey + sealed
+        let time = withUnsafeBytes(of: signIn.grantedAt.milliseconds.bigEndian) { Data($0) }
+        let header = Data([1]) + SHA256.hash(data: raw).prefix(4) + time
+        return header + sender.encapsulatedKey + sealed
     }
 
     private static func run(_ command: [String], in site: Site) async throws -> String {

@@ -192,7 +192,7 @@ struct SealedTokenTests {
             let token = try #require(signIn.refreshToken)
             let (status, output) = try await site.folder.siwatch("secret", "public-key")
             #expect(status == 0 && output.count == 1, "\(output)")
-            let sealed = try await seal([output[0], token, signIn.clientID, signIn.userID])
+            let sealed = try await seal([output[0], token, signIn.clientID, signIn.userID, "\(signIn.grantedAt.milliseconds)"])
             let insertion = "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, x'\(sealed)', ?)"
             try await site.backend.execute(insertion, [signIn.clientID, signIn.userID, signIn.grantedAt.milliseconds])
             try await site.daemon { _ in
@@ -204,7 +204,7 @@ struct SealedTokenTests {
     }
 
     @Test func aTokenSealedInPythonIsOpened() async throws {
-        let script = try Self.example("seal_token.py") + "import sys\nprint(seal_token(*sys.argv[1:]).hex())\n"
+        let script = try Self.example("seal_token.py") + "import sys\nprint(seal_token(*sys.argv[1:5], int(sys.argv[5])).hex())\n"
         try await authorizes { try await Self.hex(of: "python3", ["-c", script] + $0) }
     }
 

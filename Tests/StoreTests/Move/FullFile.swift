@@ -57,7 +57,7 @@ struct FullFile {
         try await store.receive([0x7b, 0xff, 0x00, 0x7d], at: .start + .days(1))
         try await store.receive("é", at: .start + .days(1))
         try await store.grant("waits", client: "forgotten", token: "r", email: EmailAddress(""), at: .start)
-        try await store.grant("sealed", sealed: [UInt8](repeating: 7, count: 60))
+        try await store.grant("sealed", sealed: [UInt8](repeating: 7, count: 62))
         try await store.grant(nil, code: "code", at: .start)
         try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
         try await store.requestRevocation("person 6", at: .start + .hours(7))

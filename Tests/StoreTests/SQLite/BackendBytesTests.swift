@@ -94,15 +94,15 @@ import Testing
         ("notification_queue (id, payload) VALUES (-7, 'x')", "id is not to be given"),
         ("grant_queue (client_id, authorization_code, redirect_uri) VALUES ('app', 'c', 'x' || char(0))", "redirect_uri has no NUL"),
         ("grant_queue (client_id, authorization_code, nonce) VALUES ('app', 'c', 'n' || char(0))", "nonce has no NUL"),
-        ("grant_queue (client_id, user_id, token_sealed) VALUES ('app', 'user', zeroblob(53))", "token_sealed is 54 to 8245 bytes"),
+        ("grant_queue (client_id, user_id, token_sealed) VALUES ('app', 'user', zeroblob(61))", "token_sealed is 62 to 8253 bytes"),
         ("grant_queue (client_id, refresh_token) VALUES ('app', 'r')", "user_id is missing"),
-        ("grant_queue (client_id, token_sealed) VALUES ('app', zeroblob(60))", "user_id is missing"),
+        ("grant_queue (client_id, token_sealed) VALUES ('app', zeroblob(62))", "user_id is missing"),
         (
-            "grant_queue (client_id, user_id, refresh_token, token_sealed) VALUES ('app', 'user', 'r', zeroblob(60))",
+            "grant_queue (client_id, user_id, refresh_token, token_sealed) VALUES ('app', 'user', 'r', zeroblob(62))",
             "a refresh_token, a token_sealed or an authorization_code"
         ),
         (
-            "grant_queue (client_id, user_id, authorization_code, token_sealed) VALUES ('app', 'user', 'c', zeroblob(60))",
+            "grant_queue (client_id, user_id, authorization_code, token_sealed) VALUES ('app', 'user', 'c', zeroblob(62))",
             "a refresh_token, a token_sealed or an authorization_code"
         ),
         ("grant_queue (client_id, user_id, email) VALUES ('app', 'user', 'a@example.com' || char(0))", "email has no NUL"),

@@ -16,7 +16,7 @@ extension GrantVerdict {
     /// The daemon's verdict on a good grant: the token sealed, the rest unchanged.
     static func acceptance(of work: ClaimedGrant) -> GrantVerdict {
         guard let content = work.content else { return .rejected(.malformed) }
-        let delivered = content.sealedToken.flatMap { try? PlainSealer().open(delivered: $0, for: content.credential) }
+        let delivered = content.sealedToken.flatMap { try? PlainSealer().open(delivered: $0, for: content.credential).token }
         let token = (delivered ?? content.refreshToken).map { RefreshToken.sealed($0, for: content.credential, grantedAt: work.grantedAt) }
         return .accepted(Grant(grantedAt: work.grantedAt, token: token, address: content.address), content.credential)
     }

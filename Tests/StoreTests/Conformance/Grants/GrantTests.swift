@@ -108,7 +108,7 @@ import Testing
 }
 
 @Suite(.eachStore, .timeLimit(.minutes(10))) struct GrantOutcomeTests: ConformanceSuite {
-    private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
+    private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"), at: .start)
 
     @Test func aSealedTokenComesAsItWasWritten() async throws {
         try await store.grant(sealed: sealed)
@@ -123,7 +123,7 @@ import Testing
         let again = Timestamp.start + .hours(2)
         try await store.grant(sealed: sealed, at: again)
         let settled = try await store.settleGrants(at: again) { work in
-            .accepted(Grant(grantedAt: work.grantedAt, token: nil, address: nil), work.content!.credential, lost: .unknownTokenKey)
+            .accepted(Grant(grantedAt: work.grantedAt, token: nil, address: nil), work.content!.credential, lost: .unknownKey(id: "key"))
         }
         #expect(settled == [.grant(.rejected, .unknownTokenKey)])
         #expect(try await store.rows("SELECT state, changed_at FROM user_state") == [["authorized", .at(again)]])
