@@ -67,7 +67,7 @@ let package = Package(
         // What is true. No I/O.
         .target(name: "CredentialCore", swiftSettings: strict),
         // Tokens at rest.
-        .target(name: "CredentialSealing", dependencies: ["CredentialCore", crypto], swiftSettings: strict),
+        .target(name: "CredentialSealing", dependencies: ["CredentialCore", crypto, nioConcurrency], swiftSettings: strict),
         // HTTP in both directions, bounded in size, time and number.
         .target(
             name: "BoundedHTTP",

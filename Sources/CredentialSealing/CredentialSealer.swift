@@ -3,19 +3,19 @@
 
 package import CredentialCore
 import Crypto
+import NIOConcurrencyHelpers
 
 /// Seals refresh tokens under a key ring, and fingerprints them with a key of the database.
 ///
 /// The fingerprint key is random, made once, and kept sealed in the database. So a change of the sealing keys changes no fingerprint, and a
 /// fingerprint tells nothing without the key file.
-package struct CredentialSealer: TokenSealer {
-    private let ring: KeyRing
+package final class CredentialSealer: TokenSealer {
+    let keys: NIOLockedValueBox<SharedRing>
     private let fingerprintKey: SymmetricKey
     private let pseudonymKey: SymmetricKey
     let voucherKey: SymmetricKey
     /// Names this database and its copies. No secret.
     private let installation: [UInt8]
-    private let recipients: [TokenRecipient]
 
     package static let fingerprintKeyName = "token-fingerprint"
 
@@ -29,23 +29,26 @@ package struct CredentialSealer: TokenSealer {
     package init(ring: KeyRing, sealedFingerprintKey: [UInt8]) throws(SealingError) {
         let key = try ring.open(sealedFingerprintKey, named: Self.fingerprintKeyName)
         guard key.count == 32 else { throw .damaged }
-        self.ring = ring
         fingerprintKey = SymmetricKey(data: key)
         pseudonymKey = Self.key("siwatch/forgotten-user/1", from: fingerprintKey)
         voucherKey = Self.key("siwatch/signing-key/1", from: fingerprintKey)
         installation = Self.key("siwatch/installation/1", from: fingerprintKey).withUnsafeBytes { Array($0) }
-        recipients = ring.recipients(of: installation)
+        keys = NIOLockedValueBox(SharedRing(ring, of: installation))
     }
 
     private static func key(_ purpose: String, from key: SymmetricKey) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
-    /// The names of the keys that another ring lacks, so that it does not open all that these keys have sealed.
-    package func keyIDs(lackingIn other: KeyRing) -> [String] { ring.keyIDs.filter { !other.keyIDs.contains($0) } }
+    private var ring: KeyRing { keys.withLockedValue(\.ring) }
+
+    /// The names of users in logs, the same for the life of the database.
+    package var userPseudonyms: UserPseudonyms { UserPseudonyms(Self.key("siwatch/user-pseudonym/1", from: fingerprintKey)) }
+
+    package var intakeTest: IntakeTestKey { IntakeTestKey(Self.key("siwatch/intake-test/1", from: fingerprintKey)) }
 
     /// The public keys to which backends seal tokens for this database, in the order of the ring. They tell nothing about the sealing keys.
-    package var publicKeys: [String] { recipients.map(\.publicText) }
+    package var publicKeys: [String] { keys.withLockedValue(\.recipients).map(\.publicText) }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))
@@ -53,7 +56,7 @@ package struct CredentialSealer: TokenSealer {
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken {
         let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt, installation: installation)
-        return SealedToken(bytes: try ring.seal(Array(token.reveal.utf8), for: context))
+        return SealedToken(bytes: try seal(Array(token.reveal.utf8), for: context))
     }
 
     package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws(SealingError) -> Secret {
@@ -63,11 +66,16 @@ package struct CredentialSealer: TokenSealer {
 
     package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> DeliveredToken {
         guard let id = TokenRecipient.keyID(of: sealed) else { throw .unreadable }
+        let recipients = keys.withLockedValue(\.recipients)
         guard let recipient = recipients.first(where: { $0.id == id }) else { throw .unknownKey(id: id.map(\.hexadecimal).joined()) }
         guard let bytes = recipient.open(sealed, for: credential), let token = String(validating: bytes, as: UTF8.self),
             !token.isEmpty, !bytes.contains(0)
         else { throw .unreadable }
         return DeliveredToken(token: Secret(token), grantedAt: TokenRecipient.grantedAt(of: sealed))
+    }
+
+    func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {
+        try keys.withLockedValue { $0.countSeal() }.seal(bytes, for: context)
     }
 }
 

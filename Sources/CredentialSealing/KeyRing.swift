@@ -21,9 +21,9 @@ package struct KeyRing: Sendable {
 
     var current: SealingKey { keys[0] }
 
-    /// A key for another purpose, named once and with its version. A new sealing key changes it.
-    func derivedKey(for purpose: String) -> SymmetricKey {
-        HKDF<SHA256>.deriveKey(inputKeyMaterial: current.material, info: Array(purpose.utf8), outputByteCount: 32)
+    /// The first key that each of the other rings holds, by their ids. The first of all if they have none in common.
+    func first(heldBy others: [[String]]) -> SealingKey {
+        keys.first { key in others.allSatisfy { $0.contains(key.id.hexadecimal) } } ?? current
     }
 
     func recipients(of installation: [UInt8]) -> [TokenRecipient] { keys.map { TokenRecipient($0, of: installation) } }
@@ -32,17 +32,12 @@ package struct KeyRing: Sendable {
 extension KeyRing {
     /// Encrypts a secret that the database keeps under a name, such as the fingerprint key.
     package func seal(_ secret: [UInt8], named name: String) throws -> [UInt8] {
-        try seal(secret, for: .secret(named: name))
+        try current.seal(secret, for: .secret(named: name))
     }
 
     /// - Throws: `SealingError`, also if the bytes were sealed under another name.
     package func open(_ sealed: [UInt8], named name: String) throws(SealingError) -> [UInt8] {
         try open(sealed, for: .secret(named: name))
-    }
-
-    func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {
-        let box = try AES.GCM.seal(bytes, using: current.material, authenticating: context.associatedData)
-        return SealedBytes(keyID: current.id, box: box).bytes
     }
 
     func open(_ bytes: [UInt8], for context: SealingContext) throws(SealingError) -> [UInt8] {
@@ -60,28 +55,27 @@ extension KeyRing: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The text of a key file: keys with white space between them, and the first key seals. Lines that begin with `#` are skipped.
 extension KeyRing {
     package init(parsing text: String) throws(KeyTextError) {
         var keys: [SealingKey] = []
-        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
-            for word in line.split(whereSeparator: \.isWhitespace) {
-                if word.hasPrefix("#") { break }
-                guard let key = SealingKey(line: word) else { throw .malformed(line: index + 1) }
-                guard !keys.contains(where: { $0.id == key.id }) else { throw .repeated(line: index + 1) }
-                keys.append(key)
-            }
+        for word in KeyFileText.words(in: text) {
+            guard let key = SealingKey(line: word.text) else { throw .malformed(line: word.number) }
+            guard !keys.contains(where: { $0.id == key.id }) else { throw .repeated(line: word.number) }
+            keys.append(key)
         }
         guard !keys.isEmpty else { throw .empty }
         self.init(keys)
     }
+
+    /// The first key as a line of a key file, without its end. It is a secret.
+    package var line: String { current.line }
 
     /// The text of a new key file. It ends with a newline.
     package var text: String {
         """
         # The keys that seal the refresh tokens of siwatch. Anybody with this file and the database can read them;
         # without this file they are lost. The first key seals, all of them open. Never keep it with the database's backups.
-        \(current.line)
+        \(line)
 
         """
     }

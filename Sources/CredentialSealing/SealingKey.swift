@@ -19,6 +19,11 @@ struct SealingKey: Sendable {
     }
 
     static func random() -> SealingKey { SealingKey(SymmetricKey(size: .bits256)) }
+
+    func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {
+        let box = try AES.GCM.seal(bytes, using: material, authenticating: context.associatedData)
+        return SealedBytes(keyID: id, box: box).bytes
+    }
 }
 
 /// A key as one line of the key file. The prefix helps people, and scanners that look for secrets in the wrong places.

@@ -5,11 +5,11 @@ import CredentialCore
 import Crypto
 
 /// The names of users in logs: the first 12 hex digits of an HMAC-SHA-256 of the `sub`. Only holders of the key file can find the lines
-/// about a user. A new sealing key changes the pseudonyms.
+/// about a user. They are the database's own, and no sealing key changes them.
 package struct UserPseudonyms: Sendable {
     private let key: SymmetricKey
 
-    package init(_ ring: KeyRing) { key = ring.derivedKey(for: "siwatch/user-pseudonym/1") }
+    init(_ key: SymmetricKey) { self.key = key }
 
     package func pseudonym(of userID: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: key)
@@ -17,7 +17,7 @@ package struct UserPseudonyms: Sendable {
     }
 }
 
-/// Proves to `siwatch doctor --intake` that its request has come to the siwatch with the same sealing key. A question is
+/// Proves to `siwatch doctor --intake` that its request has come to a siwatch on the same database. A question is
 /// `{"siwatch_test":"NONCE.MAC"}`, and the answer the MAC of another text with the same nonce. It tells of nobody and changes nothing.
 package struct IntakeTestKey: Sendable {
     private let key: SymmetricKey
@@ -26,7 +26,7 @@ package struct IntakeTestKey: Sendable {
     private static let tail = "\"}"
     private static let longest = 256
 
-    package init(_ ring: KeyRing) { key = ring.derivedKey(for: "siwatch/intake-test/1") }
+    init(_ key: SymmetricKey) { self.key = key }
 
     /// - Parameter nonce: of letters and digits.
     package func question(_ nonce: String) -> String {

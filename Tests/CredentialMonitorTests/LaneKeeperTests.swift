@@ -5,7 +5,6 @@ import CredentialCore
 import CredentialTables
 import CredentialTesting
 import Logging
-import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Testing
 
@@ -18,6 +17,7 @@ struct LaneKeeperTests {
     private let monitor: Monitor
     private let fleet: ScriptedFleet
     private let log = LogRecorder()
+    private let keys = ScriptedKeys()
     private let keeper: LaneKeeper
     private let fleetClock: FleetClock
 
@@ -34,6 +34,7 @@ struct LaneKeeperTests {
             clock: fleetClock,
             uptime: { clock.uptime },
             breakers: monitor.writer.breakers,
+            keys: keys,
             reader: monitor.store,
             telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { $0 })
         )
@@ -80,6 +81,31 @@ struct LaneKeeperTests {
         fleet.elder?.configuration = "another"
         await #expect { try await keeper.run() } throws: { ($0 as? LaneKeeper.OtherConfiguration)?.elder.host == "elder" }
         #expect(!monitor.lease.holds)
+        #expect(fleet.releases == [false])
+    }
+
+    /// Otherwise another replica could not open what this one seals.
+    @Test func othersHearOfTheKeysAndShareTheirs() async throws {
+        fleet.elder = Replica(host: "elder", processID: 2, version: "1")
+        fleet.elder?.keyIDs = ["old"]
+        fleet.junior = fleet.elder
+        fleet.junior?.keyIDs = ["new", "old"]
+        await renew()
+        #expect(keys.others == [["old"], ["new", "old"]])
+        #expect(fleet.told?.keyIDs == ["new", "old"] && fleet.told?.sealingKeyID == "new")
+        await renew(after: .seconds(1))
+        #expect(fleet.told?.sealingKeyID == "old", "the elder lacks the new key")
+    }
+
+    @Test func whoLacksAnEldersSealingKeyEnds() async throws {
+        fleet.elder = Replica(host: "elder", processID: 2, version: "1")
+        fleet.elder?.keyIDs = ["newest", "new"]
+        fleet.elder?.sealingKeyID = "new"
+        await renew()
+        await renew(after: .seconds(1))
+        #expect(monitor.lease.holds)
+        fleet.elder?.sealingKeyID = "newest"
+        await #expect { try await keeper.run() } throws: { ($0 as? LaneKeeper.OtherConfiguration)?.missingKey == "newest" }
         #expect(fleet.releases == [false])
     }
 
@@ -194,56 +220,4 @@ struct LaneKeeperTests {
         fleetClock.observe(before.advanced(by: .milliseconds(-1200)), askedAt: askedAt, answeredAt: clock.uptime)
         #expect(shared.now == before.advanced(by: .milliseconds(-200)))
     }
-}
-
-@dynamicMemberLookup private final class ScriptedFleet: Fleet {
-    struct State {
-        var epoch: Int64? = 1
-        var isAway = false
-        var delay = Duration.zero
-        /// How far its clock is ahead of the host's.
-        var ahead = Duration.zero
-        var elder: Replica?
-        var renewals = 0
-        /// For each release, whether the lane was still at work.
-        var releases: [Bool] = []
-    }
-
-    private struct Away: Error {}
-
-    private let clock: TestClock
-    private let lease: LaneLease
-    private let state = NIOLockedValueBox(State())
-    private let (renewed, renewal) = AsyncStream.makeStream(of: Void.self)
-
-    init(clock: TestClock, lease: LaneLease) { (self.clock, self.lease) = (clock, lease) }
-
-    /// What a test lets it do, and what it has done.
-    subscript<Value>(dynamicMember path: WritableKeyPath<State, Value>) -> Value {
-        get { state.withLockedValue { $0[keyPath: path] } }
-        set { state.withLockedValue { $0[keyPath: path] = newValue } }
-    }
-
-    func renewals(_ number: Int) async throws {
-        if state.withLockedValue(\.renewals) >= number { return }
-        for await _ in renewed where state.withLockedValue(\.renewals) >= number { return }
-    }
-
-    func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
-        let epoch = try state.withLockedValue { state in
-            state.renewals += 1
-            renewal.yield()
-            if state.isAway { throw Away() }
-            return state.epoch
-        }
-        let time = try await time
-        clock.advance(by: self.delay)
-        let epochs = epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:]
-        return Tenure(epochs: epochs, time: time, elders: [self.elder].compactMap(\.self))
-    }
-
-    func release() async throws { state.withLockedValue { $0.releases.append(lease.holds) } }
-    func replicas() async throws -> [ReplicaStatus] { [] }
-    func replicas(for lane: FleetLane) async throws -> [Replica] { [] }
-    var time: Timestamp { get async throws { clock.now.advanced(by: self.ahead) } }
 }

@@ -163,30 +163,38 @@ import Testing
         #expect(sealer.pseudonym(of: "000123.alice") == "forgotten:a71964b53b367dbe92b2f9b00d9c65ca", "of a forgotten user")
         let proof = sealer.prove(SigningKeyRecord(keyID: "T8tIJ1zSrO", jwk: #"{"kty":"RSA"}"#, lastSeenAt: granted)).proof
         #expect(Data(proof).base64EncodedString() == "Z+VZtTbnGZ6in9TEqGuD6aWc9v182jwsaLu1DyshIxk=")
-    }
-
-    @Test func namesTheUserInLogs() {
-        #expect(UserPseudonyms(ring).pseudonym(of: "000123.alice") == "9b2361dfab22")
+        #expect(sealer.userPseudonyms.pseudonym(of: "000123.alice") == "9ae215b03116", "in logs")
     }
 }
 
 @Suite struct UserPseudonymsTests {
     let ring = KeyRing.generate()
 
-    @Test func isTwelveHexDigits() {
-        let pseudonyms = UserPseudonyms(ring)
+    @Test func isTwelveHexDigits() throws {
+        let pseudonyms = try newSealer(ring).userPseudonyms
         for number in 0..<1000 { #expect(pseudonyms.pseudonym(of: "user\(number)").wholeMatch(of: /[0-9a-f]{12}/) != nil) }
     }
 
-    @Test func isTheSameForOneUserUnderOneKey() {
-        #expect(UserPseudonyms(ring).pseudonym(of: "alice") == UserPseudonyms(ring).pseudonym(of: "alice"))
-        #expect(UserPseudonyms(ring).pseudonym(of: "alice") != UserPseudonyms(ring).pseudonym(of: "bob"))
-        #expect(UserPseudonyms(ring).pseudonym(of: "alice") != UserPseudonyms(.generate()).pseudonym(of: "alice"))
+    /// The names belong to the database, and a new sealing key changes none.
+    @Test func isTheSameForOneUserInOneDatabase() throws {
+        let key = try CredentialSealer.newFingerprintKey(sealedBy: ring)
+        let newer = try KeyRing(parsing: "\(line(of: .generate()))\n\(line(of: ring))")
+        let names = try [ring, newer].map { try CredentialSealer(ring: $0, sealedFingerprintKey: key).userPseudonyms }
+        #expect(names[0].pseudonym(of: "alice") == names[1].pseudonym(of: "alice"))
+        #expect(names[0].pseudonym(of: "alice") != names[0].pseudonym(of: "bob"))
+        #expect(try names[0].pseudonym(of: "alice") != newSealer(ring).userPseudonyms.pseudonym(of: "alice"))
+    }
+
+    @Test func theIntakeTestIsTheDatabasesOwn() throws {
+        let (own, other) = (try newSealer(ring).intakeTest, try newSealer(ring).intakeTest)
+        let question = Array(own.question("7").utf8)
+        #expect(own.answer(to: question) == own.answer("7"))
+        #expect(other.answer(to: question) == nil)
     }
 }
 
 /// The line of the key file for the sealing key.
-func line(of ring: KeyRing) -> String { ring.current.line }
+func line(of ring: KeyRing) -> String { ring.line }
 
 func newSealer(_ ring: KeyRing) throws -> CredentialSealer {
     try CredentialSealer(ring: ring, sealedFingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: ring))

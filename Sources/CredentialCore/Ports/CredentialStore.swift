@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, ImportDesk, DeliveryDesk, SigningKeyStore, OperatorDesk,
-    CommitWatch
+    SealedBlobs, CommitWatch
 {
     /// The version of the library or of the server that keeps the tables.
     var version: String { get async throws }

@@ -24,11 +24,32 @@ package struct Replica: Sendable, Equatable, Codable {
     package var configuration: String
     /// By the name of a delivery, what differs between replicas that leave out other changes of it. Nil if it sends none.
     package var deliveries: [String: String]?
+    /// The ids of its sealing keys, in the order of its key file.
+    package var keyIDs: [String]?
+    /// The id of the key under which it seals.
+    package var sealingKeyID: String?
 
     package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero, configuration: String = "") {
         (self.host, self.processID, self.version) = (host, processID, version)
         (self.clockSkew, self.configuration) = (clockSkew, configuration)
     }
+
+    /// This replica, with its keys as they are now.
+    package func telling(_ keys: any SharedKeys) -> Replica {
+        var replica = self
+        (replica.keyIDs, replica.sealingKeyID) = (keys.keyIDs, keys.sealingKeyID)
+        return replica
+    }
+}
+
+/// The sealing keys of this process, as other replicas hear of them.
+package protocol SharedKeys: Sendable {
+    /// The ids of the keys, in the order of the key file.
+    var keyIDs: [String] { get }
+    /// The id of the first key that every living replica holds. Without such a key, the first.
+    var sealingKeyID: String { get }
+    /// Takes the ids of the keys of each other living replica, because each has to open what this process seals.
+    func share(with others: [[String]])
 }
 
 /// A replica's lanes, from the moment of the renewal until the lease ends.
@@ -39,10 +60,15 @@ package struct Tenure: Sendable, Equatable {
     package var time: Timestamp
     /// The other living replicas that came before, in the order in which they came.
     package var elders: [Replica]
+    /// The other living replicas that came later.
+    package var juniors: [Replica]
 
-    package init(epochs: [FleetLane: Int64], time: Timestamp, elders: [Replica] = []) {
-        (self.epochs, self.time, self.elders) = (epochs, time, elders)
+    package init(epochs: [FleetLane: Int64], time: Timestamp, elders: [Replica] = [], juniors: [Replica] = []) {
+        (self.epochs, self.time, self.elders, self.juniors) = (epochs, time, elders, juniors)
     }
+
+    /// All other living replicas.
+    package var others: [Replica] { elders + juniors }
 }
 
 /// A replica, as the others see it.

@@ -15,6 +15,7 @@ package struct LaneKeeper: Service {
     private let clock: FleetClock
     private let uptime: @Sendable () -> Duration
     private let breakers: Breakers
+    private let keys: any SharedKeys
     private let reader: any CredentialReader
     private let telemetry: Telemetry
 
@@ -29,6 +30,7 @@ package struct LaneKeeper: Service {
         clock: FleetClock,
         uptime: @escaping @Sendable () -> Duration,
         breakers: Breakers,
+        keys: any SharedKeys,
         reader: any CredentialReader,
         telemetry: Telemetry
     ) {
@@ -39,39 +41,40 @@ package struct LaneKeeper: Service {
         self.clock = clock
         self.uptime = uptime
         self.breakers = breakers
+        self.keys = keys
         self.reader = reader
         self.telemetry = telemetry
     }
 
-    /// An older replica runs with other apps, clients, canaries or rules. Each would judge the other's rows differently.
+    /// An older replica runs with other apps, clients, canaries or rules, so each would judge the other's rows differently. Or it seals what
+    /// this one cannot open.
     package struct OtherConfiguration: Error {
         package var elder: Replica
-
-        package init(elder: Replica) {
-            self.elder = elder
-        }
+        /// The id of the key under which the elder seals. Nil if the rules differ.
+        package var missingKey: String?
     }
 
     package func run() async throws {
         for await _ in Wakeups(every: Self.interval).untilShutdown() {
-            guard let elder = await renew() else { continue }
+            guard let other = await renew() else { continue }
             await leave()
-            throw OtherConfiguration(elder: elder)
+            throw other
         }
         // A cancelled run may leave work under way. Its leases end by themselves.
         if !Task.isCancelled { await leave() }
     }
 
-    /// Renews once, or lets this replica's lanes end with their leases. Returns an older replica that has another configuration.
+    /// Renews once, or lets this replica's lanes end with their leases. Returns an older replica beside which this one cannot work.
     @discardableResult
-    package func renew() async -> Replica? {
+    package func renew() async -> OtherConfiguration? {
         let askedAt = uptime()
         do {
-            var replica = replica
+            var replica = replica.telling(keys)
             replica.clockSkew = clock.skew
             let tenure = try await fleet.renew(replica, lanes: Set(leases.keys), lease: Self.lease)
             let answeredAt = uptime()
-            if let elder = tenure.elders.first(where: { $0.configuration != replica.configuration }) { return elder }
+            if let other = replica.firstOther(in: tenure.elders) { return other }
+            keys.share(with: tenure.others.compactMap(\.keyIDs))
             clock.observe(tenure.time, askedAt: askedAt, answeredAt: answeredAt)
             func renew(where isMeant: (LaneLease, Int64) -> Bool) {
                 for (lane, epoch) in tenure.epochs {
@@ -106,5 +109,18 @@ package struct LaneKeeper: Service {
         } catch {
             telemetry.renewalFailed(error)
         }
+    }
+}
+
+extension Replica {
+    /// The first of some elders beside which this replica cannot work.
+    package func firstOther(in elders: [Replica]) -> LaneKeeper.OtherConfiguration? {
+        for elder in elders {
+            if elder.configuration != configuration { return LaneKeeper.OtherConfiguration(elder: elder) }
+            if let key = elder.sealingKeyID, keyIDs?.contains(key) != true {
+                return LaneKeeper.OtherConfiguration(elder: elder, missingKey: key)
+            }
+        }
+        return nil
     }
 }

@@ -31,6 +31,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case reloaded = "notice: The configuration was read again and taken over"
     case reloadNeedsRestart = "warning: What else has changed in the configuration counts from the next start"
     case reloadFailed = "error: The new configuration is unusable; the old one stays"
+    case sealingKeysLoaded = "notice: The key file has other keys, and siwatch goes by them from now on"
     case socketUnavailable = "warning: siwatch status cannot ask over the socket, and reads the tables"
     case logLinesDropped = "warning: Log lines could not be written for a while, and were dropped"
 

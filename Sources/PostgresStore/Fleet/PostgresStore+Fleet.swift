@@ -13,7 +13,7 @@ extension PostgresStore: Fleet {
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
         return try await renewals.run { [owner] connection in
-            let (plan, elders) = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
+            let (plan, elders, juniors) = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
             let (kept, taken) = (plan.kept(by: owner), plan.taken(by: owner))
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             try connection.send(
@@ -46,7 +46,7 @@ extension PostgresStore: Fleet {
             try connection.sendCommit()
             let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
             let now: Timestamp = try connection.rows(of: time)[0][0]
-            return Tenure(epochs: Dictionary(uniqueKeysWithValues: epochs), time: now, elders: elders)
+            return Tenure(epochs: Dictionary(uniqueKeysWithValues: epochs), time: now, elders: elders, juniors: juniors)
         }
     }
 
@@ -70,24 +70,27 @@ extension PostgresStore: Fleet {
     }
 
     private static func plan(renewing owner: String, _ lanes: Set<FleetLane>, lease: Duration, on connection: Connection) throws
-        -> (FleetPlan, elders: [Replica])
+        -> (FleetPlan, elders: [Replica], juniors: [Replica])
     {
         let living = try connection.send(
             "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(sql: Schema.now) - \(lease) ORDER BY started_at, owner"
         )
         let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(sql: Schema.now)")
         var plan = FleetPlan(replicas: [:], owners: [:])
-        var elders: [Replica] = []
+        var (elders, juniors): ([Replica], [Replica]) = ([], [])
         var isBefore = true
         try connection.rows(of: living).forEach { row in
-            if row.text(at: 0) == owner { isBefore = false }
-            if isBefore, let elder = JSONText.decode(row.text(at: 2) ?? "", as: Replica.self) { elders.append(elder) }
+            if row.text(at: 0) == owner {
+                isBefore = false
+            } else if let other = JSONText.decode(row.text(at: 2) ?? "", as: Replica.self) {
+                if isBefore { elders.append(other) } else { juniors.append(other) }
+            }
             let lanes = JSONText.decode(row.text(at: 1) ?? "", as: [String].self) ?? []
             plan.replicas[row.text(at: 0) ?? ""] = Set(lanes.map { FleetLane($0) })
         }
         plan.replicas[owner] = lanes
         try connection.rows(of: owned).forEach { plan.owners[FleetLane($0.text(at: 0) ?? "")] = $0.text(at: 1) }
-        return (plan, elders)
+        return (plan, elders, juniors)
     }
 
     package func release() async throws {

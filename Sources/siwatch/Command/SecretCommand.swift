@@ -12,7 +12,7 @@ struct SecretCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "secret",
         abstract: "Makes tokens, secrets and keys, and what follows from them.",
-        subcommands: [New.self, Client.self, PublicKey.self]
+        subcommands: [New.self, Client.self, PublicKey.self, Rotate.self, Retire.self, Abandon.self]
     )
 }
 

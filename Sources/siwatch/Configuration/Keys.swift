@@ -76,10 +76,13 @@ extension Configuration {
     /// In bytes. Apple's key files are 257 bytes long.
     static let longestKeyFile = 16_384
 
+    /// In bytes.
+    static let longestKeyRing = 65_536
+
     func readKeyRing() throws(CommandFailure) -> KeyRing? {
         let path = encryption.keyFile
         do {
-            return try KeyRing(parsing: TextFile.read(path, limit: 65_536, isSecret: true))
+            return try KeyRing(parsing: TextFile.read(path, limit: Self.longestKeyRing, isSecret: true))
         } catch TextFileError.missing {
             return nil
         } catch let error as TextFileError {

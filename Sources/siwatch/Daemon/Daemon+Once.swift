@@ -11,7 +11,7 @@ import UnixSignals
 extension Daemon {
     /// Settles what is due now. If a signal comes first, stops like the daemon.
     func runOnce() async throws {
-        let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
+        let keeper = context.membership.keeper(writer.breakers, context.sealer, context.store, context.telemetry)
         let working: [any Service] = [writer, FiniteService { try await settleAndKeepHouse() }]
         let services = working.map { ServiceGroupConfiguration.ServiceConfiguration($0, atSuccess: .gracefullyShutdownGroup) }
         do {

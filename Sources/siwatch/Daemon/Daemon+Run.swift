@@ -16,7 +16,7 @@ extension Daemon {
         let health = Health(of: self)
         let desk = StatusDesk(of: self, health)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
+        let keeper = context.membership.keeper(writer.breakers, context.sealer, context.store, context.telemetry)
         // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
         await keeper?.renew()
         let group = serviceGroup(services(health, desk, keeper, hangups).map { .init($0) })

@@ -6,6 +6,7 @@ import BackendAPI
 import BoundedHTTP
 import CredentialCore
 import CredentialMonitor
+import CredentialSealing
 
 struct Daemon {
     let context: DaemonContext
@@ -44,7 +45,7 @@ struct Daemon {
         deliveries = try await Deliveries(keys, context)
         intakeWatch = configuration.http.notificationsURL.map { url in
             let transport = HTTPTransport(toAnybodyBy: client)
-            return IntakeWatch(clock: context.clock) { await IntakeTest.proof(context.intakeTest, at: url, transport) }
+            return IntakeWatch(clock: context.clock) { await IntakeTest.proof(context.sealer.intakeTest, at: url, transport) }
         }
         (self.context, self.client, self.apple, self.writer, self.shared) = (context, client, apple, writer, shared)
     }

@@ -15,7 +15,6 @@ struct DaemonContext {
     let doorStore: any CredentialStore
     let database: DatabaseLocation
     let sealer: CredentialSealer
-    let intakeTest: IntakeTestKey
     let membership: FleetMembership
     let clock: WallClock
     let clockGuard: ClockGuard
@@ -30,14 +29,13 @@ struct DaemonContext {
         doorStore = database.doorStore ?? database.store
         self.database = database.location
         sealer = database.sealer
-        intakeTest = database.intakeTest
         membership = try await FleetMembership(in: store, as: database.replica, configuration, delivers: delivers)
         clock = membership.clock
         self.output = output
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         if let cut = database.cutMemory { logger.log(.sharedMemoryCut, ["error": "\(cut)"]) }
         registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
-        telemetry = Telemetry(logger: logger, factory: registry, pseudonym: database.pseudonyms.pseudonym)
+        telemetry = Telemetry(logger: logger, factory: registry, pseudonym: database.sealer.userPseudonyms.pseudonym)
         telemetry.gauge(.buildInfo, 1, ["version": Version.current, "database": database.program])
         telemetry.createSeries(apps: configuration.apps.map(\.name))
         telemetry.configurationLoaded(at: clock.now)

@@ -11,7 +11,7 @@ import Webhooks
 struct FleetAgreement {
     let text: String
 
-    init(_ configuration: Configuration, keyIDs: [String]) {
+    init(_ configuration: Configuration) {
         func lines(_ name: String, _ values: [String]) -> [String] { values.sorted().map { "\(name) = \($0)" } }
         func milliseconds(_ name: String, _ duration: Duration) -> String { "\(name) = \(duration.milliseconds) ms" }
         let apps = configuration.apps.sorted { $0.name < $1.name }.flatMap { app in
@@ -29,8 +29,7 @@ struct FleetAgreement {
             milliseconds("refresh.timeout", configuration.refresh.timeout),
             milliseconds("queues.clock_skew", configuration.queues.clockSkew),
         ]
-        text = (apps + rules + lines("apple.issuer", configuration.apple.issuers) + lines("encryption.key", keyIDs))
-            .map { $0 + "\n" }.joined()
+        text = (apps + rules + lines("apple.issuer", configuration.apple.issuers)).map { $0 + "\n" }.joined()
     }
 
     var digest: String { String(text.utf8.fnv1a(), radix: 16) }

@@ -74,7 +74,7 @@ struct FleetMembership: Sendable {
         { [clock = shared?.clock] in clock?.hearsOthers(within: LaneKeeper.lease) ?? true }
     }
 
-    func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
+    func keeper(_ breakers: Breakers, _ keys: any SharedKeys, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
         shared.map { fleet, clock in
             LaneKeeper(
                 fleet,
@@ -84,6 +84,7 @@ struct FleetMembership: Sendable {
                 clock: clock,
                 uptime: uptime,
                 breakers: breakers,
+                keys: keys,
                 reader: reader,
                 telemetry: telemetry
             )
@@ -106,39 +107,45 @@ extension Replica {
     /// How long a replica may be away and still come back to its place.
     private static let absence = Duration.seconds(30)
 
-    /// This process. Its sealing keys count, because other replicas must open what it seals.
-    init(_ configuration: Configuration, keyIDs: [String]) {
+    init(_ configuration: Configuration) {
         self.init(
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             version: Version.current,
-            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest
+            configuration: FleetAgreement(configuration).digest
         )
     }
 
-    /// Joins the fleet, or refuses if replicas there would judge the same rows differently, before anything of ours is written. Of two that
-    /// come at once, each joins before it looks, and the younger one leaves.
-    func join(_ store: any CredentialStore) async throws {
+    /// Joins the fleet, or refuses if replicas there would judge the same rows differently or seal what this one cannot open, before anything
+    /// of ours is written. Of two that come at once, each joins before it looks, and the younger one leaves.
+    func join(_ store: any CredentialStore, sharing keys: any SharedKeys) async throws {
         guard let fleet = store.fleet else { return }
         // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
         // stopped in order is not in this list.
         let recent = try await fleet.time.advanced(by: .zero - Self.absence)
-        let others = try await fleet.replicas().filter { $0.replica.configuration != configuration && $0.seenAt > recent }
-        if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }
-        _ = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease)
-        let elders = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease).elders
-        guard let elder = elders.first(where: { $0.configuration != configuration }) else { return }
+        let others = try await fleet.replicas().filter { $0.seenAt > recent }.map(\.replica)
+        // Before the others hear of a key of ours, and refuse to start without it.
+        keys.share(with: others.compactMap(\.keyIDs))
+        if let other = telling(keys).firstOther(in: others) { throw CommandFailure(other) }
+        _ = try await fleet.renew(telling(keys), lanes: [], lease: LaneKeeper.lease)
+        let tenure = try await fleet.renew(telling(keys), lanes: [], lease: LaneKeeper.lease)
+        keys.share(with: tenure.others.compactMap(\.keyIDs))
+        guard let other = telling(keys).firstOther(in: tenure.elders) else { return }
         try await fleet.release()
-        throw CommandFailure(LaneKeeper.OtherConfiguration(elder: elder))
+        throw CommandFailure(other)
     }
 }
 
 extension CommandFailure {
     init(_ other: LaneKeeper.OtherConfiguration) {
+        let elder = "the siwatch \(other.elder.processID) on \(other.elder.host.printable)"
+        if let key = other.missingKey {
+            self = .unavailable("\(elder) seals under the key \(key.printable), which encryption.key_file lacks here; copy its key file")
+            return
+        }
         self = .unavailable(
             """
-            the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients, \
-            canaries, rules or sealing keys; stop all, then start all with the same
+            \(elder) is at work on the same database with other apps, clients, canaries or rules; stop all, then start all with the same
             """
         )
     }

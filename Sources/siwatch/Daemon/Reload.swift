@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import CredentialSealing
 import Foundation
 import Logging
 import NIOConcurrencyHelpers
@@ -50,6 +51,7 @@ struct Reload: Service {
                 }
                 return (configuration, keys)
             }
+            try await takeOver(keys.ring, of: configuration)
             takeOver(configuration, keys)
             context.telemetry.configurationLoaded(at: context.clock.now)
             await daemon.sayOtherTeams(than: configuration)
@@ -60,6 +62,21 @@ struct Reload: Service {
             desk.noteReload(mistakes: mistakes)
             context.logger.log(.reloadFailed, ["error": "\(mistakes.joined(separator: "; "))"])
         }
+    }
+
+    /// Seals with another key ring from now on. The caller has seen that it opens the database, if that answers.
+    private func takeOver(_ ring: KeyRing?, of new: Configuration) async throws {
+        // The path of another key file counts from the next start.
+        guard let ring, new.encryption == context.configuration.encryption, ring.keyIDs != context.sealer.keyIDs else { return }
+        for id in context.sealer.keyIDs(lackingIn: ring) {
+            guard id != context.sealer.sealingKeyID else {
+                let sentence = "\(new.encryption.keyFile) lacks the key \(id), under which this siwatch seals"
+                throw CommandFailure.unusable(["encryption.key_file: \(sentence)"])
+            }
+            try await context.sealer.requireNothing(sealedUnder: id, in: context.store)
+        }
+        context.sealer.use(ring)
+        context.logger.log(.sealingKeysLoaded, ["key_id": "\(ring.keyIDs.joined(separator: ", "))"])
     }
 
     /// Applies what `reloading` takes over.

@@ -11,8 +11,6 @@ struct OpenedDatabase {
     /// For what comes in over HTTP, if that does not go to the store as well.
     private(set) var doorStore: (any CredentialStore)?
     var sealer: CredentialSealer
-    var pseudonyms: UserPseudonyms
-    var intakeTest: IntakeTestKey
     var program: String
     let cutMemory: String?
     let hasNewKey: Bool
@@ -40,12 +38,10 @@ struct OpenedDatabase {
                 try CredentialSealer.newFingerprintKey(sealedBy: ring)
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
-            pseudonyms = UserPseudonyms(ring)
-            intakeTest = IntakeTestKey(ring)
             // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             try store.recover()
-            replica = Replica(configuration, keyIDs: ring.keyIDs)
-            try await replica.join(store)
+            replica = Replica(configuration)
+            try await replica.join(store, sharing: sealer)
             do {
                 try store.register(configuration.clientsOfApps)
                 if configuration.http.listen != nil { doorStore = try location.openForDoor() }

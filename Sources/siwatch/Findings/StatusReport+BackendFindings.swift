@@ -106,6 +106,19 @@ extension StatusReport {
         }
     }
 
+    /// No siwatch seals under a key that another one lacks.
+    var ofLaggingReplicas: [Finding] {
+        let living = (replicas ?? []).filter { $0.isLiving(at: at) }.map(\.replica)
+        let first = Set(living.compactMap { $0.keyIDs?.first })
+        return living.compactMap { replica in
+            let lost = first.subtracting(replica.keyIDs ?? []).sorted()
+            guard !lost.isEmpty else { return nil }
+            let siwatch = "the siwatch \(replica.processID) on \(replica.host.printable)"
+            let sentence = "\(siwatch) lags: it lacks the sealing key \(lost.map(\.printable).joined(separator: ", "))"
+            return Finding(.note, "\(sentence), so no siwatch seals under it", remedy: "the same key file there, and a reload")
+        }
+    }
+
     var ofDeliveries: [Finding] {
         (daemon?.deliveries ?? []).flatMap(findings(of:))
     }

@@ -10,7 +10,7 @@ extension StatusReport {
     var findings: [Finding] {
         let all =
             (ofBackends + ofProcess + ofDaemon).sayingCauseOnce + ofApple + ofQueues + ofRefusals + ofDeliveries + ofAbandonedDeliveries
-            + ofDifferentDeliveries + ofRejections + ofConfiguration + ofHost
+            + ofDifferentDeliveries + ofLaggingReplicas + ofRejections + ofConfiguration + ofHost
         return all.sorted { $0.severity > $1.severity }
     }
 
@@ -59,8 +59,8 @@ extension StatusReport {
                 Finding(.degraded, sentence, remedy: remedy, runbook: .finding)
             }
             if let trouble = daemon.keyFileTrouble {
-                let sentence = "siwatch goes on with the sealing key of its start, and would not start again: \(trouble)"
-                Finding(.degraded, sentence, remedy: "make the key file as it was", runbook: .finding)
+                let sentence = "siwatch goes on with the sealing keys that it has read, and would not start again: \(trouble)"
+                Finding(.degraded, sentence, remedy: "make the key file as it was; after siwatch secret retire, reload", runbook: .finding)
             }
             if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
                 let sentence = "the log has lost \(lost.count.counted("line")) since \(lost.firstAt.text), the last \(ago(lost.lastAt))"

@@ -100,7 +100,7 @@ extension Daemon {
                     // A clock of siwatch's that is behind makes no mistake of a backend.
                     max(context.clock.now, context.clockGuard.appleTime).advanced(by: context.configuration.queues.clockSkew)
                 },
-                intakeTest: context.intakeTest.answer(to:),
+                intakeTest: context.sealer.intakeTest.answer(to:),
                 onAppended: onAppended
             ) { served in
                 telemetry.served(client: served.client, operation: served.operation, status: served.status)

@@ -13,7 +13,8 @@ import NIOHTTP1
 /// What would keep Apple's notifications away from the URL that is registered at Apple.
 ///
 /// It posts there as Apple would. It looks at the name, the certificate, redirects and the path, and whether a forgery is refused. Where the
-/// configuration and the sealing key can be read, it also sees whether the request comes to a siwatch with that key. It tells of nobody.
+/// configuration, the sealing key and the database can be read, it also sees whether the request comes to a siwatch on that database. It
+/// tells of nobody.
 struct IntakeTest {
     let options: CommonOptions
 
@@ -88,24 +89,25 @@ struct IntakeTest {
 
     /// Whether the siwatch that is meant answers there.
     private func ofProof(_ url: URL, _ transport: HTTPTransport) async -> Finding {
-        guard let configuration = try? options.readConfiguration(opensDatabase: false),
-            let ring = try? configuration.readKeyRing()
+        guard let configuration = try? options.readConfiguration(),
+            let key = try? await configuration.withStore({ try configuration.sealer(of: $0).intakeTest })
         else {
-            return Finding(.degraded, "whether it is your siwatch cannot be seen from here, without its configuration and sealing key")
+            let sentence = "whether it is your siwatch cannot be seen from here, without its configuration, sealing key and database"
+            return Finding(.degraded, sentence)
         }
-        return await Self.proof(IntakeTestKey(ring), at: url, transport)
+        return await Self.proof(key, at: url, transport)
     }
 
-    /// Whether the siwatch with this key answers at a URL.
+    /// Whether the siwatch on this key's database answers at a URL.
     static func proof(_ key: IntakeTestKey, at url: URL, _ transport: HTTPTransport) async -> Finding {
         let nonce = "\(UInt64.random(in: .min ... .max))"
         do throws(TransportFailure) {
             let response = try await post(key.question(nonce), to: url, transport)
             if response.status == 200, response.body == Array(key.answer(nonce).utf8) {
-                return Finding(.note, "the siwatch with this sealing key answers there")
+                return Finding(.note, "the siwatch on this database answers there")
             }
             let remedy = "compare the proxy's target with http.listen, and start the siwatch of this configuration"
-            return Finding(.down, "the answer \(response.status) is none of the siwatch with this sealing key", remedy: remedy)
+            return Finding(.down, "the answer \(response.status) is none of the siwatch on this database", remedy: remedy)
         } catch {
             return finding(of: error, url)
         }

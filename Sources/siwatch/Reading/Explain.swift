@@ -47,7 +47,7 @@ struct Explain: AsyncParsableCommand {
         jws: Bool = false,
         in configuration: Configuration
     ) async throws -> Explanation? {
-        var (history, now) = try await configuration.withStore { store in
+        var (history, name, now) = try await configuration.withStore { store in
             var history = try await receipts ? store.revocations(of: user) : store.history(of: user, upTo: Explanation.mostRows)
             if !receipts {
                 history.quarantined = try await store.quarantinedNews(of: user)
@@ -56,20 +56,19 @@ struct Explain: AsyncParsableCommand {
                 history.revocations = try await store.revocations(of: pseudonym).revocations + history.revocations
             }
             if let app { history = history.limited(toClients: Set(try await store.clientIDs(of: app))) }
-            return (history, try await FleetMembership.clock(of: store).now)
+            return (history, pseudonym(of: user, configuration, store), try await FleetMembership.clock(of: store).now)
         }
         if let clientID { history = history.limited(toClients: [clientID]) }
         guard !history.isEmpty else { return nil }
         if !jws { for index in history.notifications.indices { history.notifications[index].payload = nil } }
         let circumstances = Circumstances(watched: configuration.clientIDs, refusals: history.refusals, now: now)
-        return Explanation(of: user, history, pseudonym: pseudonym(of: user, configuration), circumstances, concludes: !receipts)
+        return Explanation(of: user, history, pseudonym: name, circumstances, concludes: !receipts)
     }
 
     /// The user's name in logs. Nil if the sealing key cannot be read.
-    private static func pseudonym(of user: String, _ configuration: Configuration) -> String? {
+    private static func pseudonym(of user: String, _ configuration: Configuration, _ store: any CredentialStore) -> String? {
         do {
-            guard let ring = try configuration.readKeyRing() else { throw CommandFailure.missingKey(of: configuration) }
-            return UserPseudonyms(ring).pseudonym(of: user)
+            return try configuration.sealer(of: store).userPseudonyms.pseudonym(of: user)
         } catch {
             printError("siwatch: the name in the log needs the sealing key: \(error)")
             return nil

@@ -115,24 +115,10 @@ import Testing
         try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
         try await site.daemon { _ in
             let (status, output) = try await second.run("run")
-            let sentence = "with other apps, clients, canaries, rules or sealing keys; stop all"
+            let sentence = "with other apps, clients, canaries or rules; stop all"
             #expect(status == 69 && output.last?.contains(sentence) == true, "\(output)")
         }
         try await second.withDaemon { _ in }
-
-        // Every replica must open the tokens that another seals.
-        try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
-        let ring = try String(contentsOfFile: second.path("siwatch.key"), encoding: .utf8)
-        let new = "siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n"
-        try await site.daemon { _ in
-            for text in [ring + new, new + ring] {
-                try second.write(text, to: "siwatch.key")
-                try await second.expect("run", 69)
-            }
-            try second.write(ring, to: "siwatch.key")
-            try await second.withDaemon { _ in }
-        }
-        try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
 
         // A replica that lost its server is about to come back, and was there first.
         let first = try await site.folder.startDaemon()

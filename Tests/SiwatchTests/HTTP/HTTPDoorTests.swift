@@ -150,7 +150,7 @@ import Testing
         var (status, text) = try await test("\(door.url)/apple/notifications")
         #expect(status == 1 && text.contains("which Apple cannot reach") && text.contains("https: URLs only"), "\(text)")
         #expect(text.contains("ok       a forgery is refused with 401"), "\(text)")
-        #expect(text.contains("ok       the siwatch with this sealing key answers there"), "\(text)")
+        #expect(text.contains("ok       the siwatch on this database answers there"), "\(text)")
         // The forgery leaves a sample, and the question nothing.
         try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
         #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 1)
@@ -169,7 +169,7 @@ import Testing
             let url = "http://127.0.0.1:\(port)/apple/notifications"
             for (answer, words) in [
                 (200, "a forgery is taken with 200"), (302, "it redirects with 302"), (502, "does not reach siwatch"),
-                (401, "the answer 401 is none of the siwatch with this sealing key"),
+                (401, "the answer 401 is none of the siwatch on this database"),
             ] {
                 somebodyElse.answer { _ in answer }
                 let (status, text) = try await test(url)

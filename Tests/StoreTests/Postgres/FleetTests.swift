@@ -213,6 +213,21 @@ import Testing
         #expect(try await elders(1) == [], "nobody else lives")
     }
 
+    /// So that no replica seals under a key that another lacks.
+    @Test func everyOtherIsToldWithItsKeys() async throws {
+        func others(_ number: Int) async throws -> [String] {
+            var replica = Replica(host: "host-\(number)", processID: 7, version: "1")
+            (replica.keyIDs, replica.sealingKeyID) = (["key-\(number)"], "key-\(number)")
+            return try await replicas[number].renew(replica, lanes: Self.all, lease: Self.lease).others.flatMap { $0.keyIDs ?? [] }
+        }
+        #expect(try await others(0) == [])
+        #expect(try await others(1) == ["key-0"])
+        #expect(try await others(0) == ["key-1"])
+        #expect(try await others(2) == ["key-0", "key-1"])
+        #expect(try await others(1) == ["key-0", "key-2"])
+        #expect(try await replicas[0].replicas().map(\.replica.sealingKeyID) == ["key-0", "key-1", "key-2"])
+    }
+
     @Test func aRenewalWaitsForNoCommit() async throws {
         let open = ConnectionThread(replicas[0].address, label: "open")
         try await store.signIn()
