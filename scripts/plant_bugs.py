@@ -46,6 +46,12 @@ BUGS = [
         "grantedAt = grantedAt ?? grant.grantedAt",
     ),
     (
+        "a token is sealed anew over another one",
+        "SealedTable.swift",
+        "WHERE \\(isSame) AND t.\\(column) = @old_bytes RETURNING 1",
+        "WHERE \\(isSame) RETURNING 1",
+    ),
+    (
         "a revoked token is kept",
         "Credential.swift",
         "token?.sealed != nil, !isTokenUsable(under: user)",

@@ -18,4 +18,16 @@ import Testing
         }
         #expect(!String(decoding: sealed.bytes, as: UTF8.self).contains("tok-en"), "no search for tokens finds it")
     }
+
+    /// Otherwise no test would see that a token stands under a key that is gone.
+    @Test func itOpensWithItsKeysAlone() throws {
+        let app = CredentialID(clientID: "app", userID: "anna")
+        let old = PlainSealer().seal(Secret("tok-en"), for: app, grantedAt: at(5))
+        let ring = PlainSealer { ["knew", PlainSealer.onlyKey] }
+        let new = try #require(try ring.reseal(old, for: app, grantedAt: at(5)))
+        #expect(try ring.reseal(new, for: app, grantedAt: at(5)) == nil)
+        #expect(try ring.open(old, for: app, grantedAt: at(5)) == Secret("tok-en"))
+        #expect(try PlainSealer { ["knew"] }.open(new, for: app, grantedAt: at(5)) == Secret("tok-en"))
+        #expect(throws: PlainSealer.WrongSeal.self) { try PlainSealer { ["knew"] }.open(old, for: app, grantedAt: at(5)) }
+    }
 }

@@ -11,7 +11,14 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
-    package init() {}
+    /// The ring, first the key that seals. Each name has four letters and stands where a real sealer writes the id.
+    private let keys: @Sendable () -> [String]
+
+    package static let onlyKey = "eale"
+
+    package init(keys: @escaping @Sendable () -> [String] = { [PlainSealer.onlyKey] }) { self.keys = keys }
+
+    package static func keyID(of key: String) -> String { key.utf8.map(\.hexadecimal).joined() }
 
     /// 32 bytes, the length of an HMAC-SHA-256.
     package func fingerprint(of token: Secret) -> [UInt8] {
@@ -32,15 +39,20 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     package func isProved(_ record: SigningKeyRecord) -> Bool { prove(record) == record }
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
-        SealedToken(bytes: label(for: credential, grantedAt) + token.reveal.utf8.reversed())
+        SealedToken(bytes: label(keys()[0], for: credential, grantedAt) + token.reveal.utf8.reversed())
     }
 
     package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret {
-        let label = label(for: credential, grantedAt)
-        guard sealed.bytes.starts(with: label),
-            let token = String(validating: sealed.bytes.dropFirst(label.count).reversed(), as: UTF8.self)
+        let label = keys().map { label($0, for: credential, grantedAt) }.first { sealed.bytes.starts(with: $0) }
+        guard let label, let token = String(validating: sealed.bytes.dropFirst(label.count).reversed(), as: UTF8.self)
         else { throw WrongSeal() }
         return Secret(token)
+    }
+
+    /// - Returns: nil if the token stands under the first key.
+    package func reseal(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken? {
+        let new = seal(try open(sealed, for: credential, grantedAt: grantedAt), for: credential, grantedAt: grantedAt)
+        return new == sealed ? nil : new
     }
 
     /// - Parameter keyID: the sealer knows "key" only.
@@ -59,7 +71,7 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     }
 
     /// Names cannot contain a NUL, so no label is a prefix of another.
-    private func label(for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
-        Array("sealed\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)
+    private func label(_ key: String, for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
+        Array("s\(key)d\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)
     }
 }

@@ -28,6 +28,7 @@ package struct Overview: Sendable {
     /// Apple's, and when siwatch last fetched them.
     package var signingKeys = 0
     package var signingKeysFetchedAt: Timestamp?
+    package var sealed = SealedCounts()
     /// When the newest hundred verified notifications arrived, latest first.
     package var notifications: [Timestamp] = []
     package var backlog = Backlog()

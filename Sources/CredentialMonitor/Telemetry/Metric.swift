@@ -71,6 +71,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case laneOwned =
         "lane_owned gauge by lane: 1 while this siwatch asks Apple for an app, sends a delivery's webhooks, or keeps house, and no other does."
     case seals = "seals_total counter: Tokens sealed."
+    case sealedBlobs = "sealed_blobs gauge of tables by key: Sealed values in the tables, by the id of their key, as last counted."
     case httpRequests =
         "http_requests_total counter by client, operation, status: Requests of backends and of Apple, by who asked, for what, and the answer."
     case httpRefusals =

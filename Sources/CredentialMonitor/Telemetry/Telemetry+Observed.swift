@@ -40,6 +40,7 @@ extension Telemetry {
             gauge(.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
         }
         for (app, count) in overview.overdue { gauge(.credentialsOverdue, Double(count), ["app": app]) }
+        for (keyID, sealed) in overview.sealed.keys { gauge(.sealedBlobs, Double(sealed.blobs), ["key": keyID]) }
         gauge(.backupLastSuccess, overview.backedUpAt?.inSeconds ?? 0)
         gauge(.tablesRead, overview.at.inSeconds)
     }

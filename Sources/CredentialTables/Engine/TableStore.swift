@@ -81,6 +81,8 @@ package struct UpkeepProgress: Sendable {
     var pruning: [String: PruneProgress] = [:]
     /// The last user that the walk for ended users has seen.
     var walkedUsers = ""
+    /// How far the sealed bytes have been walked.
+    var resealing = SealedPlace()
     /// By table, the greatest id up to which every value that retention erases from rows is erased.
     var erasedUpTo: [String: Int64] = [:]
 

@@ -27,6 +27,7 @@ extension TableStore {
             overview.notifications = try connection.newestNotifications(upTo: 100)
             let keys = try connection.fetchOne("SELECT COUNT(*), MAX(last_seen_at) FROM signing_key")
             (overview.signingKeys, overview.signingKeysFetchedAt) = (keys?.int(at: 0) ?? 0, keys?.time(at: 1))
+            overview.sealed = try connection.sealedCounts()
             for (app, teamID) in question.teams.sorted(by: { $0.key < $1.key }) {
                 let tokens = try connection.tokens(of: app, fromTeamsBesides: teamID, upTo: Overview.mostTokens)
                 overview.otherTeams += tokens.sorted { $0.key < $1.key }.map { team, count in

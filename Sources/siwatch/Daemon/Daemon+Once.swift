@@ -24,9 +24,11 @@ extension Daemon {
 
     private func settleAndKeepHouse() async throws {
         try await settleAll()
-        guard context.membership.keepsHouse else { return }
         do {
-            try await cancelWhenGracefulShutdown { try await maintain() }
+            try await cancelWhenGracefulShutdown {
+                if context.membership.keepsHouse { try await maintain() }
+                try await KeyTurnover(context).turn(every: .zero)
+            }
         } catch is CancellationError where Task.isShuttingDownGracefully {
             // The next start goes on with the housekeeping.
         }

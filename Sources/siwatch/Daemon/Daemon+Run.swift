@@ -52,7 +52,7 @@ extension Daemon {
         if let orphans = OwnProcess.orphans { services.append(orphans) }
         if let intakeWatch { services.append(intakeWatch.service) }
         services += [
-            apple.keyRefresh, keyTrials.service, maintenance, schemaWatch, deliveryWatch,
+            apple.keyRefresh, keyTrials.service, maintenance, KeyTurnover(context), schemaWatch, deliveryWatch,
             desk.examination, desk.programWatch, heartbeat(health.progress),
         ]
         services += health.database.services

@@ -86,6 +86,7 @@ actor StatusDesk {
             tablesUnread: isOutdated ? unread : nil,
             reload: reload.withLockedValue { $0 },
             keyFileTrouble: context.configuration.keyFileTrouble(of: context.sealer),
+            sealingKeyID: context.sealer.sealingKeyID,
             appleClockSkew: context.clockGuard.skew?.milliseconds,
             isClockHeld: context.clockGuard.trusted == nil,
             keyTrials: daemon.keyTrials.all,

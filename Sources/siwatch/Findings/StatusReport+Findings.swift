@@ -10,7 +10,7 @@ extension StatusReport {
     var findings: [Finding] {
         let all =
             (ofBackends + ofProcess + ofDaemon).sayingCauseOnce + ofApple + ofQueues + ofRefusals + ofDeliveries + ofAbandonedDeliveries
-            + ofDifferentDeliveries + ofLaggingReplicas + ofRejections + ofConfiguration + ofHost
+            + ofDifferentDeliveries + ofLaggingReplicas + ofRejections + ofConfiguration + ofSealing + ofHost
         return all.sorted { $0.severity > $1.severity }
     }
 

@@ -23,6 +23,8 @@ struct DaemonReport: Encodable {
     var reload: Reload
     /// Why a start with the key file on disk would not open what this process seals; nil if it would.
     var keyFileTrouble: String?
+    /// The id of the key under which this process seals.
+    var sealingKeyID: String?
     /// How far Apple's clock is ahead of the clock that siwatch goes by, in milliseconds; nil until Apple has answered.
     var appleClockSkew: Int64?
     /// Whether nothing is deleted by age, because the clock cannot be trusted.

@@ -158,7 +158,7 @@ extension StatusReport: Encodable {
             "waitingGrants": backlog.waitingGrants.naming(configuration.clientIDs), "rejectedSignIns": tables.rejectedSignIns,
             "waitingRevocations": backlog.waitingRevocations, "quarantined": backlog.quarantined, "signingKeys": tables.signingKeys,
             "signingKeysFetchedAt": tables.signingKeysFetchedAt, "backedUpAt": tables.backedUpAt, "logPinnedSince": logPinnedSince,
-            "newestNotification": tables.notifications.first,
+            "newestNotification": tables.notifications.first, "sealingKeys": tables.sealed.keys,
         ])
     }
 }

@@ -72,6 +72,16 @@ struct FindingTests {
         #expect(watch.obstacle == nil)
     }
 
+    @Test func aKeyThatHasSealedTooMuchIsAFinding() throws {
+        var report = try unread()
+        report.tables.sealed.keys = ["0a0b0c0d": SealedCounts.OfKey(blobs: 12, seals: SealedCounts.mostSeals - 1)]
+        #expect(finding(report, "sealing key") == nil)
+        report.tables.sealed.keys["0a0b0c0d"]?.seals += 1
+        let found = try #require(finding(report, "the sealing key 0a0b0c0d has sealed 2,147,483,648 values"))
+        #expect(found.severity == .degraded && found.remedy == "siwatch secret rotate")
+        #expect(report.lines.contains { $0.hasSuffix("  12 values under it, 2,147,483,648 seals so far") })
+    }
+
     @Test func copiesThatWereNeverMadeAreAFindingAfterTwoDays() throws {
         var report = try unread()
         report.runsSince = clock.now

@@ -82,5 +82,14 @@ extension StoreUnderTest {
         _ = try await ports.breakers()
         _ = try await ports.unknownCanaries(["user"], of: "example")
         _ = try await ports.checks()
+        try await askForSealedBytes()
+    }
+
+    private func askForSealedBytes() async throws {
+        _ = try await ports.sealedBlobs()
+        while try await !ports.reseal(upTo: 10, { _ in [1] }).isDone {}
+        try await ports.noteSeals(["00000000": 1])
+        try await ports.noteSealedBlobs(["00000000": 1], at: .start)
+        _ = try await ports.sealedCounts()
     }
 }

@@ -46,6 +46,8 @@ extension Simulation {
         var importsFiles = false
         /// Whether operators confirm rejections.
         var confirmsRejections = false
+        /// Whether operators change the sealing key.
+        var turnsSealingKeys = false
         /// A client that Apple will refuse for good.
         var refused: String?
         var breaker = BreakerRules()
@@ -102,5 +104,6 @@ extension Simulation.Plan {
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
         importsFiles = chance(50, "files imported")
         confirmsRejections = chance(50, "rejections confirmed")
+        turnsSealingKeys = chance(40, "sealing keys turned over")
     }
 }

@@ -22,6 +22,7 @@ extension Simulation {
             if plan.restores, chance(30) { try await backUpOrRestore() }
             if plan.importsFiles, chance(100) { try await importFile() }
             if plan.importsFiles, chance(80) { try await undoImport() }
+            if plan.turnsSealingKeys, chance(250) { try await turnSealingKeys() }
             if plan.importsMany, !hasImported, world.with({ $0.model.anEventAwaitsAnUntriedSignIn(at: $0.now) }) { try await importMany() }
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<18: act()
@@ -60,5 +61,6 @@ extension Simulation {
     func checkEnd() {
         let violation = world.with { state in inspector.inspectEnd(state, isTouchy: plan.isTouchy) }
         world.with { $0.report(violation) }
+        if plan.turnsSealingKeys { checkSeals() }
     }
 }

@@ -61,7 +61,7 @@ struct SimulatedProcess {
         try await world.call { try await breakers.load(from: store) }
         let clientIDs = Set(apps.flatMap(\.clientIDs))
         let verifier = SimulatedVerifier(world: world, clientIDs: clientIDs)
-        let shared = LaneContext(writer, sealer: PlainSealer(), clockGuard: clockGuard)
+        let shared = LaneContext(writer, sealer: PlainSealer { world.with(\.sealingKeys) }, clockGuard: clockGuard)
         notifications = NotificationHandler(verifier: verifier, cores: 2, shared)
         grants = GrantHandler(of: clientIDs, shared)
         let desk = SimulatedDesk(desk: store, world: world)

@@ -31,6 +31,8 @@ final class SimulatedWorld: Sendable {
         /// The end of an import whose rows stand before all others. The simulation leaves its rows out.
         var importEndsAt = Timestamp.earliest
         var knownKeys: Set<String> = ["key1"]
+        /// What stands in the key file.
+        var sealingKeys = [PlainSealer.onlyKey]
         /// Calls of a port until the process dies; nil while it lives.
         var portCallsToCrash: Int?
         /// Whether the call at which the process dies takes effect.
@@ -158,6 +160,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case rejectionsConfirmed, droppedConfirmed
     case strayDate, signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
+    case sealedAnew, sealedAnewBesideACommit, sealingKeyRetired
     case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialSealing
+import NIOConcurrencyHelpers
+import ServiceLifecycle
+
+/// Seals the tables anew after a change of the sealing key, and counts what each key has sealed.
+struct KeyTurnover: Service {
+    private let context: DaemonContext
+    private let progress = NIOLockedValueBox(Progress())
+
+    private struct Progress {
+        /// By key, the seals that the tables do not count yet.
+        var seals: [String: Int] = [:]
+        /// The seals under other keys than the first. If there are more of them, a replica has left values behind.
+        var sealsOfOthers: Int?
+        /// When a walk has found nothing that it could seal anew, and under which key.
+        var vain: (keyID: String, at: ContinuousClock.Instant)?
+    }
+
+    /// Rows in a transaction, and the time from one to the next: 100,000 credentials take less than two minutes, and settlements wait
+    /// only briefly.
+    private static let portion = 200
+    static let pace = Duration.milliseconds(200)
+
+    init(_ context: DaemonContext) { self.context = context }
+
+    func run() async throws {
+        try await Recurring(every: .seconds(60), onFailure: context.telemetry.maintenanceFailed) { try await turn(every: Self.pace) }.run()
+        // The loops have ended, so nothing more is sealed.
+        try? await noteSeals()
+    }
+
+    /// - Parameter pace: the time from one portion to the next.
+    func turn(every pace: Duration) async throws {
+        try await noteSeals()
+        // One replica does the housekeeping for all.
+        guard context.membership.keepsHouse else { return }
+        let keyID = context.sealer.sealingKeyID
+        var counts = try await context.store.sealedCounts()
+        if isOutdated(counts, besides: keyID) { counts = try await count() }
+        guard counts.keys.contains(where: { $0.key != keyID && $0.value.blobs > 0 }), !wasVain(keyID) else { return }
+        let resealed = try await resealAll(every: pace)
+        _ = try await count()
+        let now = ContinuousClock.now
+        progress.withLockedValue { $0.vain = resealed > 0 ? nil : (keyID: keyID, at: now) }
+    }
+
+    private func noteSeals() async throws {
+        let new = context.sealer.takeSealCounts()
+        let seals = progress.withLockedValue { progress in
+            progress.seals.merge(new, uniquingKeysWith: +)
+            return progress.seals
+        }
+        try await context.store.noteSeals(seals)
+        progress.withLockedValue { $0.seals = [:] }
+    }
+
+    private func isOutdated(_ counts: SealedCounts, besides keyID: String) -> Bool {
+        let seals = counts.keys.filter { $0.key != keyID }.values.reduce(0) { $0 + $1.seals }
+        let hasGrown = progress.withLockedValue { progress in
+            defer { progress.sealsOfOthers = seals }
+            return progress.sealsOfOthers.map { $0 < seals } ?? false
+        }
+        guard let age = counts.countedAt?.duration(to: context.clock.now) else { return true }
+        return hasGrown || age < .zero || age > .days(1)
+    }
+
+    /// Values that do not open stay, and each walk reads whole tables.
+    private func wasVain(_ keyID: String) -> Bool {
+        progress.withLockedValue { progress in
+            progress.vain.map { $0.keyID == keyID && ContinuousClock.now - $0.at < .seconds(3600) } ?? false
+        }
+    }
+
+    /// Of the keys of the ring alone: others are of backends, or lost.
+    private func count() async throws -> SealedCounts {
+        let found = try await context.store.sealedBlobs()
+        let counts: [String: Int] = context.sealer.keyIDs.reduce(into: [:]) { $0[$1] = found[$1] ?? 0 }
+        try await context.store.noteSealedBlobs(counts, at: context.clock.now)
+        return try await context.store.sealedCounts()
+    }
+
+    private func resealAll(every pace: Duration) async throws -> Int {
+        let sealer = context.sealer
+        var resealed = 0
+        while context.membership.keepsHouse {
+            let start = ContinuousClock.now
+            let portion = try await context.store.reseal(upTo: Self.portion) { sealer.resealed($0) }
+            resealed += portion.resealed
+            if portion.isDone { break }
+            try Task.checkCancellation()
+            if portion.resealed > 0 { try await Task.sleep(until: start + pace, clock: .continuous) }
+        }
+        return resealed
+    }
+}
+
+extension CredentialSealer {
+    /// Nil if the value stands under the sealing key already, or does not open. Of a token that does not open, its check tells.
+    fileprivate func resealed(_ blob: SealedBlob) -> [UInt8]? {
+        switch blob {
+        case .token(let sealed, let credential, let grantedAt):
+            (try? reseal(sealed, for: credential, grantedAt: grantedAt))?.bytes
+        case .secret(let sealed, let name): try? reseal(secret: sealed, named: name)
+        }
+    }
+}
