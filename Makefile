@@ -9,8 +9,10 @@ MAKEFLAGS += --no-print-directory
 export TMPDIR := $(CURDIR)/.build/tmp
 
 # What every call of swift gets, so that tests, checks, the demo and CI share one build. The build system is named, because the next Swift
-# has another default. Nobody reads the debug information and the index of a test, and they take a sixth of the time.
-export SWIFT_FLAGS := --build-system native --disable-index-store -debug-info-format none -Xswiftc -warnings-as-errors
+# has another default. Nobody reads the debug information of a test, nor what the index says of
+# modules of others, and they take time to write.
+export SWIFT_FLAGS := --build-system native -debug-info-format none -Xswiftc -index-ignore-system-modules \
+	-Xswiftc -index-ignore-clang-modules -Xswiftc -warnings-as-errors
 BUILD := swift build $(SWIFT_FLAGS)
 TEST := scripts/run_tests.sh
 # The folder of what was built.

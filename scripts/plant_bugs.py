@@ -144,7 +144,7 @@ BUGS = [
     (
         "a confirmed request to revoke is held again",
         "SettlementFold+Revocations.swift",
-        "if !work.isConfirmed, let settled",
+        "if work.confirmedAt == nil, let settled",
         "if let settled",
     ),
     (
@@ -403,6 +403,12 @@ BUGS = [
         "(pending_since IS NOT NULL AND answered_at + \\(policy.repetition) >",
         "(FALSE AND answered_at + \\(policy.repetition) >",
     ),
+    (
+        "a decision without a proof is carried out",
+        "DecisionBook.swift",
+        "let isProved = prover.isProved(decision, by: proof) && !state.spent.contains(proof)",
+        "let isProved = prover.isProved(decision, by: proof) || true",
+    ),
 ]
 
 # The same of several siwatch on one server, and the test that has to find it.
@@ -450,6 +456,27 @@ TESTED_BUGS = [
         "if count > 0 { state.probedAt = nil }",
         "RequestBudgetTests",
     ),
+    (
+        "an older count of requests to revoke counts again",
+        "DecisionBook.swift",
+        "                if known == stored { return .stored }\n",
+        "                if known == stored || prover.isProved(stored, by: proof) { return .stored }\n",
+        "PlantedRevocationTests",
+    ),
+    (
+        "a request of an operator is carried out twice",
+        "DecisionBook.swift",
+        "by: proof) && !state.spent.contains(proof)",
+        "by: proof)",
+        "PlantedDecisionTests",
+    ),
+    (
+        "a confirmed request names every later sign-in",
+        "SettlementFold+Revocations.swift",
+        "return work.confirmedAt.map { min(time, $0.advanced(by: SettlementRules.longestLead)) } ?? time",
+        "return time",
+        "PlantedRevocationTests",
+    ),
 ]
 
 
@@ -475,7 +502,7 @@ def simulate(store):
     """What the simulation says over a store, and whether it found something."""
     build("--product", "siwatch-simulate")
     folder = run("swift", "build", *FLAGS, "--show-bin-path")[1].strip()
-    return run(f"{folder}/siwatch-simulate", "--users", "5", "--seeds", str(SEEDS[store]), "--store", store)
+    return run(f"{folder}/siwatch-simulate", "--users", "40", "--seeds", str(SEEDS[store]), "--store", store)
 
 
 def test(suite):

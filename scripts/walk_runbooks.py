@@ -1485,6 +1485,15 @@ def a_planted_key(scene):
     return one(before, siwatch.scraped("a disbelieved key", lambda s: s.value("signing_key_changes_total", change="disbelieved")))
 
 
+@walk("SiwatchDecisionPlanted", quotes=["somebody wrote decisions into the database", "A decision in the database is not as siwatch wrote it"],
+      says=["event=decision_planted"])
+def a_planted_decision(scene):
+    siwatch = scene.begin(FAST)
+    before = siwatch.scrape()
+    scene.sql("UPDATE app SET paused_at = 1750000000000")
+    return one(before, siwatch.scraped("a planted pause", lambda s: s.value("planted_decisions_total", kind="pause")))
+
+
 @walk("SiwatchClockSkew", quotes=["the clock that siwatch goes by is", "behind"], says=["event=clock_skewed"])
 def a_wrong_clock(scene):
     siwatch = scene.begin(FAST)

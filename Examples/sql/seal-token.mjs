@@ -11,7 +11,7 @@ const extract = (id, salt, label, secret) => hmac(salt, "HPKE-v1", id, label, se
 const expand = (id, secret, label, info, length) =>
   hmac(secret, [0, length], "HPKE-v1", id, label, info, [1]).subarray(0, length);
 
-// What goes into token_sealed. The row needs the same client_id, user_id and granted_at, in whole milliseconds.
+// What goes into token_sealed. The row needs the same client_id and user_id. granted_at is in whole milliseconds.
 export function sealToken(publicKey, token, clientID, sub, grantedAt) {
   const recipient = Buffer.from(publicKey.trim().split(/\s/)[0].replace("siwatch-public-key-1:", ""), "base64");
   const jwk = { kty: "OKP", crv: "X25519", x: recipient.toString("base64url") };

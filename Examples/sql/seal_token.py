@@ -25,7 +25,7 @@ def expand(suite: bytes, secret: bytes, label: bytes, info: bytes, length: int) 
 
 
 def seal_token(public_key: str, token: str, client_id: str, sub: str, granted_at: int) -> bytes:
-    """What goes into token_sealed. The row needs the same client_id, user_id and granted_at, in whole milliseconds."""
+    """What goes into token_sealed. The row needs the same client_id and user_id. granted_at is in whole milliseconds."""
     recipient = base64.b64decode(public_key.split()[0].removeprefix("siwatch-public-key-1:"))
     ephemeral = X25519PrivateKey.generate()
     encapsulated = ephemeral.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)

@@ -14,6 +14,7 @@ package final class CredentialSealer: TokenSealer {
     private let fingerprintKey: SymmetricKey
     private let pseudonymKey: SymmetricKey
     let voucherKey: SymmetricKey
+    let decisionKey: SymmetricKey
     /// Names this database and its copies. No secret.
     private let installation: [UInt8]
 
@@ -32,6 +33,7 @@ package final class CredentialSealer: TokenSealer {
         fingerprintKey = SymmetricKey(data: key)
         pseudonymKey = Self.key("siwatch/forgotten-user/1", from: fingerprintKey)
         voucherKey = Self.key("siwatch/signing-key/1", from: fingerprintKey)
+        decisionKey = Self.key("siwatch/decision/1", from: fingerprintKey)
         installation = Self.key("siwatch/installation/1", from: fingerprintKey).withUnsafeBytes { Array($0) }
         keys = NIOLockedValueBox(SharedRing(ring, of: installation))
     }
@@ -47,8 +49,15 @@ package final class CredentialSealer: TokenSealer {
 
     package var intakeTest: IntakeTestKey { IntakeTestKey(Self.key("siwatch/intake-test/1", from: fingerprintKey)) }
 
-    /// The public keys to which backends seal tokens for this database, in the order of the ring. They tell nothing about the sealing keys.
-    package var publicKeys: [String] { keys.withLockedValue(\.recipients).map(\.publicText) }
+    /// The public keys to which backends seal tokens for this database, first that of the sealing key, then the others in the order of the
+    /// ring. They tell nothing about the sealing keys.
+    package var publicKeys: [String] {
+        keys.withLockedValue { keys in
+            var texts = keys.recipients.map(\.publicText)
+            let first = texts.remove(at: keys.ring.keyIDs.firstIndex(of: keys.sealingKey.id.hexadecimal)!)
+            return [first] + texts
+        }
+    }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))
@@ -68,10 +77,11 @@ package final class CredentialSealer: TokenSealer {
         guard let id = TokenRecipient.keyID(of: sealed) else { throw .unreadable }
         let recipients = keys.withLockedValue(\.recipients)
         guard let recipient = recipients.first(where: { $0.id == id }) else { throw .unknownKey(id: id.map(\.hexadecimal).joined()) }
+        let grantedAt = TokenRecipient.grantedAt(of: sealed)
         guard let bytes = recipient.open(sealed, for: credential), let token = String(validating: bytes, as: UTF8.self),
-            !token.isEmpty, !bytes.contains(0)
+            !token.isEmpty, !bytes.contains(0), Timestamp.legal.contains(grantedAt)
         else { throw .unreadable }
-        return DeliveredToken(token: Secret(token), grantedAt: TokenRecipient.grantedAt(of: sealed))
+        return DeliveredToken(token: Secret(token), grantedAt: grantedAt)
     }
 
     func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {

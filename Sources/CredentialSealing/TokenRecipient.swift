@@ -13,7 +13,7 @@ import Foundation
 /// The private key is derived from a sealing key and the installation, so that only the key file has to be kept, and what was sealed for
 /// another database does not open. The key id is the first four bytes of the SHA-256 of the public key, so that a backend can compute it.
 /// The associated data is `client_id`, `user_id` and `granted_at` in decimal, with a NUL between them. The bytes name `granted_at`
-/// themselves, so that siwatch can open a token that is told again with another time, and recognises it.
+/// themselves, and that time counts, so that a token that is told again with another time is recognised.
 struct TokenRecipient: Sendable {
     private let key: Curve25519.KeyAgreement.PrivateKey
     let id: [UInt8]

@@ -124,6 +124,20 @@ struct CodeLaneTests {
         #expect(monitor.endpoint.revocations.count == 2)
     }
 
+    /// Anybody who can insert codes can have what they bring revoked.
+    @Test func anHourRevokesNoMoreThanTheRevocationLimit() async throws {
+        let handler = monitor.codeHandler
+        for round in 0...50 {
+            for user in 0..<4 {
+                monitor.endpoint.answerCodes(.issued("good-\(round)-\(user)"))
+                try await monitor.signIn(code: "good-\(round)-\(user)", by: handler)
+            }
+            monitor.endpoint.answerCodes(.issued("bob-\(round)"))
+            try await monitor.signIn(code: "c\(round)", "ann", by: handler)
+        }
+        #expect(monitor.endpoint.revocations.count == 50)
+    }
+
     @Test func whereTheConfigurationForbidsItItIsNot() async throws {
         monitor.endpoint.answerCodes(.issued("bob"))
         try await monitor.code("c", "ann")

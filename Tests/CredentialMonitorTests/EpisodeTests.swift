@@ -50,20 +50,20 @@ struct EpisodeTests {
         #expect(log.events == ["revocation_rejected"] && log.lines[0].contains("other_team"))
     }
 
-    /// The verdict alone does not tell whether siwatch has the token from an earlier sign-in.
+    /// The verdict alone does not tell whether the sign-in is settled.
     @Test func theLineOfALostTokenComesWithTheRejection() {
         let work = ClaimedGrant(id: 1, claim: Claim(owner: "it", attempts: 1), grantedAt: start, content: nil)
         let grant = Grant(grantedAt: start, token: nil, address: nil)
-        let verdict = GrantVerdict.accepted(grant, CredentialID(clientID: "app", userID: "ann"), lost: .otherTime(start))
+        let verdict = GrantVerdict.accepted(grant, CredentialID(clientID: "app", userID: "ann"), lost: .unreadable)
         func settle(_ result: Settled) {
             var batch = SettlementChanges()
             batch.results = [result]
             telemetry.settled([.grant(work, verdict)], batch, in: .zero, at: start)
         }
-        settle(.grant(.retold, nil))
+        settle(.postponed)
         #expect(log.events == [])
         settle(.grant(.rejected, .unreadableToken))
-        #expect(log.events == ["token_undelivered"] && log.lines[0].contains("sealed for granted_at 1750000000000"))
+        #expect(log.events == ["token_undelivered"] && log.lines[0].contains("sealed for another user or client"))
     }
 
     @Test func whoLeavesTheTablesToOthersSaysNoMoreOfThem() {

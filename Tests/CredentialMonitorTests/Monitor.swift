@@ -44,6 +44,7 @@ final class Monitor: Sendable {
     ) throws {
         self.canaries = canaries
         store = try SQLiteStore.inMemory()
+        store.trust(PlainSealer(), since: .earliest)
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
         lease = isOfAFleet ? LaneLease { [clock] in clock.uptime } : .endless

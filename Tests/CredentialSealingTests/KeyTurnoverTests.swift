@@ -85,6 +85,16 @@ import Testing
         #expect(sealer.sealingKeyID == sealer.keyIDs[0])
     }
 
+    /// A backend seals to the first.
+    @Test func theFirstPublicKeyIsOfAKeyThatAllReplicasHold() throws {
+        let first = sealer.publicKeys[0]
+        sealer.use(both)
+        let keys = sealer.publicKeys
+        #expect(keys.count == 2 && keys[1] == first)
+        sealer.share(with: [old.keyIDs])
+        #expect(sealer.publicKeys == [first, keys[0]])
+    }
+
     @Test func sealsAreCountedByKey() throws {
         for _ in 1...3 { _ = try seal() }
         sealer.use(both)
@@ -107,11 +117,13 @@ import Testing
 }
 
 @Suite struct KeyFileTextTests {
-    let (key, other, new) = (KeyRing.generate(), KeyRing.generate(), KeyRing.generate())
+    let key = KeyRing.generate()
+    let other = KeyRing.generate()
+    let new = KeyRing.generate()
 
     /// `K`, `O` and `N` stand for the keys.
     private func text(_ pattern: String) -> String {
-        pattern.replacing("K", with: key.line).replacing("O", with: other.line).replacing("N", with: new.line)
+        pattern.map { ["K": key, "O": other, "N": new][$0]?.line ?? String($0) }.joined()
     }
 
     @Test(arguments: [
@@ -164,7 +176,8 @@ import Testing
         try withFile { path, _ in
             #expect(chmod(path, mode_t(mode)) == 0)
             try change(path) { $0 + "+new" }
-            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old+new")
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old+new")
             #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == mode)
         }
     }
@@ -172,7 +185,8 @@ import Testing
     @Test func severalThatComeAtOnceAllCount() throws {
         try withFile { path, _ in
             DispatchQueue.concurrentPerform(iterations: 16) { _ in try? KeyFile.change(path, limit: 100) { $0 + "x" } }
-            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old" + String(repeating: "x", count: 16))
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old" + String(repeating: "x", count: 16))
         }
     }
 
@@ -180,7 +194,8 @@ import Testing
         struct Stop: Error {}
         try withFile { path, _ in
             #expect(throws: Stop.self) { try change(path) { _ in throw Stop() } }
-            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old")
         }
     }
 
@@ -190,7 +205,8 @@ import Testing
             let link = folder + "/link"
             try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
             #expect(throws: KeyFileError.fixed(path: link, reason: "it is a symbolic link")) { try change(link) { $0 + "x" } }
-            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old")
         }
     }
 
@@ -199,7 +215,8 @@ import Testing
             #expect(chmod(folder, 0o500) == 0)
             defer { chmod(folder, 0o700) }
             #expect(throws: KeyFileError.fixed(path: path, reason: "Permission denied")) { try change(path) { $0 + "x" } }
-            #expect(try String(contentsOfFile: path, encoding: .utf8) == "old")
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old")
         }
     }
 

@@ -21,17 +21,24 @@ import Testing
         sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: fingerprintKey)
     }
 
-    private func seal(_ token: String, for credential: CredentialID, info: String = "siwatch-token-sealed-1") throws -> [UInt8] {
+    /// - Parameter time: in milliseconds; nil stands for `granted`.
+    private func seal(
+        _ token: String,
+        for credential: CredentialID,
+        at time: Int64? = nil,
+        info: String = "siwatch-token-sealed-1"
+    ) throws -> [UInt8] {
+        let time = time ?? granted.milliseconds
         let key = try publicKey(of: sealer)
         var sender = try HPKE.Sender(
             recipientKey: try Curve25519.KeyAgreement.PublicKey(rawRepresentation: key),
             ciphersuite: .Curve25519_SHA256_ChachaPoly,
             info: Data(info.utf8)
         )
-        let associated = Data("\(credential.clientID)\0\(credential.userID)\0\(granted.milliseconds)".utf8)
+        let associated = Data("\(credential.clientID)\0\(credential.userID)\0\(time)".utf8)
         let box = try sender.seal(Data(token.utf8), authenticating: associated)
         var sealed: [UInt8] = [1] + id(of: key)
-        sealed += LengthPrefixed.bigEndian(granted.milliseconds)
+        sealed += LengthPrefixed.bigEndian(time)
         sealed += sender.encapsulatedKey
         sealed += box
         return sealed
@@ -95,6 +102,11 @@ import Testing
     @Test func whatIsNoTokenIsRefused() throws {
         for text in ["", "a\0b"] {
             let sealed = try seal(text, for: ann)
+            #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: ann) }
+        }
+        // A time in seconds, and the ends of what eight bytes can say. No table takes them.
+        for time: Int64 in [1_700_000_000, .min, .max] {
+            let sealed = try seal("r1.token", for: ann, at: time)
             #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: sealed, for: ann) }
         }
         let elsewhere = try seal("r1.token", for: ann, info: "another purpose")

@@ -7,7 +7,7 @@ package import CredentialCore
 /// holds for the same record alone.
 ///
 /// The bytes are readable text. They hold the token backwards, so that a search of a file for the clear token finds only true leaks.
-package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
+package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher, DecisionProver {
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
@@ -21,8 +21,10 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     package static func keyID(of key: String) -> String { key.utf8.map(\.hexadecimal).joined() }
 
     /// 32 bytes, the length of an HMAC-SHA-256.
-    package func fingerprint(of token: Secret) -> [UInt8] {
-        let hash = token.reveal.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    package func fingerprint(of token: Secret) -> [UInt8] { digest(of: Array(token.reveal.utf8)) }
+
+    private func digest(of bytes: [UInt8]) -> [UInt8] {
+        let hash = bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         var generator = SeededGenerator(seed: hash)
         return (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
@@ -38,13 +40,17 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
 
     package func isProved(_ record: SigningKeyRecord) -> Bool { prove(record) == record }
 
+    package func prove(_ decision: Decision) -> [UInt8] { digest(of: Array("decided\0".utf8) + decision.contents) }
+    package func isProved(_ decision: Decision, by proof: [UInt8]) -> Bool { prove(decision) == proof }
+
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
         SealedToken(bytes: label(keys()[0], for: credential, grantedAt) + token.reveal.utf8.reversed())
     }
 
     package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret {
-        let label = keys().map { label($0, for: credential, grantedAt) }.first { sealed.bytes.starts(with: $0) }
-        guard let label, let token = String(validating: sealed.bytes.dropFirst(label.count).reversed(), as: UTF8.self)
+        let labels = keys().map { label($0, for: credential, grantedAt) }
+        guard let found = labels.first(where: { sealed.bytes.starts(with: $0) }),
+            let token = String(validating: sealed.bytes.dropFirst(found.count).reversed(), as: UTF8.self)
         else { throw WrongSeal() }
         return Secret(token)
     }

@@ -79,6 +79,7 @@ CREATE TABLE revocation_queue (
   opened_at    BIGINT,
   held_at      BIGINT,
   confirmed_at BIGINT,
+  confirmed_proof BYTEA,
   effective_at BIGINT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- One that is opened waits for its tokens, in revocation.
@@ -161,6 +162,7 @@ CREATE TABLE revocation_log (
                            CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token', 'rejected')),
   reason           TEXT,
   effective_at     BIGINT,
+  proof            BYTEA,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
 CREATE INDEX revocation_log_user ON revocation_log (user_id);
@@ -188,6 +190,8 @@ CREATE TABLE app (
   name       TEXT COLLATE "C"    NOT NULL UNIQUE,
   -- Since when an operator has its checks paused.
   paused_at  BIGINT,
+  -- What shows that siwatch wrote that.
+  paused_proof BYTEA,
   unverified BIGINT NOT NULL DEFAULT 0,
   never_accepted BIGINT NOT NULL DEFAULT 0,
   foreign_tokens BIGINT NOT NULL DEFAULT 0,
@@ -200,6 +204,7 @@ CREATE TABLE app (
   revocations_opened   BIGINT NOT NULL DEFAULT 0,
   revocations_held_at  BIGINT,
   revocations_held     BIGINT NOT NULL DEFAULT 0,
+  revocations_proof    BYTEA,
   -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
   ended      BIGINT NOT NULL DEFAULT 0,
   unproven   BIGINT NOT NULL DEFAULT 0
@@ -328,6 +333,8 @@ CREATE TABLE revocation (
   due_at            BIGINT NOT NULL,
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
+  -- What shows that siwatch has taken up the request with this token.
+  proof             BYTEA,
   PRIMARY KEY (request, client, token_fingerprint)
 );
 CREATE INDEX revocation_due ON revocation (client, due_at);
@@ -363,7 +370,8 @@ CREATE TABLE counter (
 -- What has judged the rejections of an app so far, as JSON; NULL on a server before it has judged anything.
 CREATE TABLE breaker (
   app   BIGINT PRIMARY KEY,
-  state TEXT
+  state TEXT,
+  proof BYTEA
 );
 
 -- When each canary was last asked about out of turn.
@@ -395,6 +403,9 @@ CREATE TABLE operator_request (
   answered_at  BIGINT,
   -- How far a long one has come; NULL once it is done.
   position     TEXT,
+  -- A random number, and what shows that siwatch's user wrote the request, or the position once it has an answer.
+  number       BIGINT,
+  proof        BYTEA,
   CHECK ((answer IS NULL) = (answered_at IS NULL)),
   CHECK (position IS NULL OR answer IS NOT NULL)
 );

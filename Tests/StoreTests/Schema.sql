@@ -78,6 +78,7 @@ CREATE TABLE revocation_queue (
   opened_at    INTEGER,
   held_at      INTEGER,
   confirmed_at INTEGER,
+  confirmed_proof BLOB,
   effective_at INTEGER
 ) STRICT;
 
@@ -164,6 +165,7 @@ CREATE TABLE revocation_log (
                            CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'no_valid_token' OR outcome = 'rejected'),
   reason           TEXT,
   effective_at     INTEGER,
+  proof            BLOB,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
@@ -194,6 +196,8 @@ CREATE TABLE app (
   name       TEXT    NOT NULL UNIQUE,
   -- Since when an operator has its checks paused.
   paused_at  INTEGER,
+  -- What shows that siwatch wrote that.
+  paused_proof BLOB,
   unverified INTEGER NOT NULL DEFAULT 0,
   never_accepted INTEGER NOT NULL DEFAULT 0,
   foreign_tokens INTEGER NOT NULL DEFAULT 0,
@@ -206,6 +210,7 @@ CREATE TABLE app (
   revocations_opened   INTEGER NOT NULL DEFAULT 0,
   revocations_held_at  INTEGER,
   revocations_held     INTEGER NOT NULL DEFAULT 0,
+  revocations_proof    BLOB,
   -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
   ended      INTEGER NOT NULL DEFAULT 0,
   unproven   INTEGER NOT NULL DEFAULT 0
@@ -337,6 +342,8 @@ CREATE TABLE revocation (
   due_at            INTEGER NOT NULL,
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
+  -- What shows that siwatch has taken up the request with this token.
+  proof             BLOB,
   PRIMARY KEY (request, client, token_fingerprint)
 ) STRICT, WITHOUT ROWID;
 
@@ -370,7 +377,8 @@ CREATE TABLE counter (
 
 CREATE TABLE breaker (
   app   INTEGER PRIMARY KEY REFERENCES app (id),
-  state TEXT    NOT NULL
+  state TEXT    NOT NULL,
+  proof BLOB
 ) STRICT;
 
 CREATE TABLE canary (
@@ -400,6 +408,9 @@ CREATE TABLE operator_request (
   answered_at  INTEGER,
   -- How far a long one has come; NULL once it is done.
   position     TEXT,
+  -- A random number, and what shows that siwatch's user wrote the request, or the position once it has an answer.
+  number       INTEGER,
+  proof        BLOB,
   CHECK ((answer IS NULL) = (answered_at IS NULL)),
   CHECK (position IS NULL OR answer IS NOT NULL)
 ) STRICT;

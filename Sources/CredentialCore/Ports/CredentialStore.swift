@@ -58,6 +58,8 @@ package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, Impo
     /// A random key that the database keeps sealed, made once. Throws `damaged` if it is missing and there are credentials already.
     func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8]
     func sealedSecret(named name: String) throws -> [UInt8]?
+    /// From now on the store proves decisions, and carries out those that it can prove. Without this, it carries out none.
+    func trust(_ prover: any DecisionProver, since now: Timestamp)
 }
 
 /// What a store without a file of its own answers.

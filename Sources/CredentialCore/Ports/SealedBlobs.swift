@@ -16,7 +16,7 @@ package protocol SealedBlobs: Sendable {
     ///   - limit: how many rows it looks at.
     ///   - seal: the new bytes, or nil for a value that stays as it is. It runs outside of transactions.
     func reseal(upTo limit: Int, _ seal: @Sendable (SealedBlob) async throws -> [UInt8]?) async throws -> Resealing
-    /// Writes down what `sealedBlobs` has counted, so that others need not count.
+    /// Writes down what `sealedBlobs` has counted, so that others need not count. Forgets the counts and seals of all other keys.
     func noteSealedBlobs(_ counts: [String: Int], at now: Timestamp) async throws
     /// Adds to the number of seals of each key, by its id.
     func noteSeals(_ counts: [String: Int]) async throws

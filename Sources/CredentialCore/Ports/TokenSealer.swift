@@ -14,7 +14,7 @@ package protocol TokenSealer: Sendable {
 
 package struct DeliveredToken: Sendable {
     package var token: Secret
-    /// The time of the sign-in for which the backend has sealed the token.
+    /// The time of the sign-in for which the backend has sealed the token. It is authenticated.
     package var grantedAt: Timestamp
 
     package init(token: Secret, grantedAt: Timestamp) {
@@ -27,23 +27,20 @@ package struct DeliveredToken: Sendable {
 package enum DeliveryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The token is sealed to a key that the key file does not hold, or for another database.
     case unknownKey(id: String)
-    /// The bytes are damaged, made for another user or client, or no token.
+    /// The bytes are damaged, made for another user or client, no token, or for no legal time.
     case unreadable
-    /// The token is sealed for a sign-in of this time, and the row has another.
-    case otherTime(Timestamp)
 
     package var description: String {
         switch self {
         case .unknownKey(let id): "sealed to public key \(id), which is not one of siwatch secret public-key"
-        case .unreadable: "damaged, or sealed for another user or client"
-        case .otherTime(let grantedAt): "sealed for granted_at \(grantedAt.milliseconds), and its row has another"
+        case .unreadable: "damaged, or sealed for another user or client, or for a time before 2019"
         }
     }
 
     var rejection: GrantRejection {
         switch self {
         case .unknownKey: .unknownTokenKey
-        case .unreadable, .otherTime: .unreadableToken
+        case .unreadable: .unreadableToken
         }
     }
 }

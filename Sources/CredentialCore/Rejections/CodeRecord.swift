@@ -34,7 +34,9 @@ package enum TokenKept: String, Sendable {
     /// No code of the client has brought a sign-in since the start.
     case noneSucceeded = "none_succeeded"
     case tooManyFailed = "too_many_failed"
+    /// siwatch has revoked as many such tokens of the app within an hour as the revocation limit allows at least.
+    case limitReached = "limit_reached"
 
     /// Whether somebody has to correct something.
-    package var isMistake: Bool { self == .noneSucceeded || self == .tooManyFailed }
+    package var isMistake: Bool { self == .noneSucceeded || self == .tooManyFailed || self == .limitReached }
 }

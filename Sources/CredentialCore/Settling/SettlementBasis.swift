@@ -19,6 +19,8 @@ package struct SettlementBasis: Sendable {
     /// By app; absent for an app that has judged nothing yet.
     package var breakers: [String: RejectionBreaker] = [:]
     package var revocationLimits: [String: RevocationLimit] = [:]
+    /// Those among them whose row somebody else wrote.
+    package var plantedLimits: [String: RevocationLimit] = [:]
     /// When Apple last accepted a token of the client that it had accepted before, by Apple's clock.
     package var provedAt: [String: Timestamp] = [:]
     package var clients: [String: ClientRecord] = [:]
@@ -80,5 +82,10 @@ package struct KnownRequests: Sendable {
         guard let token else { return answered = latest(answered, time) }
         open[token] = isOpen ? time : nil
         if !isOpen { answeredWithToken = latest(answeredWithToken, time) }
+    }
+
+    mutating func end(_ token: RevocationID, from time: Timestamp, isGivenUp: Bool) {
+        open[token] = nil
+        note(isGivenUp ? nil : token, from: time)
     }
 }

@@ -6,16 +6,14 @@ extension SettlementFold {
     mutating func settle(_ work: ClaimedGrant, _ verdict: GrantVerdict) -> Settled {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
         switch verdict {
-        case .accepted(var grant, let credential, let lost):
+        case .accepted(let grant, let credential, let lost):
             guard let app = apps[credential.clientID] else { return wait(work, lookedAt: nil, orElse: .rejected, .unknownClientExpired) }
             let id = AppUserID(app: app, userID: credential.userID)
             if let forgotten = forgotten(id, at: grant.grantedAt) {
                 return log(work, lost == nil ? .stale : .rejected, lost?.rejection, userID: forgotten.pseudonym)
             }
-            // A token that was sealed for another time is only good for being recognised.
-            if lost != nil, basis.users[id]?[credential.clientID]?.credential.isRetold(grant) != true { grant.token = nil }
             let outcome = apply(grant, credential, of: app, toldBy: work.importID)
-            return lost == nil || outcome == .retold ? log(work, outcome) : log(work, .rejected, lost?.rejection)
+            return lost == nil ? log(work, outcome) : log(work, .rejected, lost?.rejection)
         case .rejected(let reason):
             return log(work, .rejected, reason)
         case .inFuture(let due, let lookedAt):

@@ -21,7 +21,7 @@ extension SettlementFold {
         let waiting = waitingGrants(of: id, includingAhead: true)
         let holdings = basis.users[id]?.holdings ?? []
         let signIns = holdings.compactMap(\.record.credential.grantedAt)
-        let wantedAt = work.effectiveAt ?? effectiveTime(of: work, lookedAt: lookedAt, knowing: signIns + waiting.map(\.grantedAt))
+        let wantedAt = effectiveTime(of: work, lookedAt: lookedAt, knowing: signIns + waiting.map(\.grantedAt))
         var work = work
         if knowsTime { work.effectiveAt = wantedAt }
         let hasSignedIn = signIns.contains { $0 > wantedAt }
@@ -39,7 +39,7 @@ extension SettlementFold {
             return [
                 TokenToRevoke(credential.token, at: holding.clientID, standing: current, verifiedTeam: credential.verifiedTeam),
                 TokenToRevoke(credential.formerToken, at: holding.clientID, standing: former, verifiedTeam: credential.formerVerifiedTeam),
-            ].compactMap(\.self)
+            ].compactMap(\.self).filter { $0.key.grantedAt <= wantedAt }
         }
         guard !tokens.isEmpty else {
             // It may name tokens that are told later, so it must not count from a time to come. Of a token, Apple's first answer gives the time.
@@ -50,7 +50,7 @@ extension SettlementFold {
         let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signIns.max(), than: $0.value) }
         let newTokens = tokens.filter { atWork[$0.key] == nil }
         guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
-        if !work.isConfirmed, let settled = hold(work, of: app) { return settled }
+        if work.confirmedAt == nil, let settled = hold(work, of: app) { return settled }
         for token in newTokens {
             basis.tokensBeingRevoked[id, default: [:]][token.key] = wantedAt
             let revocation = RevocationID(request: work.id, clientID: token.clientID, fingerprint: token.key.fingerprint)
@@ -62,10 +62,14 @@ extension SettlementFold {
     }
 
     /// From when a request counts. A backend may have dated it ahead, and a sign-in after siwatch's first look is a new one. It counts from
-    /// after the sign-ins that are known then and not later than its own date, which may be from the same clock as theirs.
+    /// after the sign-ins that are known then and not later than its own date, which may be from the same clock as theirs. What an operator
+    /// has confirmed names no later sign-in.
     private func effectiveTime(of work: ClaimedRevocationRequest, lookedAt: Timestamp, knowing signIns: [Timestamp]) -> Timestamp {
-        let named = signIns.filter { $0 <= work.requestedAt }.map { $0.advanced(by: .milliseconds(1)) }
-        return min(work.requestedAt, named.reduce(lookedAt.advanced(by: SettlementRules.longestLead), max))
+        // Somebody else may have written the time of the first look, so the rules hold for it as well.
+        let askedAt = work.effectiveAt ?? work.requestedAt
+        let named = signIns.filter { $0 <= askedAt }.map { $0.advanced(by: .milliseconds(1)) }
+        let time = min(askedAt, named.reduce(lookedAt.advanced(by: SettlementRules.longestLead), max))
+        return work.confirmedAt.map { min(time, $0.advanced(by: SettlementRules.longestLead)) } ?? time
     }
 
     /// - Returns: nil if the revocation limit lets the request through.
@@ -196,7 +200,11 @@ extension SettlementFold {
     ) -> Settled {
         basis.heldRevocations[RevocationID(work)] = nil
         if basis.tokensBeingRevoked[work.user]?[work.token] == work.requestedAt { basis.tokensBeingRevoked[work.user]?[work.token] = nil }
-        basis.requests[work.user, default: KnownRequests()].note(RevocationID(work), from: work.wantedAt(by: proof))
+        // Nobody has asked for what was planted.
+        if !work.isPlanted {
+            let (id, time, isGivenUp) = (RevocationID(work), work.wantedAt(by: proof), reason?.isGivenUp ?? false)
+            basis.requests[work.user, default: KnownRequests()].end(id, from: time, isGivenUp: isGivenUp)
+        }
         changes.queueRows.append(.revocation(.finish(work, proof, outcome, reason)))
         return .revocation(outcome, reason)
     }

@@ -28,7 +28,7 @@ package enum GrantRejection: String, Sendable, CaseIterable {
         case .unknownClientExpired: "client_id was in the client_ids of no [[app]] for as long as the sign-in could wait"
         case .malformed: "a member is too long, or is not text"
         case .unknownTokenKey: "token_sealed was sealed to a key that siwatch does not hold, or for another database; the sign-in counts"
-        case .unreadableToken: "token_sealed does not open for this client_id, user_id and granted_at; the sign-in counts"
+        case .unreadableToken: "token_sealed does not open for this client_id and user_id; the sign-in counts"
         case .poison: "siwatch died five times while it held the sign-in"
         case .codeExpired: "code is older than five minutes, or Apple does not know it"
         case .invalidClient: "Apple refuses client_id, or siwatch's key or Team ID, and never looked at the code in its five minutes"

@@ -26,6 +26,8 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
 
     /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
+    /// siwatch reads no longer text of a request, which a writer of the file may have put there. A search for a user names many rows.
+    package static let mostBytes = 4 << 20
     /// The oldest age of a request. Nobody waits for the answer to an older one, and the operator may not mean it any more.
     package static let expiry = Duration.seconds(60)
 

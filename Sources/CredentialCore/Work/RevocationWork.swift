@@ -10,8 +10,8 @@ package struct ClaimedRevocationRequest: Sendable {
     /// From when the request counts; nil before siwatch has looked at it. Not later than `requestedAt`.
     package var effectiveAt: Timestamp?
     package var credential: CredentialID?
-    /// Whether an operator has confirmed the request, so that the revocation limit does not hold it.
-    package var isConfirmed: Bool
+    /// When an operator has confirmed the request, so that the revocation limit does not hold it.
+    package var confirmedAt: Timestamp?
 
     package init(
         id: Int64,
@@ -20,13 +20,13 @@ package struct ClaimedRevocationRequest: Sendable {
         requestedAt: Timestamp,
         effectiveAt: Timestamp? = nil,
         credential: CredentialID?,
-        isConfirmed: Bool = false
+        confirmedAt: Timestamp? = nil
     ) {
         self.id = id
         self.claim = claim
         self.app = app
         self.requestedAt = requestedAt
-        (self.effectiveAt, self.credential, self.isConfirmed) = (effectiveAt, credential, isConfirmed)
+        (self.effectiveAt, self.credential, self.confirmedAt) = (effectiveAt, credential, confirmedAt)
     }
 }
 
@@ -49,6 +49,8 @@ package struct DueRevocation: Sendable {
     package var verifiedTeam: String?
     package var teamID: String?
     package var clientAnswer: ClientAnswer?
+    /// Whether somebody else than siwatch wrote the row.
+    package var isPlanted = false
 
     package init(
         request: Int64,
@@ -184,4 +186,9 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case dropped
     /// Apple had accepted the token from another team and rejects it from the team that asks now. That proves nothing.
     case otherTeam = "other_team"
+    /// Somebody else than siwatch wrote the row of the token.
+    case planted
+
+    /// Whether siwatch has given the row up. What it says of a token opens no other token without the revocation limit.
+    package var isGivenUp: Bool { self == .poison || self == .planted }
 }

@@ -19,8 +19,7 @@ package enum NotificationVerdict: Sendable, Equatable {
 }
 
 package enum GrantVerdict: Sendable, Equatable {
-    /// - Parameter lost: why the token that the backend has sealed is lost; nil if it is not. The sign-in counts without a token. If the
-    ///   grant has a token all the same, the backend has sealed it for another time, and it is no sign-in if it is told again.
+    /// - Parameter lost: why the token that the backend has sealed is lost; nil if it is not. The sign-in counts without a token.
     case accepted(Grant, CredentialID, lost: DeliveryError? = nil)
     /// The sign-in is dated further ahead than the clock skew explains. It waits until `due`, for at most a week from the first `lookedAt`
     /// by a clock that can be trusted, because a clock that is behind must not cost a token.

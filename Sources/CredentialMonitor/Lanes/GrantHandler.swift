@@ -56,21 +56,21 @@ package struct GrantHandler: WorkHandler, LanePart {
         if grant.claim.isPoison { return .rejected(.poison) }
         guard let content = grant.content else { return .rejected(.malformed) }
         guard clients.contains(content.credential.clientID) else { return .unknownClient(lookedAt: trusted) }
-        let due = grant.grantedAt.advanced(by: ahead - SettlementRules.longestLead)
-        guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
         var accepted = Grant(grantedAt: grant.grantedAt, token: nil, address: content.address)
         var token = content.refreshToken
         var lost: DeliveryError?
         if let sealed = content.sealedToken {
             do throws(DeliveryError) {
                 let delivered = try sealer.open(delivered: sealed, for: content.credential)
-                token = delivered.token
-                if delivered.grantedAt != grant.grantedAt { lost = .otherTime(delivered.grantedAt) }
+                // The row may have the time of its insert.
+                (token, accepted.grantedAt) = (delivered.token, delivered.grantedAt)
             } catch {
                 lost = error
             }
         }
-        accepted.token = try token.map { try sealer.sealed($0, for: content.credential, grantedAt: grant.grantedAt) }
+        let due = accepted.grantedAt.advanced(by: ahead - SettlementRules.longestLead)
+        guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
+        accepted.token = try token.map { try sealer.sealed($0, for: content.credential, grantedAt: accepted.grantedAt) }
         return .accepted(accepted, content.credential, lost: lost)
     }
 }

@@ -12,6 +12,8 @@ struct IssueJudge: LanePart {
     let keyWaits = KeyWaits()
     /// By client, since the process started.
     private let records: NIOLockedValueBox<[String: CodeRecord]>
+    /// By app, when siwatch asked Apple to revoke what bad codes had brought.
+    private let discards = NIOLockedValueBox<[String: [Timestamp]]>([:])
 
     init(_ verifier: any IdentityTokenVerifier, _ context: LaneContext, records: [String: CodeRecord]) {
         self.verifier = verifier
@@ -127,7 +129,19 @@ struct IssueJudge: LanePart {
                 return telemetry.codeTokenKept(content.clientID, because: .unread)
             }
         }
+        guard mayDiscard(of: app.name) else { return telemetry.codeTokenKept(content.clientID, because: .limitReached) }
         _ = await app.endpoint.revoke(token, of: content.clientID)
+    }
+
+    /// The revocation limit judges rows, and these tokens are in none. So an hour of this process has a bound of its own.
+    private func mayDiscard(of app: String) -> Bool {
+        let now = clock.now
+        return discards.withLockedValue { discards in
+            let recent = discards[app, default: []].filter { $0 > now.advanced(by: .seconds(-3600)) }
+            let isAllowed = recent.count < context.revocationLimit.maxPerHour
+            discards[app] = isAllowed ? recent + [now] : recent
+            return isAllowed
+        }
     }
 }
 

@@ -7,6 +7,7 @@ package struct LaneContext: Sendable {
     var store: any WorkStore
     let sealer: any TokenSealer
     let policy: RefreshPolicy
+    let revocationLimit: RevocationLimitRules
     var breakers: Breakers
     let intake: GrantIntake
     var signInRush: SignInRush
@@ -17,6 +18,7 @@ package struct LaneContext: Sendable {
     /// - Parameter clockGuard: knows Apple's clock. Without it, ours counts as right.
     package init(_ writer: SettlementWriter, sealer: any TokenSealer, clockGuard: ClockGuard?) {
         (store, policy, breakers, intake) = (writer.store, writer.rules.policy, writer.breakers, writer.intake)
+        revocationLimit = writer.rules.revocationLimit
         (signInRush, clock, telemetry) = (writer.signInRush, writer.clock, writer.telemetry)
         self.sealer = sealer
         self.clockGuard = clockGuard

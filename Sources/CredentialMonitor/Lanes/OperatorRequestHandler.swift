@@ -53,15 +53,17 @@ package struct OperatorRequestHandler: Service, LanePart {
     package func handleNext() async throws -> Bool {
         // The load may have failed after the last request.
         if isStale.withLockedValue(\.self) { try await takeOver() }
-        guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
-        if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
-        if handled.request?.changesPauses == true {
+        let handled = try await desk.handleNextRequest(under: rules(), at: clock.now)
+        let planted = desk.takePlanted()
+        telemetry.decisionsPlanted(planted, at: clock.now)
+        if let handled, let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
+        if handled?.request?.changesPauses == true || !planted.isEmpty {
             isStale.withLockedValue { $0 = true }
             try await takeOver()
-        } else {
+        } else if handled != nil {
             hint()
         }
-        return true
+        return handled != nil
     }
 
     private func takeOver() async throws {

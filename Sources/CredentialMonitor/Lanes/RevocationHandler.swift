@@ -115,7 +115,7 @@ package struct RevocationHandler: WorkHandler, LanePart {
 
     /// What to ask Apple next. Nil if Apple must not be asked.
     private func question(of work: DueRevocation) -> RevocationProof.Question? {
-        if work.claim.isPoison || !clientIDs.contains(work.id.clientID) || isForbidden(work) { return nil }
+        if work.isPlanted || work.claim.isPoison || !clientIDs.contains(work.id.clientID) || isForbidden(work) { return nil }
         switch work.proof.next {
         case .isBelieved: return work.newerSignIn == .none && breakers.mayAskAgain(work, at: clock.now) ? .isBelieved : nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
@@ -126,6 +126,7 @@ package struct RevocationHandler: WorkHandler, LanePart {
 
     /// - Returns: nil if the row is left to its lease.
     private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
+        if work.isPlanted { return .rejected(.planted) }
         if work.claim.isPoison { return .rejected(.poison) }
         if isForbidden(work) { return .rejected(.revocationsDisabled) }
         guard let question = question(of: work), let pace = paces[work.app] else {

@@ -58,6 +58,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case insertsBlocked = "error: Backends cannot insert; they lose sign-ins and notifications"
     case insertsPossible = "notice: Backends can insert again"
     case schemaForeign = "error: The tables are not as siwatch made them; a trigger there can copy tokens"
+    case decisionPlanted = "error: A decision in the database is not as siwatch wrote it; it does not count"
     case laneTaken = "notice: A lane is this replica's from now on"
     case laneLost = "notice: A lane is this replica's no longer; another one may take it"
     case renewalFailed = "warning: A renewal of this replica's lanes failed; another replica may take them when the lease ends"

@@ -47,6 +47,8 @@ package enum Metric: String, Sendable, CaseIterable {
     case signingKeysLastRefresh = "signing_keys_last_refresh_timestamp_seconds gauge: When Apple's signing keys were last fetched."
     case signingKeyChanges =
         "signing_key_changes_total counter by change: Signing keys that were new, retired or forgotten, or in the database and not siwatch's."
+    case plantedDecisions =
+        "planted_decisions_total counter by kind: Decisions in the database that siwatch had not written, and did not carry out."
     case settlements = "settlements_total counter: Pieces of work whose outcome was committed."
     case settlementBatchSize = "settlement_batch_size histogram of sizes: Pieces of work per commit."
     case storeTransactionDuration = "store_transaction_duration_seconds histogram of seconds: Time that one settling transaction took."

@@ -25,7 +25,7 @@ extension Telemetry {
             // A code counts as a sign-in too.
             if case .code = settlement, case .grant(let outcome, _) = result { tally[.grant(outcome), default: 0] += 1 }
             revocationSettled(settlement, result)
-            // The commit decides whether siwatch has the token from an earlier sign-in.
+            // The commit decides whether the sign-in counts now.
             if case .grant(_, .accepted(_, _, let lost?)) = settlement, case .grant(.rejected, _) = result {
                 log(.tokenUndelivered, ["reason": "\(lost)"])
             }

@@ -124,6 +124,7 @@ extension Telemetry {
         }
         create(.settlements)
         create(.signingKeyChanges, SigningKeyChange.words)
+        create(.plantedDecisions, DecisionRow.Kind.words)
         create(.logLinesSuppressed, LoggedEvent.allCases.map(\.name))
         create(.appleResponses, ["token", "keys", "revoke"], ["200", "400", "429", "timeout"])
         create(.httpRequests, ["apple"], ["receiveNotification"], ["200", "401", "503"])

@@ -21,6 +21,7 @@ package struct Telemetry: Sendable {
     let answers = NIOLockedValueBox<[String: [AskingLane: LaneAnswer]]>([:])
     let recent = RecentChecks()
     let keysDisbelieved = NIOLockedValueBox<Timestamp?>(nil)
+    let plantedAt = NIOLockedValueBox<Timestamp?>(nil)
     let outage = Outages<String, ContinuousClock.Instant>(.init(reminder: .minutes(1)))
     let isDiskFull = NIOLockedValueBox(false)
     let deliveryStates = NIOLockedValueBox<[String: DeliveryState]>([:])
@@ -90,6 +91,18 @@ package struct Telemetry: Sendable {
         if let userID = request?.userID { metadata["user"] = "\(pseudonym(userID))" }
         log(.operatorRequestAnswered, metadata)
     }
+
+    package func decisionsPlanted(_ planted: [PlantedDecisions], at now: Timestamp) {
+        for decisions in planted {
+            plantedAt.withLockedValue { $0 = now }
+            count(.plantedDecisions, ["kind": decisions.kind.rawValue], by: decisions.count)
+            let ids = decisions.ids.map(String.init).joined(separator: ", ")
+            log(.decisionPlanted, ["kind": "\(decisions.kind.rawValue)", "count": "\(decisions.count)", "rows": "\(ids)"])
+        }
+    }
+
+    /// When a decision was last found that siwatch had not written; nil if none was since the start.
+    package var decisionPlantedAt: Timestamp? { plantedAt.withLockedValue(\.self) }
 
     /// - Parameter obstacle: why backends cannot insert, with harmless characters only; nil if they can.
     package func observe(insertObstacle obstacle: String?) {

@@ -82,7 +82,9 @@ extension TableStore {
     }
 
     package func rehearseUndo(of importID: String, at now: Timestamp) async throws -> UndoneImport {
-        try await query { try ImportErasure(connection: $0, importID: importID, now: now).rehearse() }
+        try await query { [decisions] in
+            try ImportErasure(connection: $0, decisions: decisions, importID: importID, now: now).rehearse()
+        }
     }
 }
 

@@ -20,10 +20,10 @@ extension TableStore {
 
     package func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
-        let columns = "requested_at, client_id, user_id, confirmed_at, effective_at"
+        let columns = "requested_at, client_id, user_id, confirmed_at, effective_at, confirmed_proof"
         let lane = QueueLane(queue: .revocation, condition: Tables.unopened, returning: columns)
-        return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: true) { [owner] row in
-            ClaimedRevocationRequest(row, owner: owner, apps: apps)
+        return try await claimRows(of: lane, upTo: limit, at: now, lease: lease, suspects: true) { [owner, decisions] row in
+            ClaimedRevocationRequest(row, owner: owner, apps: apps, decisions)
         }
     }
 }

@@ -53,7 +53,7 @@ extension TableStore {
         guard !permits.isEmpty else { return [] }
         return try await claim { _ in
             true
-        } taking: { [owner] connection, _ in
+        } taking: { [owner, decisions] connection, _ in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name] else { return [] }
                 let isPaused = try connection.isPaused(app.id)
@@ -74,7 +74,7 @@ extension TableStore {
                 }.sorted {
                     ($0.dueAt, $0.request, $0.client) < ($1.dueAt, $1.request, $1.client)
                 }
-                return try connection.take(due.prefix(permits), of: app, directory, owner: owner, at: now, policy: policy)
+                return try connection.take(due.prefix(permits), of: app, directory, decisions, owner: owner, at: now, policy: policy)
             }
         }
     }
@@ -116,6 +116,7 @@ extension TableConnection {
         _ due: ArraySlice<DueToken>,
         of app: ClientDirectory.App,
         _ directory: ClientDirectory,
+        _ decisions: DecisionBook,
         owner: String,
         at now: Timestamp,
         policy: RefreshPolicy
@@ -128,7 +129,7 @@ extension TableConnection {
         var taken: [DueRevocation] = []
         try forEachRow(of: ask(.takeRevocations, rows, bound(owner))) { place, row in
             guard let client = directory.clientsByID[chosen[place].client] else { return }
-            taken.append(DueRevocation(row, of: chosen[place].request, at: client, owner: owner))
+            taken.append(DueRevocation(row, of: chosen[place].request, at: client, owner: owner, decisions))
         }
         for (index, work) in taken.enumerated() {
             taken[index].newerSignIn = try newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)

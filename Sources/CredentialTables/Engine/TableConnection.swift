@@ -108,7 +108,7 @@ extension TableConnection {
         try execute(
             """
             INSERT INTO counter AS c (name, value) VALUES (\(counter), \(amount))
-                ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value
+                ON CONFLICT (name) DO UPDATE SET value = \(dialect.least)(c.value, \(Int64.max / 2)) + excluded.value
             """
         )
     }

@@ -12,6 +12,7 @@ package protocol TableStore: CredentialStore {
     associatedtype Connection: TableConnection
 
     var directory: NIOLockedValueBox<ClientDirectory> { get }
+    var decisions: DecisionBook { get }
     var retention: Retention { get }
     /// This process's name on the rows that it claims.
     var owner: String { get }

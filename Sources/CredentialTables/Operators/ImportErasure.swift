@@ -9,6 +9,7 @@ import CredentialCore
 /// end the sessions of users that it knows. It takes its locks in the order of the settlements.
 struct ImportErasure<Connection: TableConnection> {
     let connection: Connection
+    let decisions: DecisionBook
     let importID: String
     let now: Timestamp
 
@@ -114,7 +115,7 @@ struct ImportErasure<Connection: TableConnection> {
             )
         }
         let parts = going.map { $0.part(of: id) }
-        try connection.uncount(parts, in: directory)
+        try connection.uncount(parts, in: directory, decisions)
         return (found.count, parts.reduce(0) { $0 + $1.holdings.count })
     }
 

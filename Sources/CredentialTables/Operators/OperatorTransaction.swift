@@ -6,35 +6,63 @@ import CredentialCore
 /// One request of an operator inside one transaction.
 struct OperatorTransaction<Connection: TableConnection> {
     let connection: Connection
+    /// As siwatch registered it. On a file anybody may have changed the tables since.
+    let directory: ClientDirectory
+    let decisions: DecisionBook
     let rules: RecheckRules
     let now: Timestamp
 
-    /// - Parameter row: `id, request, requested_at, answer, position`.
+    /// - Parameter row: `id, request, requested_at, answer, position, number, proof`.
     func handle(_ row: Connection.Row) throws -> HandledRequest {
-        let id = row.integer(at: 0)
-        let request = JSONText.decode(row.text(at: 1) ?? "", as: OperatorRequest.self)
+        let (id, number, text, proof) = (row.integer(at: 0), row.integer(at: 5), row.text(at: 1) ?? "", row.bytes(at: 6))
+        let place = DecisionRow(.request, id)
+        let request = JSONText.decode(text, as: OperatorRequest.self)
         if !row.isNull(at: 3) {
-            let next = try JSONText.decode(row.text(at: 4) ?? "", as: RequestPosition.self).flatMap(goOn)
-            try connection.execute("UPDATE operator_request SET position = \((try next.map(JSONText.encode)).columnValue) WHERE id = \(id)")
+            let position = row.text(at: 4) ?? ""
+            let isOurs = decisions.isProved(.progress(request: id, number: number, position: position), by: proof, in: place)
+            let next = try isOurs ? JSONText.decode(position, as: RequestPosition.self).flatMap(goOn) : nil
+            if isOurs, next == nil { decisions.spend(proof) }
+            try save(next, of: id, number)
             return (request, nil)
         }
-        let (answer, position) = try answer(request, requestedAt: Timestamp(milliseconds: row.integer(at: 2)))
+        let requestedAt = Timestamp(milliseconds: row.integer(at: 2))
+        let isOurs = decisions.isProved(.request(text: text, at: requestedAt, number: number), by: proof, in: place)
+        let refusal = row.isNull(at: 1) ? OperatorAnswer.notUnderstood : .refused(Self.unproved)
+        let (answer, position) = try isOurs ? answer(request, requestedAt: requestedAt) : (refusal, nil)
+        if isOurs { decisions.spend(proof) }
         try connection.execute(
             """
             UPDATE operator_request
-               SET request = \(request?.isErasure ?? false ? "" : row.text(at: 1) ?? ""), answer = \(try JSONText.encode(answer)),
-                   answered_at = \(now), position = \((try position.map(JSONText.encode)).columnValue)
+               SET request = \(request?.isErasure ?? false ? "" : text), answer = \(try JSONText.encode(answer)), answered_at = \(now)
              WHERE id = \(id)
             """
         )
+        try save(position, of: id, number)
         return (request, answer)
+    }
+
+    private static var unproved: String { "no process of siwatch's user wrote this request, or it was carried out before" }
+
+    private func save(_ position: RequestPosition?, of id: Int64, _ number: Int64) throws {
+        let text = try position.map(JSONText.encode)
+        let proof = text.flatMap { decisions.proof(of: .progress(request: id, number: number, position: $0)) }
+        try connection.execute(
+            "UPDATE operator_request SET position = \(text.columnValue), proof = \(proof.columnValue) WHERE id = \(id)"
+        )
+    }
+
+    private var breakers: BreakerRow<Connection> { BreakerRow(connection: connection, decisions: decisions) }
+    private var pauses: PauseRow<Connection> { PauseRow(connection: connection, decisions: decisions) }
+    private var limits: RevocationLimitRelease<Connection> {
+        RevocationLimitRelease(connection: connection, directory: directory, decisions: decisions)
     }
 
     private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RequestPosition?) {
         guard let request else { return (.notUnderstood, nil) }
-        guard now <= requestedAt.advanced(by: OperatorRequest.expiry) else { return (.expired, nil) }
+        let isLate = now > requestedAt.advanced(by: OperatorRequest.expiry) || decisions.isTooOld(requestedAt, at: now)
+        if isLate { return (.expired, nil) }
         do {
-            return try connection.inSavepoint { try carryOut(request) }
+            return try decisions.inSavepoint { try connection.inSavepoint { try carryOut(request) } }
         } catch is UnknownApp {
             return (.unknownApp(known: try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0[0] }), nil)
         } catch let error as StoreError {
@@ -48,18 +76,18 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .pause(let name):
             let app = try app(name)
             let since = app.pausedAt ?? now
-            try pause(app.id, since: since)
+            try pauses.save(since, of: app.id)
             return (.paused(since: since), nil)
         case .resume(let name):
             let app = try app(name)
-            try pause(app.id, since: nil)
+            try pauses.save(nil, of: app.id)
             return (.resumed(wasPaused: app.pausedAt != nil), nil)
         case .confirmRejections(let name):
             let app = try app(name)
             return (try confirmRejections(of: app.id, isPaused: app.pausedAt != nil), nil)
         case .resetBreaker(let name):
             let app = try app(name)
-            let wasOpen = try BreakerRow.change(app.id, at: now, on: connection) { breaker in
+            let wasOpen = try breakers.change(app.id, at: now) { breaker in
                 defer { breaker = RejectionBreaker() }
                 return breaker.isOpen
             }
@@ -88,14 +116,15 @@ struct OperatorTransaction<Connection: TableConnection> {
             return (try empty(ids) { try QuarantineRow.remove($0, on: connection) }, nil)
         case .forget(let request):
             if let name = request.app { _ = try app(name) }
-            return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
+            return (try UserErasure(connection: connection, decisions: decisions, request: request, now: now).carryOut(), nil)
         case .undoImport(let importID):
-            return (.importUndone(try ImportErasure(connection: connection, importID: importID, now: now).carryOut()), nil)
+            let erasure = ImportErasure(connection: connection, decisions: decisions, importID: importID, now: now)
+            return (.importUndone(try erasure.carryOut()), nil)
         }
     }
 
     private func release(_ app: Int64, isConfirmed: Bool, count: Int?) throws -> (OperatorAnswer, RequestPosition?) {
-        let (answer, position) = try RevocationLimitRelease(connection: connection).begin(app, isConfirmed: isConfirmed, count: count)
+        let (answer, position) = try limits.begin(app, isConfirmed: isConfirmed, count: count, at: now)
         return (answer, position.map(RequestPosition.release))
     }
 
@@ -104,18 +133,18 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .recheck(let position):
             try AppRecheck(connection: connection, rules: rules).goOn(from: position).map(RequestPosition.recheck)
         case .release(let position):
-            try RevocationLimitRelease(connection: connection).goOn(from: position, at: now).map(RequestPosition.release)
+            try limits.goOn(from: position, at: now).map(RequestPosition.release)
         }
     }
 
     private func app(_ name: String) throws -> (id: Int64, pausedAt: Timestamp?) {
-        guard let row = try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = \(name)") else { throw UnknownApp() }
-        return (row[0], row[1])
-    }
-
-    private func pause(_ app: Int64, since time: Timestamp?) throws {
-        try connection.lockSettlements()
-        try connection.execute("UPDATE app SET paused_at = \(time.columnValue) WHERE id = \(app)")
+        let row = try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = \(name)")
+        guard let known = directory.apps[name]?.id ?? row?.integer(at: 0) else { throw UnknownApp() }
+        let clients = try connection.fetchAll("SELECT client_id FROM client WHERE app = \(known) ORDER BY id").map { $0.text(at: 0) ?? "" }
+        guard let row, row.integer(at: 0) == known, clients == directory.clients(of: known).map(\.clientID) else {
+            throw StoreError.refused("somebody has changed the name or the clients of the app \(name) in the database")
+        }
+        return (known, row.time(at: 1))
     }
 
     /// The breaker believes pending rejections, and dropped ones once Apple repeats them. So their checks come forward.
@@ -137,7 +166,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         try connection.bringForward(slots, of: app)
         let users = Set(doubted.map { $0.text(at: 0) })
         let pending = Set(doubted.filter { $0.bool(at: 5) }.map { $0.text(at: 0) })
-        return try BreakerRow.change(app, at: now, on: connection) { breaker in
+        return try breakers.change(app, at: now) { breaker in
             let wasOpen = breaker.isOpen
             guard wasOpen || !doubted.isEmpty || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
             breaker.confirm(at: now, within: RefreshPolicy(interval: rules.refreshInterval).longestInterval)
@@ -149,7 +178,6 @@ struct OperatorTransaction<Connection: TableConnection> {
     private func beforeOthers(_ head: Timestamp?) -> Timestamp { min(now, head?.advanced(by: .milliseconds(-1)) ?? now) }
 
     private func recheck(_ userID: String) throws -> OperatorAnswer {
-        let directory = try ClientDirectory(connection)
         let known = try connection.fetchAll("SELECT DISTINCT app FROM credential WHERE user_id = \(userID)").map { $0.integer(at: 0) }
         guard !known.isEmpty else { return .unknownUser }
         let apps = directory.apps.values.filter { known.contains($0.id) }

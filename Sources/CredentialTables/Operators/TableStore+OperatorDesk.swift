@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 
 /// SQL: whether a request still has work left.
 private let open = "(answer IS NULL OR position IS NOT NULL)"
@@ -12,8 +13,13 @@ extension TableStore {
     }
 
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
-        let text = try JSONText.encode(request)
-        return try await transaction { try $0.insert("operator_request (request, requested_at) VALUES (\(text), \(now))") }
+        let (text, number) = (try JSONText.encode(request), Int64.random(in: .min ... .max))
+        let proof = decisions.proof(of: .request(text: text, at: now, number: number))
+        return try await transaction { connection in
+            try connection.insert(
+                "operator_request (request, requested_at, number, proof) VALUES (\(text), \(now), \(number), \(proof.columnValue))"
+            )
+        }
     }
 
     package func answer(to id: Int64) async throws -> OperatorAnswer? {
@@ -27,19 +33,35 @@ extension TableStore {
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
         // An idle round begins no transaction.
-        let isOpen = try await query(.short) { try $0.exists("SELECT 1 FROM operator_request WHERE \(sql: open)") }
+        let known = directory.withLockedValue { $0 }
+        let apps = known.apps.values.map(\.id).sorted()
+        let (isOpen, isOurs) = try await query(.short) { [decisions] connection in
+            let isOpen = try connection.exists("SELECT 1 FROM operator_request WHERE \(sql: open)")
+            return (isOpen, try PauseRow(connection: connection, decisions: decisions).seemOurs(apps))
+        }
+        if !isOurs { try await transaction { [decisions] in try PauseRow(connection: $0, decisions: decisions).restore(apps) } }
         guard isOpen else { return nil }
-        let handled = try await transaction { connection -> HandledRequest? in
+        let handled = try await transaction { [decisions] connection -> HandledRequest? in
             // New requests first, because somebody waits for them. A request that another replica carries out stays with that replica.
+            func bounded(_ column: String) -> SQL {
+                let size = connection.dialect.payloadSize(column)
+                return "CASE WHEN \(size) <= \(sql: OperatorRequest.mostBytes) THEN \(sql: column) END"
+            }
             let row = try connection.fetchOne(
                 """
-                SELECT id, request, requested_at, answer, position FROM operator_request
+                SELECT id, \(bounded("request")), requested_at, CASE WHEN answer IS NOT NULL THEN 1 END, \(bounded("position")), number,
+                       substr(proof, 1, 64)
+                  FROM operator_request
                  WHERE \(sql: open)
                  ORDER BY answer IS NOT NULL, id LIMIT 1 \(connection.dialect.skipLocked)
                 """
             )
             guard let row else { return nil }
-            return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
+            // Replicas of a server register clients, too. A process that only appends knows none.
+            let isKnown = connection.dialect == .sqlite && !known.apps.isEmpty
+            let directory = try isKnown ? known : ClientDirectory(connection)
+            return try OperatorTransaction(connection: connection, directory: directory, decisions: decisions, rules: rules, now: now)
+                .handle(row)
         }
         if handled?.request?.erasesTokens ?? false { tokenWasErased() }
         if handled?.request?.isErasure ?? false {

@@ -6,6 +6,7 @@ import CredentialCore
 /// Forgets one user in one transaction: every row goes, but for a pseudonym with a time, and receipts under it.
 struct UserErasure<Connection: TableConnection> {
     let connection: Connection
+    let decisions: DecisionBook
     let request: ErasureRequest
     let now: Timestamp
 
@@ -26,7 +27,7 @@ struct UserErasure<Connection: TableConnection> {
         try eraseQuarantined(in: &erasure)
         guard erasure.erasedRows.values.contains(where: { $0 > 0 }) || !erasure.keptReceipts.isEmpty else { return .unknownUser }
         try eraseCommands()
-        try connection.uncount(users, in: directory)
+        try connection.uncount(users, in: directory, decisions)
         return .forgotten(erasure)
     }
 

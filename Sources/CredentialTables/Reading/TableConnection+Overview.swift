@@ -26,7 +26,7 @@ extension TableConnection {
         let rows = try fetchAll("SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app WHERE state IS NOT NULL")
         return rows.reduce(into: [:]) { breakers, row in
             // The age of an unreadable breaker is unknown: `RejectionBreaker.unread`.
-            breakers[row[0]] = BreakerRow.read(row.text(at: 1))
+            breakers[row[0]] = RejectionBreaker(row: row.text(at: 1))
         }
     }
 

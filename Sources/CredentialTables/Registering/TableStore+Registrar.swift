@@ -13,7 +13,20 @@ extension TableStore {
             return directory
         }
         directory.withLockedValue { $0 = registered }
+        try countAuthorized()
         try tookIn(apps)
+    }
+
+    /// Counts the authorized credentials by itself, before a settlement asks for their number. Nobody settles for an app before this.
+    private func countAuthorized() throws {
+        let apps = directory.withLockedValue { $0.apps.values.map(\.id) }
+        guard decisions.mustCount(apps) else { return }
+        let counts = try blockingQuery { connection in
+            try connection.fetchAll("SELECT app, COUNT(*) FROM credential WHERE state = 'authorized' GROUP BY app").map {
+                ($0.integer(at: 0), $0.int(at: 1))
+            }
+        }
+        decisions.beginCounts(of: apps, with: Dictionary(counts) { first, _ in first })
     }
 
     package func check(_ apps: [AppClients]) throws(StoreOpenError) { try directory.withLockedValue { $0 }.check(apps) }
@@ -85,11 +98,11 @@ extension TableStore {
     package func adopt(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
         let directory = self.directory.withLockedValue { $0 }
         let known = apps.compactMap { app in directory.apps[app.name].map { (id: $0.id, app: app) } }.sorted { $0.id < $1.id }
-        try await transaction { connection in
+        try await transaction { [decisions] connection in
             // First, because settlements lock themselves before the breakers.
             try QuarantineRow.release(.wrongAudience, about: apps.flatMap(\.clientIDs), on: connection)
             for (id, app) in known {
-                try BreakerRow.change(id, at: now, on: connection) {
+                try BreakerRow(connection: connection, decisions: decisions).change(id, at: now) {
                     $0.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), at: now)
                 }
             }
@@ -101,7 +114,7 @@ extension TableStore {
         let directory = self.directory.withLockedValue { $0 }
         let breakers = try await query { connection in
             try connection.fetchAll("SELECT state FROM breaker WHERE state IS NOT NULL").compactMap { row in
-                BreakerRow.read(row.text(at: 0))?.breaker(at: now)
+                RejectionBreaker(row: row.text(at: 0))?.breaker(at: now)
             }
         }
         let blamed = breakers.flatMap(\.blamedClients).compactMap { directory.clients[$0] }
@@ -109,7 +122,7 @@ extension TableStore {
             directory.clients[canary.clientID].map { (client: $0, canary: canary) }
         }
         guard !blamed.isEmpty || !rejected.isEmpty else { return false }
-        return try await transaction { connection in
+        return try await transaction { [decisions] connection in
             let dry = try blamed.filter { client in
                 try !connection.exists("SELECT 1 FROM credential WHERE client = \(client.id) AND due_at IS NOT NULL")
             }
@@ -120,7 +133,7 @@ extension TableStore {
             }
             // In the order in which settlements lock the rows.
             for app in Set(dry.map(\.app.id) + lost.map(\.client.app.id)).sorted() {
-                try BreakerRow.change(app, at: now, on: connection) { breaker in
+                try BreakerRow(connection: connection, decisions: decisions).change(app, at: now) { breaker in
                     for client in dry where client.app.id == app { breaker.forget(client: client.clientID, at: now) }
                     for (client, canary) in lost where client.app.id == app { breaker.forget(canary: canary, at: now) }
                 }

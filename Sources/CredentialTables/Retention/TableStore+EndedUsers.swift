@@ -23,8 +23,8 @@ extension TableStore {
             let toForget = ended.filter { isGreater(usersUntil, than: $0.endedAt) }.map(\.id)
             let toStrip = ended.filter { $0.hasAddress && isGreater(addressesUntil, than: $0.endedAt) }.map(\.id)
             if !toForget.isEmpty || !toStrip.isEmpty {
-                try await transaction { connection in
-                    try connection.forget(toForget, naming: pseudonymizer)
+                try await transaction { [decisions] connection in
+                    try connection.forget(toForget, naming: pseudonymizer, decisions)
                     try connection.eraseAddresses(of: toStrip.filter { !toForget.contains($0) })
                 }
                 tokenWasErased()
@@ -68,7 +68,7 @@ extension TableConnection {
     }
 
     /// Forgets users who have ended. Their logs stay for their own retention.
-    fileprivate func forget(_ ids: [AppUserID], naming pseudonymizer: any UserPseudonymizer) throws {
+    fileprivate func forget(_ ids: [AppUserID], naming pseudonymizer: any UserPseudonymizer, _ decisions: DecisionBook) throws {
         let directory = try ClientDirectory(self)
         let users = try stillEnded(ids, in: directory)
         for user in users {
@@ -78,7 +78,7 @@ extension TableConnection {
             try execute("DELETE FROM user_event WHERE user_id = \(user.id.userID) AND app = \(app)")
             try execute("DELETE FROM canary WHERE user_id = \(user.id.userID) AND client IN (SELECT id FROM client WHERE app = \(app))")
         }
-        try uncount(users, in: directory)
+        try uncount(users, in: directory, decisions)
     }
 
     fileprivate func eraseAddresses(of ids: [AppUserID]) throws {

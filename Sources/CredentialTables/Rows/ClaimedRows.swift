@@ -74,8 +74,8 @@ extension ClaimedCode.Content {
 }
 
 extension ClaimedRevocationRequest {
-    /// From `id, attempts`, the due time, and `requested_at, client_id, user_id, confirmed_at, effective_at`.
-    init(_ row: some TableRow, owner: String, apps: [String: String]) {
+    /// From `id, attempts`, the due time, and `requested_at, client_id, user_id, confirmed_at, effective_at, confirmed_proof`.
+    init(_ row: some TableRow, owner: String, apps: [String: String], _ decisions: DecisionBook) {
         let (clientID, userID) = (row.text(at: 4, upTo: Longest.identifier), row.text(at: 5, upTo: Longest.identifier))
         self.init(
             id: row[0],
@@ -84,7 +84,11 @@ extension ClaimedRevocationRequest {
             requestedAt: row[3],
             effectiveAt: row[7],
             credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } },
-            isConfirmed: !row.isNull(at: 6)
+            confirmedAt: row.time(at: 6).flatMap { confirmedAt in
+                let (client, user) = (row.bytes(at: 4), row.bytes(at: 5))
+                let decision = Decision.confirmation(request: row[0], clientID: client, userID: user, requestedAt: row[3], at: confirmedAt)
+                return decisions.isProved(decision, by: row[8], in: DecisionRow(.confirmation, row[0])) ? confirmedAt : nil
+            }
         )
     }
 }
@@ -114,10 +118,10 @@ extension DueRevocation {
     /// SQL: the columns of `revocation` for `init`.
     static let columns = """
         attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing, verified_team,
-        \(RevocationProof.columns)
+        \(RevocationProof.columns), proof, app
         """
 
-    init(_ row: some TableRow, of request: Int64, at client: ClientDirectory.Client, owner: String) {
+    init(_ row: some TableRow, of request: Int64, at client: ClientDirectory.Client, owner: String, _ decisions: DecisionBook) {
         self.init(
             request: request,
             requestedAt: row[2],
@@ -130,5 +134,8 @@ extension DueRevocation {
             proof: RevocationProof(row, from: 8),
             verifiedTeam: row[7]
         )
+        let opening = Decision.opening(request: request, id, token, requestedAt: requestedAt)
+        let proof = row.integer(at: 21) == client.app.id ? row.bytes(at: 20) : []
+        isPlanted = !decisions.isProved(opening, by: proof, in: DecisionRow(.revocation, request))
     }
 }

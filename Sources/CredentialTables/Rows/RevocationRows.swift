@@ -7,6 +7,7 @@ import CredentialCore
 struct RevocationRows<Connection: TableConnection> {
     let connection: Connection
     let directory: ClientDirectory
+    let decisions: DecisionBook
     let now: Timestamp
 
     /// - Returns: whether a request has left the queue.
@@ -69,7 +70,9 @@ struct RevocationRows<Connection: TableConnection> {
     private func insert(_ token: TokenToRevoke, for request: Int64, of userID: String, at wantedAt: Timestamp?, due: Timestamp) throws {
         let (client, key) = (directory.client(token.clientID), token.key)
         let whose = bound(request, client.id, key.fingerprint, client.app.id, userID, wantedAt, key.grantedAt)
-        let state = bound(token.sealed.bytes, token.standing.rawValue, token.verifiedTeam, due)
+        let credential = CredentialID(clientID: token.clientID, userID: userID)
+        let proof = wantedAt.flatMap { decisions.proof(of: .opening(request: request, credential, key, requestedAt: $0)) }
+        let state = bound(token.sealed.bytes, token.standing.rawValue, token.verifiedTeam, due, proof)
         try connection.execute(.insertToken, [whose + state])
     }
 
@@ -78,13 +81,20 @@ struct RevocationRows<Connection: TableConnection> {
     }
 
     private func log(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {
+        let (wantedAt, grantedAt) = (work.wantedAt(by: proof), work.token.grantedAt)
+        let receipt = Decision.receipt(request: work.request, work.id, tokenGrantedAt: grantedAt, effectiveAt: wantedAt)
+        let isGivenUp = reason?.isGivenUp ?? false
+        let proofOfReceipt = isGivenUp ? nil : decisions.proof(of: receipt)
+        let namedTime: Timestamp? = isGivenUp ? nil : grantedAt
+        let effectiveAt: Timestamp? = work.isPlanted ? nil : wantedAt
         try connection.execute(
             """
             INSERT INTO revocation_log (\(sql: RevocationProof.answerColumns.joined(separator: ", ")), request, app, client_id, user_id,
-                                        requested_at, effective_at, token_granted_at, settled_at, outcome, reason)
+                                        requested_at, effective_at, token_granted_at, settled_at, outcome, reason, proof)
             VALUES (\(values: proof.answers), \(work.request), \(work.app), \(work.id.clientID), \(work.id.userID),
                     COALESCE((SELECT requested_at FROM revocation_queue WHERE id = \(work.request)), \(work.requestedAt)),
-                    \(work.wantedAt(by: proof)), \(work.token.grantedAt), \(now), \(outcome.rawValue), \((reason?.rawValue).columnValue))
+                    \(effectiveAt.columnValue), \(namedTime.columnValue), \(now), \(outcome.rawValue), \((reason?.rawValue).columnValue),
+                    \(proofOfReceipt.columnValue))
             """
         )
     }
@@ -105,7 +115,7 @@ extension RowStatement {
     fileprivate static let insertToken = insert(
         into: "revocation",
         DueRevocation.keyColumns
-            + ["app", "user_id", "requested_at", "token_granted_at", "sealed_token", "standing", "verified_team", "due_at"]
+            + ["app", "user_id", "requested_at", "token_granted_at", "sealed_token", "standing", "verified_team", "due_at", "proof"]
     )
     fileprivate static let saveProof = update(
         "revocation",
@@ -120,20 +130,37 @@ extension KnownRequests {
     static func selection(of userIDs: [String], _ dialect: Dialect) throws -> SQL {
         """
         SELECT app.name, r.user_id, r.token_granted_at, r.requested_at, r.request, client.client_id, r.token_fingerprint, r.before_at,
-               r.before_date
+               r.before_date, r.proof
           FROM revocation r JOIN app ON app.id = r.app JOIN client ON client.id = r.client
          WHERE \(try dialect.isOne("r.user_id", of: userIDs))
          UNION ALL
-        SELECT app, user_id, token_granted_at, effective_at, request, client_id, NULL, NULL, NULL
+        SELECT app, user_id, token_granted_at, effective_at, request, client_id, NULL, NULL, NULL, proof
           FROM revocation_log WHERE \(try dialect.isOne("user_id", of: userIDs)) AND effective_at IS NOT NULL
         """
     }
 
-    /// - Parameter row: of `selection`. A row of an open request has a fingerprint.
-    static func read(_ row: some TableRow, into known: inout [AppUserID: KnownRequests]) {
+    /// - Parameter row: of `selection`. A row of an open request has a fingerprint. One that siwatch has not written counts as one without
+    ///   a token, so that the revocation limit decides.
+    static func read(
+        _ row: some TableRow,
+        into known: inout [AppUserID: KnownRequests],
+        _ directory: ClientDirectory,
+        _ decisions: DecisionBook
+    ) {
         let (id, time): (AppUserID, Timestamp) = (AppUserID(app: row[0], userID: row[1]), row[3])
-        guard let grantedAt = row.time(at: 2) else { return known[id, default: KnownRequests()].note(nil, from: time) }
         let token = RevocationID(request: row[4], clientID: row[5], fingerprint: row[6])
+        let credential = CredentialID(clientID: token.clientID, userID: id.userID)
+        func isOurs(_ grantedAt: Timestamp) -> Bool {
+            let key = RefreshToken.Key(grantedAt: grantedAt, fingerprint: token.fingerprint)
+            let decision =
+                row.isNull(at: 6)
+                ? Decision.receipt(request: token.request, credential, tokenGrantedAt: grantedAt, effectiveAt: time)
+                : .opening(request: token.request, credential, key, requestedAt: time)
+            // The proof does not name the app, because an app may get another name.
+            let proof = directory.appNames[token.clientID] == id.app ? row.bytes(at: 9) : []
+            return decisions.isProved(decision, by: proof, in: DecisionRow(.revocation, token.request))
+        }
+        guard let grantedAt = row.time(at: 2), isOurs(grantedAt) else { return known[id, default: KnownRequests()].note(nil, from: time) }
         let wantedAt = DueRevocation.wantedAt(time, askedAt: row.time(at: 7), date: row.time(at: 8), tokenGrantedAt: grantedAt)
         known[id, default: KnownRequests()].note(token, from: wantedAt, isOpen: !row.isNull(at: 6))
     }

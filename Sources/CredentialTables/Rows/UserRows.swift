@@ -175,7 +175,7 @@ extension TableConnection {
         return newest
     }
 
-    func uncount(_ users: [UserRecord], in directory: ClientDirectory) throws {
+    func uncount(_ users: [UserRecord], in directory: ClientDirectory, _ decisions: DecisionBook) throws {
         guard !users.isEmpty else { return }
         var tallies: [String: UserRecord.Tally] = [:]
         for user in users {
@@ -184,6 +184,7 @@ extension TableConnection {
         try save([], tallies: tallies, in: directory)
         for (app, users) in Dictionary(grouping: users, by: \.id.app) {
             for (state, gone) in Dictionary(grouping: users.flatMap(\.holdings).compactMap(\.standing?.state), by: { $0 }) {
+                if state == .authorized { decisions.count(-gone.count, authorizedOf: directory.app(app).id) }
                 try execute(
                     """
                     UPDATE credential_count SET count = count - \(gone.count)

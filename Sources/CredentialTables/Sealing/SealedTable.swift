@@ -18,9 +18,9 @@ struct SealedTable: Sendable {
         let least: ColumnValue
     }
 
-    /// Those that siwatch has sealed. A request to revoke copies tokens from the first to the second, so a copy stands behind the walk only
-    /// if it was sealed anew before.
-    static let own = [credential, revocation, secret]
+    /// Those that siwatch has sealed. The secret comes first, so that nobody starts with the old key alone, which opens no newer token. A
+    /// request to revoke copies tokens from `credential` to `revocation`, so a copy stands behind the walk only if it was sealed anew.
+    static let own = [secret, credential, revocation]
 
     static let credential = SealedTable(
         name: "credential",

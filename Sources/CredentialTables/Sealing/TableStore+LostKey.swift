@@ -19,18 +19,34 @@ extension TableStore {
         }
         try await transaction { connection in
             try connection.lockSettlements()
-            try connection.execute("UPDATE app SET pending = 0, unverified = 0")
-            // The lane settles these requests anew, and finds no token.
+            // Nothing proves any more what an operator has decided: pauses end, and breakers and revocation limits begin anew.
             try connection.execute(
                 """
-                UPDATE revocation_queue SET opened_at = NULL, due_at = 0, \(sql: Claim.end)
-                 WHERE id IN (SELECT request FROM revocation)
+                UPDATE app SET pending = 0, unverified = 0, paused_at = NULL, paused_proof = NULL, revocation_hour_at = NULL,
+                               revocations_opened = 0, revocations_held_at = NULL, revocations_held = 0, revocations_proof = NULL
+                """
+            )
+            let forgotten: SQL = connection.dialect.words(
+                sqlite: "DELETE FROM breaker",
+                postgres: "UPDATE breaker SET state = NULL, proof = NULL"
+            )
+            try connection.execute(forgotten)
+            // The lane settles requests anew, and finds no token.
+            try connection.execute(
+                """
+                UPDATE revocation_queue
+                   SET opened_at = NULL, held_at = NULL, confirmed_at = NULL, confirmed_proof = NULL, due_at = 0, \(sql: Claim.end)
+                 WHERE held_at IS NOT NULL OR confirmed_at IS NOT NULL OR id IN (SELECT request FROM revocation)
                 """
             )
             try connection.execute("DELETE FROM revocation")
+            // Nothing may seem planted. A receipt without the time of its token counts without a proof.
+            try connection.execute("UPDATE revocation_log SET token_granted_at = NULL, proof = NULL WHERE token_granted_at IS NOT NULL")
+            try connection.execute("DELETE FROM operator_request WHERE answer IS NULL")
+            try connection.execute("UPDATE operator_request SET position = NULL, proof = NULL WHERE position IS NOT NULL")
             // Their proofs came from the lost key. siwatch fetches them at its start.
             try connection.execute("DELETE FROM signing_key")
-            try connection.execute("DELETE FROM counter WHERE name >= 'seal' AND name < 'seam'")
+            try connection.execute("DELETE FROM counter WHERE name >= 'sealed' AND name < 'sealee'")
             // The fingerprint key is the only secret.
             try connection.execute("UPDATE secret SET sealed = \(fingerprintKey)")
         }

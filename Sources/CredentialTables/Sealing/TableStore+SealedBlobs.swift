@@ -78,9 +78,12 @@ extension TableStore {
     package func noteSealedBlobs(_ counts: [String: Int], at now: Timestamp) async throws {
         try await transaction { connection in
             try connection.lockSettlements()
-            try connection.execute("DELETE FROM counter WHERE name >= 'sealed.' AND name < 'sealed/'")
+            for keyID in try connection.sealedCounts().keys.keys.sorted() where counts[keyID] == nil {
+                let names = (blobs: "sealed.\(keyID)", seals: "seals.\(keyID)")
+                try connection.execute("DELETE FROM counter WHERE name = \(names.blobs) OR name = \(names.seals)")
+            }
             for (keyID, count) in counts.sorted(by: { $0.key < $1.key }) { try connection.set("sealed.\(keyID)", to: Int64(count)) }
-            try connection.set(SealedCounts.countedAt, to: now.milliseconds)
+            try connection.set(SealedCounts.countedAtName, to: now.milliseconds)
         }
     }
 
@@ -96,14 +99,14 @@ extension TableStore {
 }
 
 extension SealedCounts {
-    fileprivate static let countedAt = "sealed_counted_at"
+    fileprivate static let countedAtName = "sealed_counted_at"
 }
 
 extension TableConnection {
     package func sealedCounts() throws -> SealedCounts {
         try fetchAll("SELECT name, value FROM counter WHERE name >= 'seal' AND name < 'seam'").reduce(into: SealedCounts()) { counts, row in
             let name = row.text(at: 0) ?? ""
-            if name == SealedCounts.countedAt { counts.countedAt = row.time(at: 1) }
+            if name == SealedCounts.countedAtName { counts.countedAt = row.time(at: 1) }
             // Somebody else may write names too.
             guard let parts = name.wholeMatch(of: /(sealed|seals)\.([0-9a-f]{8})/) else { return }
             var ofKey = counts.keys[String(parts.2)] ?? SealedCounts.OfKey()

@@ -24,7 +24,8 @@ extension SettlementTransaction {
         let bringing = scope.bringing.map(\.userID)
         let demands = try bringing.isEmpty ? nil : connection.ask(KnownRequests.selection(of: bringing, connection.dialect))
         let waiting = try askWaitingGrants(of: scope.signingIn)
-        let breakers = try connection.ask(.breakers, scope.judgedApps.map { bound(directory.app($0).id) })
+        let judged = scope.judgedApps.map { directory.app($0).id }
+        let breakers = try connection.ask(.breakers, judged.map { bound($0) })
         // Reads under the lock on the breakers, because a client's next state follows from its last one.
         let clients = try connection.ask(.clientRecords, scope.rejectedClients.union(scope.heardClients).map { bound($0) })
         try connection.confirm(directory)
@@ -47,26 +48,29 @@ extension SettlementTransaction {
             let asked: [RefreshToken.Key: Timestamp] = [RefreshToken.Key(grantedAt: row[0], fingerprint: row[1]): row[2]]
             basis.tokensBeingRevoked[leaving[place], default: [:]].merge(asked, uniquingKeysWith: max)
         }
-        try connection.forEachRow(of: demands) { _, row in KnownRequests.read(row, into: &basis.requests) }
+        try connection.forEachRow(of: demands) { _, row in KnownRequests.read(row, into: &basis.requests, directory, decisions) }
         try connection.forEachRow(of: waiting) { _, row in
             let grant = WaitingGrant(row, from: 1)
             guard let app = directory.appNames[grant.clientID] else { return }
             basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
         }
-        try read(clients, breakers, into: &basis)
-        for name in scope.limitedApps { basis.revocationLimits[name] = try RevocationLimitRow.load(directory.app(name).id, on: connection) }
+        try read(clients, into: &basis)
+        let found = try self.breakers.judge(breakers, of: judged)
+        for name in scope.judgedApps { basis.breakers[name] = found[directory.app(name).id] }
+        for name in scope.limitedApps {
+            let most = scope.revocationRequests.count
+            let (limit, isPlanted) = try limits.load(directory.app(name).id, opening: most, under: rules.revocationLimit, at: now)
+            basis.revocationLimits[name] = limit
+            if isPlanted { basis.plantedLimits[name] = limit }
+        }
         return basis
     }
 
-    private func read(_ clients: Connection.Answer?, _ breakers: Connection.Answer?, into basis: inout SettlementBasis) throws {
+    private func read(_ clients: Connection.Answer?, into basis: inout SettlementBasis) throws {
         try connection.forEachRow(of: clients) { _, row in
             let clientID: String = row[0]
             basis.provedAt[clientID] = row.time(at: 1)
             basis.clients[clientID] = ClientRecord(validAt: row[2], refusal: ClientRefusal(row, from: 3))
-        }
-        let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
-        try connection.forEachRow(of: breakers) { _, row in
-            if let name = names[row.integer(at: 0)] { basis.breakers[name] = BreakerRow.read(row.text(at: 1)) }
         }
     }
 
@@ -119,7 +123,6 @@ extension RowStatement {
     fileprivate static let forgottenUsers = read("t.deleted_at", of: "user_event", key: AppUser.keyColumns, where: isForgotten)
     private static let revokedToken = "t.token_granted_at, t.token_fingerprint, t.requested_at"
     fileprivate static let tokensBeingRevoked = read(revokedToken, of: "revocation", key: AppUser.keyColumns)
-    fileprivate static let breakers = read("app, state", of: "breaker", key: ["app"], lockedBy: "app")
     fileprivate static let clientRecords = read(
         "client_id, proved_at, valid_at, refused_since, refused_at, refusal",
         of: "client",

@@ -8,12 +8,20 @@ package import CredentialCore
 package struct SettlementTransaction<Connection: TableConnection> {
     let connection: Connection
     let directory: ClientDirectory
+    let decisions: DecisionBook
     let rules: SettlementRules
     let now: Timestamp
 
-    package init(on connection: Connection, directory: ClientDirectory, rules: SettlementRules, at now: Timestamp) {
+    package init(
+        on connection: Connection,
+        directory: ClientDirectory,
+        _ decisions: DecisionBook,
+        rules: SettlementRules,
+        at now: Timestamp
+    ) {
         self.connection = connection
         self.directory = directory
+        self.decisions = decisions
         self.rules = rules
         self.now = now
     }
@@ -23,15 +31,21 @@ package struct SettlementTransaction<Connection: TableConnection> {
     package func send(_ settlements: [Settlement]) throws -> (result: () throws -> SettlementChanges, hasErased: Bool) {
         let apps = directory.appNames
         let scope = SettlementScope(of: settlements, apps: apps, under: rules)
-        return try write(SettlementFold.fold(settlements, over: load(scope), apps: apps, under: rules, at: now))
+        let basis = try load(scope)
+        return try write(SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now), over: basis)
     }
 }
 
 /// Writes the changes: rows that leave their queues, users, and last the tail, with the change feed and the counts.
 extension SettlementTransaction {
-    func write(_ changes: SettlementChanges) throws -> (result: () throws -> SettlementChanges, hasErased: Bool) {
+    var breakers: BreakerRow<Connection> { BreakerRow(connection: connection, decisions: decisions) }
+    var limits: RevocationLimitRow<Connection> { RevocationLimitRow(connection: connection, decisions: decisions) }
+
+    func write(_ changes: SettlementChanges, over basis: SettlementBasis) throws
+        -> (result: () throws -> SettlementChanges, hasErased: Bool)
+    {
         var queues = QueueWrites(on: connection, at: now)
-        try queues.add(changes.queueRows, RevocationRows(connection: connection, directory: directory, now: now))
+        try queues.add(changes.queueRows, RevocationRows(connection: connection, directory: directory, decisions: decisions, now: now))
         let duplicates = try queues.send()
         // Clear before saving the batch's own rows over it, because a rejection that came after the opening may be pending again.
         let openedApps = changes.openedApps.map { directory.app($0).id }.sorted()
@@ -44,15 +58,15 @@ extension SettlementTransaction {
             return bound(client.app.id, client.id, userID, rejection.tokenGrantedAt, rejection.rejectedAt)
         }
         try connection.execute(.insertAdmitted, admitted, bound(now))
-        for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
+        for (app, breaker) in changes.breakers { try breakers.save(breaker, of: directory.app(app).id) }
         try connection.lockSettlements(publishing: changes.announcements.map { $0.values(at: now) })
         try connection.add(changes.tallies, in: directory)
         try writeCounts(changes)
         for (queue, count) in queues.removed { try connection.add(count, to: queue.removedCounter) }
-        for (app, revocationLimit) in changes.revocationLimits {
-            try RevocationLimitRow.save(revocationLimit, of: directory.app(app).id, on: connection)
+        for (app, revocationLimit) in basis.plantedLimits.merging(changes.revocationLimits, uniquingKeysWith: { $1 }) {
+            try limits.save(revocationLimit, of: directory.app(app).id)
         }
-        for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
+        for app in openedApps { try breakers.countPending(of: app) }
         let evicted = try queues.makeRoom()
         let result = { () throws -> SettlementChanges in
             var settled = changes
@@ -82,6 +96,9 @@ extension SettlementTransaction {
     private func writeCounts(_ changes: SettlementChanges) throws {
         let counts = changes.counts.filter { $0.value != 0 }.map { bound(directory.app($0.app).id, $0.state.rawValue, $1) }
         try connection.execute(.addCounts, counts)
+        for (key, change) in changes.counts where key.state == .authorized {
+            decisions.count(change, authorizedOf: directory.app(key.app).id)
+        }
         try connection.execute(.heardClients, changes.validAt.map { bound($0, $1) }, bound(now))
         try connection.execute(.provedClients, changes.provedAt.map { bound($0, $1) }, bound(now))
         try connection.execute(.refuseClients, changes.refusals.map { bound($0, $1?.since, $1?.at, $1?.word) })

@@ -33,6 +33,8 @@ extension Tables {
           due_at            \(integer) NOT NULL,
           attempts          INTEGER NOT NULL DEFAULT 0,
           claimed_by        TEXT,
+          -- What shows that siwatch has taken up the request with this token.
+          proof             \(bytes),
           PRIMARY KEY (request, client, token_fingerprint)
         )\(keyed);
         CREATE INDEX revocation_due ON revocation (client, due_at);
@@ -68,7 +70,8 @@ extension Tables {
         -- What has judged the rejections of an app so far, as JSON; NULL on a server before it has judged anything.
         CREATE TABLE breaker (
           app   \(integer) PRIMARY KEY\(references("app")),
-          state TEXT\(words(sqlite: "    NOT NULL", postgres: ""))
+          state TEXT\(words(sqlite: "    NOT NULL", postgres: "")),
+          proof \(bytes)
         )\(rows);
 
         -- When each canary was last asked about out of turn.
@@ -100,6 +103,9 @@ extension Tables {
           answered_at  \(integer),
           -- How far a long one has come; NULL once it is done.
           position     TEXT,
+          -- A random number, and what shows that siwatch's user wrote the request, or the position once it has an answer.
+          number       \(integer),
+          proof        \(bytes),
           CHECK ((answer IS NULL) = (answered_at IS NULL)),
           CHECK (position IS NULL OR answer IS NOT NULL)
         )\(rows);

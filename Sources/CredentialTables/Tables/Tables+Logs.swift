@@ -82,6 +82,7 @@ extension Tables {
                                                           "no_valid_token", "rejected"))),
           reason           TEXT,
           effective_at     \(integer),
+          proof            \(bytes),
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         )\(rows);
         CREATE INDEX revocation_log_user ON revocation_log (user_id);

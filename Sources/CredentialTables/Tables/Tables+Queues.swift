@@ -89,6 +89,7 @@ extension Tables {
           opened_at    \(integer),
           held_at      \(integer),
           confirmed_at \(integer),
+          confirmed_proof \(bytes),
           effective_at \(integer)
         )\(queue);
         -- One that is opened waits for its tokens, in revocation.

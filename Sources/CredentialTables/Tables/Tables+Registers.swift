@@ -10,6 +10,8 @@ extension Tables {
           name       \(name)    NOT NULL UNIQUE,
           -- Since when an operator has its checks paused.
           paused_at  \(integer),
+          -- What shows that siwatch wrote that.
+          paused_proof \(bytes),
           unverified \(integer) NOT NULL DEFAULT 0,
           never_accepted \(integer) NOT NULL DEFAULT 0,
           foreign_tokens \(integer) NOT NULL DEFAULT 0,
@@ -22,6 +24,7 @@ extension Tables {
           revocations_opened   \(integer) NOT NULL DEFAULT 0,
           revocations_held_at  \(integer),
           revocations_held     \(integer) NOT NULL DEFAULT 0,
+          revocations_proof    \(bytes),
           -- Sign-ins of users whose end Apple has signed, and those that undid it and that nothing at Apple proves.
           ended      \(integer) NOT NULL DEFAULT 0,
           unproven   \(integer) NOT NULL DEFAULT 0

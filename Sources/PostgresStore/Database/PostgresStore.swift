@@ -20,6 +20,7 @@ package final class PostgresStore: Sendable {
     package let retention: Retention
     let longestClaimWait: Duration
     package let directory = NIOLockedValueBox(ClientDirectory())
+    package let decisions = DecisionBook(isOnlyWriter: false)
     let registered = NIOLockedValueBox<[AppClients]>([])
     package let upkeep = NIOLockedValueBox(UpkeepProgress())
     let batches = NIOLockedValueBox<Int64>(0)

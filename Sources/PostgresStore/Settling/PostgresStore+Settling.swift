@@ -21,7 +21,7 @@ extension PostgresStore {
         }
         let batch = BatchNumber(owner: owner, number: number)
         do {
-            return try await writer.provenTransaction { [hasBatchRow] connection in
+            return try await writer.provenTransaction { [hasBatchRow, decisions] connection in
                 if !hasBatchRow.withLockedValue(\.self) {
                     try batch.makeRow(on: connection, at: now)
                     hasBatchRow.withLockedValue { $0 = true }
@@ -30,7 +30,8 @@ extension PostgresStore {
                 // Write the number first. Its reader then waits until this transaction has ended, wherever it is. The row is this process's
                 // own.
                 try batch.sendWrite(on: connection, at: now)
-                let batch = try SettlementTransaction(on: connection, directory: directory, rules: rules, at: now).send(settlements)
+                let transaction = SettlementTransaction(on: connection, directory: directory, decisions, rules: rules, at: now)
+                let batch = try transaction.send(settlements)
                 try connection.sendCommit()
                 return batch.result
             } isCommitted: { connection in

@@ -21,12 +21,19 @@ extension SQLiteStore: TableStore {
     /// Begins IMMEDIATE, so that it never fails half-way for want of the lock.
     package func transaction<Value: Sendable>(_ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws -> Value {
         try await translatingErrors {
-            try await writer.writeWithoutTransaction { db in
+            try await writer.writeWithoutTransaction { [decisions] db in
                 var value: Value?
-                try db.inTransaction(.immediate) {
-                    value = try body(SQLiteConnection(db))
-                    return .commit
+                decisions.begin()
+                do {
+                    try db.inTransaction(.immediate) {
+                        value = try body(SQLiteConnection(db))
+                        return .commit
+                    }
+                } catch {
+                    decisions.end(value == nil ? .rolledBack : .unknown)
+                    throw error
                 }
+                decisions.end(.committed)
                 return value!
             }
         }

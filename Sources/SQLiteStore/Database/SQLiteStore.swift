@@ -19,6 +19,7 @@ package final class SQLiteStore: Sendable {
     package let retention: Retention
     let files: OpenFiles?
     package let directory = NIOLockedValueBox(ClientDirectory())
+    package let decisions = DecisionBook(isOnlyWriter: true)
     let runs = NIOLockedValueBox(ClaimedRuns())
     package let upkeep = NIOLockedValueBox(UpkeepProgress())
     package let owner = String(UInt64.random(in: .min ... .max), radix: 36)

@@ -117,8 +117,8 @@ extension SQLiteStore {
 
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettlementChanges {
         let directory = self.directory.withLockedValue { $0 }
-        let (batch, hasErased) = try await transaction { connection in
-            let transaction = SettlementTransaction(on: connection, directory: directory, rules: rules, at: now)
+        let (batch, hasErased) = try await transaction { [decisions] connection in
+            let transaction = SettlementTransaction(on: connection, directory: directory, decisions, rules: rules, at: now)
             let (result, hasErased) = try transaction.send(settlements)
             return (try result(), hasErased)
         }

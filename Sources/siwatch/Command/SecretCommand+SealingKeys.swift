@@ -16,6 +16,9 @@ extension SecretCommand {
                 """
         )
 
+        /// A reload reads a copy again as it was at the start.
+        static let takeOver = "reload siwatch; if the file is a systemd credential or a mount of Docker, restart siwatch"
+
         @OptionGroup var options: CommonOptions
         @OptionGroup var output: OutputOptions
 
@@ -28,7 +31,7 @@ extension SecretCommand {
             } catch let error as KeyFileError {
                 guard case .fixed = error else { throw error.failure }
                 try output.print(["line": new.line], new.line)
-                let advice = "put this line above the others where the file comes from, on every host, keep a copy, and reload siwatch"
+                let advice = "put this line above the others where the file comes from, on every host, keep a copy, and \(Self.takeOver)"
                 throw CommandFailure.failed("\("\(error)".printable); \(advice)")
             }
             let (id, path) = (new.keyIDs[0], configuration.encryption.keyFile)
@@ -79,7 +82,7 @@ extension SecretCommand {
                 }
             } catch let error as KeyFileError {
                 guard case .fixed = error else { throw error.failure }
-                let advice = "take key number \(place + 1) out where the file comes from, and reload siwatch"
+                let advice = "take key number \(place + 1) out where the file comes from, and \(Rotate.takeOver)"
                 throw CommandFailure.failed("\("\(error)".printable); \(advice)")
             }
             try output.print(
@@ -117,9 +120,7 @@ extension SecretCommand {
                 guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else {
                     throw CommandFailure.failed("the database has no key yet: no siwatch has run on it")
                 }
-                if let ring, (try? CredentialSealer(ring: ring, sealedFingerprintKey: sealed)) != nil {
-                    throw CommandFailure.failed("\(path.printable) opens this database, so no token was given up")
-                }
+                if let ring { try await ring.requireLoss(of: store, sealed, opening: path) }
                 let new = try ring ?? KeyRing.create(at: path)
                 return try await store.abandonTokens(fingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: new))
             }
@@ -149,6 +150,22 @@ extension Configuration {
         } catch let error as KeyTextError {
             throw CommandFailure.unusable(["encryption.key_file: \(encryption.keyFile): \(error)"])
         }
+    }
+}
+
+extension KeyRing {
+    /// - Throws: `CommandFailure` unless the ring lacks a key that the database needs.
+    fileprivate func requireLoss(of store: any CredentialStore, _ sealed: [UInt8], opening path: String) async throws {
+        do {
+            let sealer = try CredentialSealer(ring: self, sealedFingerprintKey: sealed)
+            guard try await sealer.missingKey(in: store) == nil else { return }
+        } catch SealingError.unknownKey(_) {
+            return
+        } catch let error as SealingError {
+            let sentence = "the row \(CredentialSealer.fingerprintKeyName) of the table secret is \(error)"
+            throw CommandFailure.failed("\(sentence); restore it from a backup. No token was given up")
+        }
+        throw CommandFailure.failed("\(path.printable) opens this database, so no token was given up")
     }
 }
 

@@ -75,8 +75,9 @@ extension SecretCommand {
             abstract: "Prints the public keys to which backends may seal tokens, one on a line.",
             discussion: """
                 There is one for each key of encryption.key_file and for this database alone. They are no secrets. Seal to the first. \
-                A token that is sealed stands in no queue in clear; docs/schema.md says how to seal one. What was sealed to a public key \
-                opens as long as its key stays in the file.
+                Each siwatch on a server holds its key; on a file, take it after the reload that follows a rotation. A sealed token \
+                stands in no queue in clear; docs/schema.md says how to seal one. What was sealed to a public key opens as long as its key \
+                stays in the file.
                 """
         )
 
@@ -85,7 +86,11 @@ extension SecretCommand {
 
         func run() async throws {
             let configuration = try options.readConfiguration()
-            let keys = try await configuration.withStore { try configuration.sealer(of: $0).publicKeys }
+            let keys = try await configuration.withStore { store in
+                let sealer = try configuration.sealer(of: store)
+                sealer.share(with: try await store.fleet?.living.compactMap(\.replica.keyIDs) ?? [])
+                return sealer.publicKeys
+            }
             try output.print(["publicKey": keys[0], "publicKeys": keys] as Members, keys.joined(separator: "\n"))
         }
     }

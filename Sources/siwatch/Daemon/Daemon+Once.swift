@@ -12,7 +12,8 @@ extension Daemon {
     /// Settles what is due now. If a signal comes first, stops like the daemon.
     func runOnce() async throws {
         let keeper = context.membership.keeper(writer.breakers, context.sealer, context.store, context.telemetry)
-        let working: [any Service] = [writer, FiniteService { try await settleAndKeepHouse() }]
+        let turnover = KeyTurnover(context)
+        let working: [any Service] = [writer, FiniteService { try await settleAndKeepHouse(turnover) }]
         let services = working.map { ServiceGroupConfiguration.ServiceConfiguration($0, atSuccess: .gracefullyShutdownGroup) }
         do {
             try await serviceGroup((keeper.map { [.init($0)] } ?? []) + services).run()
@@ -20,14 +21,15 @@ extension Daemon {
             // The stop came in the middle of work.
             context.logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])
         }
+        try? await turnover.noteSeals()
     }
 
-    private func settleAndKeepHouse() async throws {
+    private func settleAndKeepHouse(_ turnover: KeyTurnover) async throws {
         try await settleAll()
         do {
             try await cancelWhenGracefulShutdown {
                 if context.membership.keepsHouse { try await maintain() }
-                try await KeyTurnover(context).turn(every: .zero)
+                try await turnover.turn(every: .zero)
             }
         } catch is CancellationError where Task.isShuttingDownGracefully {
             // The next start goes on with the housekeeping.
@@ -38,6 +40,11 @@ extension Daemon {
         await apple.refreshKeys()
         // By then, the lanes that no other replica owns are ours.
         if context.membership.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
+        let pollInterval = context.configuration.queues.pollInterval
+        let operators = requests(Wakeups(every: pollInterval), LoopProgress(lanes: [], pollInterval: pollInterval))
+        // A long request goes on at the next start.
+        while !Task.isShuttingDownGracefully, try await operators.handleNext() {}
+        defer { context.telemetry.decisionsPlanted(context.store.takePlanted(), at: context.clock.now) }
         for handler in queues.all { try await settleAll(handler) }
         let due = try await context.store.overdueCredentials(before: context.clock.now, upTo: .max)
         // No more than are due now, because with a short interval some are due again before the last is done.

@@ -29,7 +29,7 @@ struct KeyTurnover: Service {
     init(_ context: DaemonContext) { self.context = context }
 
     func run() async throws {
-        try await Recurring(every: .seconds(60), onFailure: context.telemetry.maintenanceFailed) { try await turn(every: Self.pace) }.run()
+        try await Recurring(every: .seconds(10), onFailure: context.telemetry.maintenanceFailed) { try await turn(every: Self.pace) }.run()
         // The loops have ended, so nothing more is sealed.
         try? await noteSeals()
     }
@@ -49,7 +49,7 @@ struct KeyTurnover: Service {
         progress.withLockedValue { $0.vain = resealed > 0 ? nil : (keyID: keyID, at: now) }
     }
 
-    private func noteSeals() async throws {
+    func noteSeals() async throws {
         let new = context.sealer.takeSealCounts()
         let seals = progress.withLockedValue { progress in
             progress.seals.merge(new, uniquingKeysWith: +)
@@ -59,13 +59,16 @@ struct KeyTurnover: Service {
         progress.withLockedValue { $0.seals = [:] }
     }
 
+    /// Also if the ring is another: a start looks there for a key that it lacks, and counts of a retired key are of no use.
     private func isOutdated(_ counts: SealedCounts, besides keyID: String) -> Bool {
         let seals = counts.keys.filter { $0.key != keyID }.values.reduce(0) { $0 + $1.seals }
         let hasGrown = progress.withLockedValue { progress in
             defer { progress.sealsOfOthers = seals }
             return progress.sealsOfOthers.map { $0 < seals } ?? false
         }
-        guard let age = counts.countedAt?.duration(to: context.clock.now) else { return true }
+        guard Set(counts.keys.keys) == Set(context.sealer.keyIDs), let age = counts.countedAt?.duration(to: context.clock.now) else {
+            return true
+        }
         return hasGrown || age < .zero || age > .days(1)
     }
 
@@ -91,6 +94,7 @@ struct KeyTurnover: Service {
             let start = ContinuousClock.now
             let portion = try await context.store.reseal(upTo: Self.portion) { sealer.resealed($0) }
             resealed += portion.resealed
+            try await noteSeals()
             if portion.isDone { break }
             try Task.checkCancellation()
             if portion.resealed > 0 { try await Task.sleep(until: start + pace, clock: .continuous) }

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import CredentialSealing
 import Foundation
 import NIOConcurrencyHelpers
 import PrometheusMetrics
@@ -97,6 +98,7 @@ actor StatusDesk {
             refusals: daemon.door?.refusals.all ?? [],
             deliveries: context.telemetry.deliveries,
             keysDisbelievedAt: context.telemetry.keysDisbelievedAt,
+            decisionPlantedAt: context.telemetry.decisionPlantedAt,
             openFiles: process.openFiles.map { Int($0) },
             mostOpenFiles: process.mostOpenFiles.flatMap { Int(exactly: $0) },
             warnings: context.output.warnings,

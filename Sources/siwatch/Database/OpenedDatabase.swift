@@ -38,6 +38,8 @@ struct OpenedDatabase {
                 try CredentialSealer.newFingerprintKey(sealedBy: ring)
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+            if let id = try await sealer.missingKey(in: store) { throw SealingError.unknownKey(id: id) }
+            store.trust(sealer, since: Invocation.current.clock.now)
             // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             try store.recover()
             replica = Replica(configuration)

@@ -3,6 +3,7 @@
 
 import BackendAPI
 import CredentialCore
+import CredentialSealing
 import Foundation
 import SQLiteStore
 
@@ -83,7 +84,11 @@ struct Examination {
             if isThere, obstacles.isEmpty, opens {
                 let report = try await database.openForReading().closing { store in
                     try store.check(configuration.clientsOfApps)
-                    if let keys { _ = try configuration.sealer(of: store, keys.ring) }
+                    if let keys, let sealer = try configuration.sealer(of: store, keys.ring),
+                        let id = try await sealer.missingKey(in: store)
+                    {
+                        throw CommandFailure.wrongKey(of: configuration, .unknownKey(id: id))
+                    }
                     return try await StatusReport(of: configuration, in: store)
                 }
                 findings += (report.ofBackends + report.ofConfiguration).filter { $0.severity > .note }

@@ -62,6 +62,10 @@ extension StatusReport {
                 let sentence = "siwatch goes on with the sealing keys that it has read, and would not start again: \(trouble)"
                 Finding(.degraded, sentence, remedy: "make the key file as it was; after siwatch secret retire, reload", runbook: .finding)
             }
+            if let last = daemon.decisionPlantedAt, last > at.advanced(by: .days(-1)) {
+                let sentence = "somebody wrote decisions into the database, which siwatch did not carry out, the last \(ago(last))"
+                Finding(.degraded, sentence, runbook: .decisionPlanted)
+            }
             if let lost = daemon.lostLines, lost.lastAt > at.advanced(by: .days(-1)) {
                 let sentence = "the log has lost \(lost.count.counted("line")) since \(lost.firstAt.text), the last \(ago(lost.lastAt))"
                 let remedy = lost.isOver ? nil : "df shows whether its disk is full"

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialSealing
 
 /// What a command takes that requests something for one app.
 struct AppRequestOptions: ParsableArguments {
@@ -56,12 +57,16 @@ extension OperatorRequest {
         _ progress: ProgressLine
     ) async throws -> OperatorAnswer {
         // The holder of the lock may be gone by the time a request is left: a daemon that stops, or a probe of `siwatch status`.
+        var wasExpired = false
         for _ in 1...100 {
             let lock: DatabaseLock
             do {
                 lock = try DatabaseLock(database: database.name)
             } catch DatabaseLockError.held {
-                if let answer = try await database.openBeside().closing(after: { try await ask($0, of: database) }) { return answer }
+                let answer = try await database.openBeside().closing(after: { try await ask($0, of: database, configuration) })
+                guard let answer else { continue }
+                // A daemon that has begun meanwhile carries out no request from before its start.
+                if answer == .expired, !wasExpired { wasExpired = true } else { return answer }
                 continue
             }
             defer { lock.release() }
@@ -79,7 +84,14 @@ extension OperatorRequest {
     ) async throws -> OperatorAnswer {
         let clock = try await FleetMembership.clock(of: store)
         let rules = configuration.refresh.recheckRules(of: configuration.clientIDs)
+        store.trust(try configuration.sealer(of: store), since: clock.now)
         let id = try await store.submit(self, at: clock.now)
+        defer {
+            for planted in store.takePlanted() {
+                let (kind, rows) = (planted.kind.rawValue, planted.ids.map(String.init).joined(separator: ", "))
+                printError("what siwatch has not written does not count: \(planted.count) of the kind \(kind), rows \(rows)")
+            }
+        }
         do {
             let end = ContinuousClock.now + Self.timeout
             while true {
@@ -107,7 +119,12 @@ extension OperatorRequest {
     }
 
     /// Leaves the request for the daemon and waits for the answer; nil if the daemon has gone meanwhile.
-    private func ask(_ store: any CredentialStore, of database: DatabaseLocation) async throws -> OperatorAnswer? {
+    private func ask(
+        _ store: any CredentialStore,
+        of database: DatabaseLocation,
+        _ configuration: Configuration
+    ) async throws -> OperatorAnswer? {
+        store.trust(try configuration.sealer(of: store), since: Invocation.current.clock.now)
         let id = try await store.submit(self, at: Invocation.current.clock.now)
         let end = ContinuousClock.now + Self.timeout
         while true {

@@ -130,6 +130,7 @@ extension RevocationReceipt: Encodable {
         case .revocationsDisabled:
             "the configuration says revocations = false for its app, so \(proof.revocation == nil ? "nothing was revoked" : "no more was asked")"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
+        case .planted: "siwatch had not taken up this token, so somebody else wrote its row, and nothing was revoked"
         case .dropped: "too many requests came at once, and an operator has dropped this one, so nothing was revoked"
         case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
         case .otherTeam:

@@ -41,6 +41,8 @@ struct DaemonReport: Encodable {
     var deliveries: [DeliveryState]
     /// When a signing key in the database was last found that siwatch had not written; nil if none was.
     var keysDisbelievedAt: Timestamp?
+    /// When a decision in the database was last found that siwatch had not written; nil if none was.
+    var decisionPlantedAt: Timestamp?
     /// File descriptors, and how many may be open; nil where the system does not say.
     var openFiles: Int?
     var mostOpenFiles: Int?

@@ -48,7 +48,8 @@ extension StatusReport {
         if let freeSpace { rows.append(("disk", "\(Int(freeSpace >> 20).grouped) MB free")) }
         if let lockHolder { rows.append(("lock", "\(lockHolder) works alone on the file")) }
         rows += tables.sealed.keys.sorted { $0.key < $1.key }.map {
-            ("sealing key \($0.key)", "\($0.value.blobs.grouped) values under it, \($0.value.seals.grouped) seals so far")
+            let values = tables.sealed.countedAt == nil ? "" : "\($0.value.blobs.grouped) values under it, "
+            return ("sealing key \($0.key)", "\(values)\($0.value.seals.grouped) seals so far")
         }
         if sqlite != nil || tables.backedUpAt != nil { rows.append(("last backup", ago(tables.backedUpAt))) }
         return StatusSection(title: "process", rows: rows + (replicas ?? []).map(row(of:)))

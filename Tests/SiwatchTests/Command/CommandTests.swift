@@ -2,19 +2,29 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleSimulatorKit
+import CredentialCore
 import DaemonHarness
 import Foundation
 import GRDB
 import SQLiteStore
 import Testing
 
+@testable import siwatch
+
 /// Commands beside a running daemon and without one.
 @Suite(.timeLimit(.minutes(10))) struct CommandTests {
     /// A requested recheck takes long, and a command that pauses an app does not wait for it.
     @Test(.site(onEach: SiteDatabase.allCases)) func aCommandReadsItsAnswerAsSoonAsThereIsOne() async throws {
         try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
-        let (request, now) = (#"{"recheckApp":{"_0":"example"}}"#, Int64(Date.now.timeIntervalSince1970 * 1000))
-        try await site.backend.execute("INSERT INTO operator_request (request, requested_at) VALUES ('\(request)', \(now))")
+        let path = site.folder.configurationPath
+        let configuration = try Configuration(parsing: String(contentsOfFile: path, encoding: .utf8), from: path)
+        // A process has begun a long request, and has died.
+        try await configuration.withStore(appends: true) { store in
+            let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
+            store.trust(try configuration.sealer(of: store), since: now)
+            _ = try await store.submit(.recheckApp("example"), at: now)
+            _ = try await store.handleNextRequest(under: configuration.refresh.recheckRules(of: configuration.clientIDs), at: now)
+        }
         try await site.folder.expect("pause example", 0)
         let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
         #expect(try await site.backend.int(open) == 1)

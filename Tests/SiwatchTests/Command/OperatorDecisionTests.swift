@@ -26,6 +26,17 @@ import Testing
         try await folder.expect("status", 2, not: "paused")
     }
 
+    @Test(.site) func aPauseByHandEndsWithoutADaemon() async throws {
+        let paused = "SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL"
+        try await site.folder.complete("run", "--once")
+        try await site.backend.execute("UPDATE app SET paused_at = 1700000000000")
+        try await site.folder.complete("run", "--once")
+        #expect(try await site.backend.int(paused) == 0)
+        try await site.backend.execute("UPDATE app SET paused_at = 1700000000000")
+        let output = try await site.folder.siwatch("resume", "example").output
+        #expect(output == ["what siwatch has not written does not count: 1 of the kind pause, rows 1", "example was not paused."])
+    }
+
     @Test(.daemon(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
     func aRecheckBringsBackWhomAppleRejectedByMistake() async throws {
         let users = try await site.apple.signIn(3)
@@ -103,7 +114,8 @@ import Testing
             let open = "\nbreaker example: open since 2026-01-01T00:00:00.000Z, \(words)\n"
             let status = try await site.folder.expect("status", says: open)
             #expect(status.contains { $0.contains(/^  breaker +open$/) }, "\(status)")
-            #expect(try await site.folder.siwatch("breaker", "confirm", "example").output == ["The breaker of example is closed."])
+            // A siwatch that works alone on a file knows that it has not opened the breaker.
+            if !isRunning || site.schema != nil { try await site.folder.expect("breaker confirm example", says: "The breaker of example is closed.") }
             try await site.folder.expect("breaker confirm example", 64)
         }
         if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }

@@ -86,7 +86,8 @@ import Testing
         #expect(try ring.keyIDs.count == 2)
     }
 
-    @Test(.daemon(onEach: SiteDatabase.allCases)) func aReloadSealsUnderTheNewKeyAndOpensTheOldTokens() async throws {
+    @Test(.daemon(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
+    func aReloadSealsUnderTheNewKeyAndOpensTheOldTokens() async throws {
         try await site.settle(try await site.apple.signIn(2))
         let new = try await rotate(site.folder)
         daemon.signal(SIGHUP)
@@ -122,22 +123,66 @@ import Testing
         }
     }
 
+    @Test(.site) func theSealsOfASweepAreCountedAndThoseOfARetiredKeyForgotten() async throws {
+        let old = try ring.keyIDs[0]
+        func seals(_ id: String) async throws -> Int {
+            try await site.backend.int("SELECT COALESCE(SUM(value), 0) FROM counter WHERE name = 'seals.\(id)'")
+        }
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        let new = try await rotate(site.folder)
+        try await site.folder.expect("run --once", 0)
+        #expect(try await seals(new) == 2, "the token and the fingerprint key")
+        #expect(try await seals(old) > 0)
+        try await site.folder.expect("secret retire \(old)", 0)
+        try await site.folder.expect("run --once", 0)
+        #expect(try await seals(new) == 2)
+        #expect(try await seals(old) == 0)
+    }
+
+    /// A key is lost while tokens still stand under it. Another has sealed the fingerprint key.
+    @Test(.site) func aKeyThatTokensNeedIsMissedAtTheStart() async throws {
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        // The count is old: nothing stands under that key any more.
+        try await site.backend.execute("INSERT INTO counter (name, value) VALUES ('sealed.0a0b0c0d', 1)")
+        try await site.folder.expect("run --once", 0)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM counter WHERE name = 'sealed.0a0b0c0d'") == 0)
+
+        try await site.backend.execute("INSERT INTO counter (name, value) VALUES ('sealed.0a0b0c0d', 1)")
+        let token = "010a0b0c0d" + String(repeating: "00", count: 60)
+        try await site.backend.execute("UPDATE credential SET sealed_token = x'\(token)'")
+        let words = "does not open this database: sealed under key 0a0b0c0d, which the key file does not hold"
+        for command in ["run", "doctor --before-start"] { try await site.folder.expect(command, 78, words) }
+        try await site.folder.expect("secret abandon --yes", 0, "1 token was given up")
+        try await site.folder.expect("run --once", 0)
+    }
+
+    /// Another row may be damaged in the same way, and a backup has all.
+    @Test(.site) func aDamagedFingerprintKeyIsRestoredFromABackup() async throws {
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        try await site.backend.execute("UPDATE secret SET sealed = substr(sealed, 1, length(sealed) - 1)")
+        try await site.folder.expect("secret abandon --yes", 1, "the row token-fingerprint of the table secret is damaged", "from a backup")
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 1)
+    }
+
     /// Each has to open what another seals.
     @Test(.site(on: .server)) func replicasSealUnderAKeyThatAllHold() async throws {
         let (second, third) = (try site.folder.copy(), try site.folder.copy())
         defer { for folder in [second, third] { folder.remove() } }
+        let first = try await site.folder.siwatch("secret", "public-key").output
         let new = try await rotate(second)
         func sealing(under id: String, is count: Int) async throws {
             try await site.backend.until("SELECT COUNT(*) FROM replica WHERE replica LIKE '%\"sealingKeyID\":\"\(id)\"%'", is: count)
         }
-        try await site.daemon { first in
+        try await site.daemon { elder in
             try await second.withDaemon { _ in
                 let old = try ring.keyIDs[0]
                 try await sealing(under: old, is: 2)
+                let keys = try await second.siwatch("secret", "public-key").output
+                #expect(keys.count == 2 && keys[0] == first[0], "a backend seals to a key that both hold")
                 try await site.folder.expect("status", says: "lags: it lacks the sealing key \(new)")
                 try site.folder.write(try String(contentsOfFile: second.path("siwatch.key"), encoding: .utf8), to: "siwatch.key")
                 try await site.folder.expect("secret retire \(old)", 69, "does not seal under the key \(new) yet")
-                first.signal(SIGHUP)
+                elder.signal(SIGHUP)
                 try await sealing(under: new, is: 2)
                 try await site.folder.expect("status", says: "health", not: "lags")
                 try await third.expect("run", 69, "seals under the key \(new), which encryption.key_file lacks here")

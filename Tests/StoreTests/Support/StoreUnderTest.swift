@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 
 @testable import PostgresStore
 @testable import SQLiteStore
@@ -17,6 +18,7 @@ final class StoreUnderTest: Sendable {
     /// - Parameter file: that of the store. It goes with this.
     init(_ ports: any CredentialStore, door: any SQLDoor, file: TemporaryFile? = nil) throws {
         (self.ports, self.door, temporaryFile) = (ports, door, file)
+        ports.trust(PlainSealer(), since: .earliest)
         try register("example", ["app", "web"])
         try register("other", ["elsewhere"])
     }

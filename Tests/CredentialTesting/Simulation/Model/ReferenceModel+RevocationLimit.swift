@@ -33,26 +33,28 @@ extension ReferenceModel {
         requestRows.filter { $0.value.isHeld && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
     }
 
-    /// An operator confirms so many requests.
+    /// An operator confirms so many requests. The next process does not go on with it.
     ///
-    /// - Returns: how many there were, and how many still wait; nil if the revocation limit is not reached.
-    mutating func release(_ app: String, upTo limit: Int) -> (count: Int, left: Int)? {
+    /// - Parameter confirmed: those that siwatch has let go, and when.
+    /// - Returns: how many there were, and how many would still wait; nil if the revocation limit is not reached.
+    mutating func release(_ app: String, upTo limit: Int, _ confirmed: [Int64: Timestamp]) -> (count: Int, left: Int)? {
         guard revocationLimits[app]?.isSet ?? false else { return nil }
-        let confirmed = held(app).prefix(limit)
-        for id in confirmed { (requestRows[id]!.isHeld, requestRows[id]!.isConfirmed) = (false, true) }
-        let left = held(app).count
-        if left == 0 { revocationLimits[app] = nil }
-        return (confirmed.count, left)
+        let chosen = held(app).prefix(limit)
+        let left = held(app).count - chosen.count
+        for id in chosen where confirmed[id] != nil { (requestRows[id]!.isHeld, requestRows[id]!.confirmedAt) = (false, confirmed[id]) }
+        if held(app).isEmpty { revocationLimits[app] = nil }
+        return (chosen.count, left)
     }
 
     /// An operator drops every request that waits.
     ///
+    /// - Parameter waiting: those that siwatch has not dropped, because the process has died.
     /// - Returns: their number; nil if the revocation limit is not reached.
-    mutating func drop(_ app: String) -> Int? {
+    mutating func drop(_ app: String, but waiting: Set<Int64>) -> Int? {
         guard revocationLimits[app]?.isSet ?? false else { return nil }
         let dropped = held(app)
-        for id in dropped { _ = closeRequest(id, .rejected, .dropped) }
-        revocationLimits[app] = nil
+        for id in dropped where !waiting.contains(id) { _ = closeRequest(id, .rejected, .dropped) }
+        if held(app).isEmpty { revocationLimits[app] = nil }
         return dropped.count
     }
 }

@@ -130,7 +130,8 @@ extension ReferenceModel {
         let (word, why) = (outcome.rawValue, reason?.rawValue ?? "")
         receipts.append(Receipt(request: key.request, clientID: key.clientID, outcome: word, reason: why, answers: answers))
         if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
-        userFacts[open.credential.userID, default: UserFacts()].requestsWithTokens.insert(open.wantedAt)
+        let list: WritableKeyPath<UserFacts, Set<Timestamp>> = reason == .poison ? \.requests : \.requestsWithTokens
+        userFacts[open.credential.userID, default: UserFacts()][keyPath: list].insert(open.wantedAt)
         facts[open.credential]?.answeredTokens.insert(open.token)
         if outcome == .proved || outcome == .alreadyInvalid {
             facts[open.credential]!.revocations.insert(open.wantedAt)

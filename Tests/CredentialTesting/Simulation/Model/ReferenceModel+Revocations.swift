@@ -13,9 +13,9 @@ extension ReferenceModel {
         var held: Claim?
         /// Whether siwatch is revoking its tokens.
         var isOpen = false
-        /// Whether it waits for an operator, and whether one has confirmed it.
+        /// Whether it waits for an operator, and when one has confirmed it.
         var isHeld = false
-        var isConfirmed = false
+        var confirmedAt: Timestamp?
     }
 
     struct SignIn: Hashable {
@@ -151,7 +151,7 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return closeRequest(work.id, .rejected, .poison) }
         guard isConfigured(credential.clientID) else { return closeRequest(work.id, .rejected, .unknownClient) }
         let waiting = waiting(beside: credential, after: .earliest, at: now)
-        let wantedAt = row.effectiveAt ?? effectiveTime(of: row, lookedAt: lookedAt, waiting)
+        let wantedAt = effectiveTime(of: row, lookedAt: lookedAt, waiting)
         if knowsTime { requestRows[work.id]!.effectiveAt = wantedAt }
         if hasSignedIn(credential, after: wantedAt) { return closeRequest(work.id, .superseded) }
         // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
@@ -165,7 +165,7 @@ extension ReferenceModel {
         let open = atWork.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }.map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
-        if !row.isConfirmed, let app = appOfClient[credential.clientID], let settled = revocationLimit(app, at: now) {
+        if row.confirmedAt == nil, let app = appOfClient[credential.clientID], let settled = revocationLimit(app, at: now) {
             requestRows[work.id]!.isHeld = true
             return settled
         }
@@ -193,8 +193,10 @@ extension ReferenceModel {
 
     private func effectiveTime(of row: RequestRow, lookedAt: Timestamp, _ waiting: [GrantRow]) -> Timestamp {
         let signIns = clients(beside: row.credential).compactMap { facts[$0]?.grants.max() } + waiting.map(\.grantedAt)
-        let known = signIns.filter { $0 <= row.requestedAt }.max() ?? .earliest
-        return min(row.requestedAt, max(known.advanced(by: .milliseconds(1)), lookedAt.advanced(by: .seconds(3))))
+        let askedAt = row.effectiveAt ?? row.requestedAt
+        let known = signIns.filter { $0 <= askedAt }.max() ?? .earliest
+        let time = min(askedAt, max(known.advanced(by: .milliseconds(1)), lookedAt.advanced(by: .seconds(3))))
+        return row.confirmedAt.map { min(time, $0.advanced(by: .seconds(3))) } ?? time
     }
 
     private typealias HeldToken = (id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)

@@ -8,6 +8,7 @@ import GRDB
 extension Simulation {
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
+        if chance(200) { try await plant(in: app.name) }
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<50: try await recheck(people.randomElement(using: &generator)!.user)
         case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.truth) }
@@ -16,6 +17,31 @@ extension Simulation {
         case 90..<97: try await ask(.resetBreaker(app: app.name))
         default: try await retryQuarantined()
         }
+    }
+
+    /// A member of the group writes a decision into the tables. It changes nothing.
+    private mutating func plant(in app: String) async throws {
+        let requests = [
+            #"{"dropRevocations":{"app":"\#(app)"}}"#, #"{"confirmRevocations":{"app":"\#(app)","count":9}}"#,
+            #"{"resetBreaker":{"app":"\#(app)"}}"#,
+        ]
+        let kind = [DecisionRow.Kind.request, .confirmation, .pause].randomElement(using: &generator)!
+        world.with { state in
+            state.planted.insert(kind)
+            state.note("somebody plants a \(kind)", counting: .decisionPlanted)
+        }
+        if kind == .request {
+            let request = requests.randomElement(using: &generator)!
+            let insert = "INSERT INTO operator_request (request, requested_at) VALUES (?, ?) RETURNING id"
+            _ = try database.rows(insert, [request, now.milliseconds])
+        } else if kind == .confirmation {
+            let waits = "opened_at IS NULL AND held_at IS NULL AND confirmed_at IS NULL"
+            _ = try database.rows("UPDATE revocation_queue SET confirmed_at = ? WHERE \(waits) RETURNING id", [now.milliseconds])
+        } else {
+            let change = "UPDATE app SET paused_at = ?, paused_proof = NULL WHERE paused_at IS NULL AND name = ? RETURNING id"
+            _ = try database.rows(change, [now.milliseconds, app])
+        }
+        try await carryOut()
     }
 
     /// Most rows come back to the quarantine for the same reason.
@@ -93,6 +119,8 @@ extension Simulation {
             for doubt in doubted { state.ledger.rechecked(doubt.credential.userID, at: state.truth) }
         }
         if case .rejectionsConfirmed(waiting.count, dropped.count, _, _) = answer { return }
+        // The process has died meanwhile, and the next one carries out no older request.
+        if answer == .expired { return }
         world.with { state in
             let text = answer.map { "\($0)" } ?? "nothing"
             state.report(Violation(.nothingIsLost, "a confirmation of \(waiting.count) and \(dropped.count) users answers \(text)"))
@@ -103,8 +131,11 @@ extension Simulation {
 
     mutating func confirmRevocations() async throws {
         for app in plan.apps {
-            guard let count = world.with({ $0.model.heldRequests(of: app.name) }) else { continue }
-            try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
+            // A process that dies has confirmed none.
+            for _ in 1...3 {
+                guard let count = world.with({ $0.model.heldRequests(of: app.name) }) else { break }
+                try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
+            }
         }
     }
 
@@ -121,14 +152,19 @@ extension Simulation {
 
     private mutating func decide(on app: SimulatedApp, by request: OperatorRequest) async throws {
         let answer = try await ask(request)
+        let rows = try database.rows("SELECT id, held_at IS NOT NULL, COALESCE(confirmed_at, 0) FROM revocation_queue").map {
+            (id: $0[0] as Int64, isHeld: $0[1] as Bool, confirmedAt: Timestamp(milliseconds: $0[2]))
+        }
+        let waiting = Set(rows.filter(\.isHeld).map(\.id))
+        let confirmed = Dictionary(uniqueKeysWithValues: rows.filter { !$0.isHeld }.map { ($0.id, $0.confirmedAt) })
         world.with { state in
             // Nobody waits for a late answer.
             if answer == .expired { return }
             var expected = OperatorAnswer.limitNotReached
-            if case .confirmRevocations(_, let limit) = request, let (count, left) = state.model.release(app.name, upTo: limit) {
+            if case .confirmRevocations(_, let limit) = request, let (count, left) = state.model.release(app.name, upTo: limit, confirmed) {
                 expected = .revocationsReleased(count: count, left: left)
                 state.count(.heldConfirmed)
-            } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name) {
+            } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name, but: waiting) {
                 expected = .revocationsReleased(count: count, left: 0)
                 state.count(.heldDropped)
             }

@@ -40,6 +40,7 @@ struct SimulatedProcess {
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
         let store = try database.open()
         self.store = store
+        store.trust(PlainSealer(), since: world.clock.now)
         try store.register(clients)
         let ports = SimulatedStore(store: store, database: database, world: world, bug: bug)
         let clock = world.clock
@@ -100,6 +101,16 @@ struct SimulatedDesk: OperatorDesk, BreakerReader {
     func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 { try await desk.submit(request, at: now) }
     func answer(to id: Int64) async throws -> OperatorAnswer? { try await desk.answer(to: id) }
     func withdraw(_ id: Int64) async throws -> Bool { try await desk.withdraw(id) }
+
+    func takePlanted() -> [PlantedDecisions] {
+        let taken = desk.takePlanted()
+        world.with { state in
+            for decisions in taken where !state.planted.contains(decisions.kind) {
+                state.report(Violation(.nothingIsLost, "siwatch takes its own \(decisions) for planted"))
+            }
+        }
+        return taken
+    }
 
     func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
         try await world.read { try await desk.handleNextRequest(under: rules, at: now) }

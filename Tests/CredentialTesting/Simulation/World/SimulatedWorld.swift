@@ -44,6 +44,8 @@ final class SimulatedWorld: Sendable {
         /// Results of the process that the simulation has not taken yet.
         var arrived: [Arrival] = []
         var awaitsArrival: CheckedContinuation<Arrival, Never>?
+        /// What somebody else than siwatch has written. siwatch takes nothing else for planted.
+        var planted: Set<DecisionRow.Kind> = []
         var violation: Violation?
         var tally: [Situation: Int] = [:]
         var trace = Trace()
@@ -161,6 +163,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case strayDate, signInBehindImport, clockStepWithSignInInHand
     case fileImported, importCutShort, importRepeated, importRefused
     case sealedAnew, sealedAnewBesideACommit, sealingKeyRetired
+    case decisionPlanted
     case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits
 }
 

@@ -38,6 +38,7 @@ CREATE TABLE frozen_schema.app (
     id bigint NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
     paused_at bigint,
+    paused_proof bytea,
     unverified bigint DEFAULT 0 NOT NULL,
     never_accepted bigint DEFAULT 0 NOT NULL,
     foreign_tokens bigint DEFAULT 0 NOT NULL,
@@ -48,6 +49,7 @@ CREATE TABLE frozen_schema.app (
     revocations_opened bigint DEFAULT 0 NOT NULL,
     revocations_held_at bigint,
     revocations_held bigint DEFAULT 0 NOT NULL,
+    revocations_proof bytea,
     ended bigint DEFAULT 0 NOT NULL,
     unproven bigint DEFAULT 0 NOT NULL
 );
@@ -77,7 +79,8 @@ ALTER TABLE frozen_schema.app ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 CREATE TABLE frozen_schema.breaker (
     app bigint NOT NULL,
-    state text
+    state text,
+    proof bytea
 );
 CREATE TABLE frozen_schema.canary (
     user_id text NOT NULL COLLATE pg_catalog."C",
@@ -282,7 +285,7 @@ CREATE TABLE frozen_schema.grant_queue (
     CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK ((octet_length(redirect_uri) <= 65536)),
     CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK ((refresh_token <> ''::text)),
     CONSTRAINT "refresh_token is at most 65536 bytes" CHECK ((octet_length(refresh_token) <= 65536)),
-    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (((octet_length(token_sealed) >= 54) AND (octet_length(token_sealed) <= 8245))),
+    CONSTRAINT "token_sealed is 62 to 8253 bytes" CHECK (((octet_length(token_sealed) >= 62) AND (octet_length(token_sealed) <= 8253))),
     CONSTRAINT "user_id is at most 2048 bytes" CHECK ((octet_length(user_id) <= 2048)),
     CONSTRAINT "user_id is missing" CHECK (((user_id IS NOT NULL) OR (authorization_code IS NOT NULL))),
     CONSTRAINT "user_id is not empty and has no NUL" CHECK ((user_id <> ''::text))
@@ -429,6 +432,8 @@ CREATE TABLE frozen_schema.operator_request (
     answer text,
     answered_at bigint,
     "position" text,
+    number bigint,
+    proof bytea,
     CONSTRAINT operator_request_check CHECK (((answer IS NULL) = (answered_at IS NULL))),
     CONSTRAINT operator_request_check1 CHECK ((("position" IS NULL) OR (answer IS NOT NULL)))
 );
@@ -479,6 +484,7 @@ CREATE TABLE frozen_schema.revocation (
     due_at bigint NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     claimed_by text,
+    proof bytea,
     CONSTRAINT revocation_standing_check CHECK ((standing = ANY (ARRAY['accepted'::text, 'accepted_before'::text, 'never_accepted'::text])))
 );
 CREATE TABLE frozen_schema.revocation_log (
@@ -503,6 +509,7 @@ CREATE TABLE frozen_schema.revocation_log (
     outcome text NOT NULL,
     reason text,
     effective_at bigint,
+    proof bytea,
     CONSTRAINT revocation_log_after_answer_check CHECK ((after_answer = ANY (ARRAY['accepted'::text, 'invalid_grant'::text]))),
     CONSTRAINT revocation_log_before_answer_check CHECK ((before_answer = ANY (ARRAY['accepted'::text, 'invalid_grant'::text]))),
     CONSTRAINT revocation_log_check CHECK (((outcome = 'rejected'::text) = (reason IS NOT NULL))),
@@ -528,6 +535,7 @@ CREATE TABLE frozen_schema.revocation_queue (
     opened_at bigint,
     held_at bigint,
     confirmed_at bigint,
+    confirmed_proof bytea,
     effective_at bigint,
     CONSTRAINT "client_id is at most 2048 bytes" CHECK ((octet_length(client_id) <= 2048)),
     CONSTRAINT "client_id is not empty and has no NUL" CHECK ((client_id <> ''::text)),
@@ -630,10 +638,10 @@ CREATE VIEW frozen_schema.user_state AS
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (1, 1, 1, 'person 4', 1750000000000, 1750014400000, 1750018000000);
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (2, 1, 1, 'person 1', 1, 2, 3);
 INSERT INTO frozen_schema.admitted_rejection OVERRIDING SYSTEM VALUE VALUES (3, 1, 1, 'person 10', 1, 2, 3);
-INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (1, 'example', NULL, 0, 1, 0, 1, 0, 0, 1750028800000, 1, NULL, 0, 4, 1);
-INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (2, 'other', 1750000000000, 0, 1, 0, 0, 0, 0, NULL, 0, NULL, 0, 0, 0);
-INSERT INTO frozen_schema.breaker VALUES (1, '{"blamedClients":[],"clearedClients":[],"rejectedCanaries":[],"window":"11"}');
-INSERT INTO frozen_schema.breaker VALUES (2, NULL);
+INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (1, 'example', NULL, NULL, 0, 1, 0, 1, 0, 0, 1750028800000, 1, NULL, 0, '\x6465636964656400000000056c696d6974000000080000000000000001000000080000019775d8500000000008000000000000000100000000000000080000000000000000', 4, 1);
+INSERT INTO frozen_schema.app OVERRIDING SYSTEM VALUE VALUES (2, 'other', 1750000000000, '\x646563696465640000000005706175736500000008000000000000000200000008000001977420dc00', 0, 1, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0);
+INSERT INTO frozen_schema.breaker VALUES (1, '{"blamedClients":[],"clearedClients":[],"rejectedCanaries":[],"window":"11"}', '\x646563696465640000000007627265616b65720000000800000000000000010000004c7b22626c616d6564436c69656e7473223a5b5d2c22636c6561726564436c69656e7473223a5b5d2c2272656a656374656443616e6172696573223a5b5d2c2277696e646f77223a223131227d');
+INSERT INTO frozen_schema.breaker VALUES (2, NULL, NULL);
 INSERT INTO frozen_schema.canary VALUES ('person 1', 1, 5);
 INSERT INTO frozen_schema.canary VALUES ('person 10', 1, 5);
 INSERT INTO frozen_schema.client OVERRIDING SYSTEM VALUE VALUES (1, 'app', 1, NULL, NULL, NULL, NULL, NULL);
@@ -787,7 +795,7 @@ INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (27, 27, 'app
 INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (28, 28, 'app', 'person 20', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (29, 29, 'web', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (30, 'forgotten', 'waits', 'r', NULL, NULL, NULL, NULL, '', NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL, 1);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x0707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL, NULL);
 INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (32, 'app', NULL, NULL, NULL, 'code', NULL, NULL, NULL, NULL, 1750000000000, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL);
 INSERT INTO frozen_schema.import OVERRIDING SYSTEM VALUE VALUES (1, 'é', 3, 1, 2);
 INSERT INTO frozen_schema.lane VALUES ('example', 'first', 3, 4);
@@ -823,15 +831,15 @@ INSERT INTO frozen_schema.notification_queue OVERRIDING SYSTEM VALUE VALUES (28,
 INSERT INTO frozen_schema.notification_queue OVERRIDING SYSTEM VALUE VALUES (29, '\x787878', 1750086400000, 0, 0, NULL);
 INSERT INTO frozen_schema.notification_queue OVERRIDING SYSTEM VALUE VALUES (30, '\x7bff007d', 1750086400000, 0, 0, NULL);
 INSERT INTO frozen_schema.notification_queue OVERRIDING SYSTEM VALUE VALUES (31, '\xc3a9', 1750086400000, 0, 0, NULL);
-INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (1, '{"pause":{"app":"other"}}', 1750000000000, '{"paused":{"since":1750000000000}}', 1750000000000, NULL);
-INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (2, '{}', 1, NULL, NULL, NULL);
+INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (1, '{"pause":{"app":"other"}}', 1750000000000, '{"paused":{"since":1750000000000}}', 1750000000000, NULL, 1546228116487122435, NULL);
+INSERT INTO frozen_schema.operator_request OVERRIDING SYSTEM VALUE VALUES (2, '{}', 1, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.replica VALUES ('first', 1, 2, '{}', '[]');
 INSERT INTO frozen_schema.request_key VALUES ('web', 'é', '\x0100', 3, 4);
-INSERT INTO frozen_schema.revocation VALUES (2, 1, 1, 'person 6', 1750025200000, 1750000000000, '\x2c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61', '\x7365616c65640061707000706572736f6e20360031373530303030303030303030003674', 'accepted_before', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 1750028800000, 0, NULL);
-INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (1, 1, 'example', 'app', 'person 8', 1750025200000, 1750000000000, 'KEY', 1750025200000, 1750025200000, 'accepted', 1750025200000, 1750025200000, 'revoked', 1750025200000, 1750025200000, 'invalid_grant', 1750025200000, 'proved', NULL, 1750025200000);
-INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (2, 1, NULL, 'app', 'u', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, 'no_token', NULL, NULL);
-INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (2, 'app', 'person 6', 1750025200000, 1750028860000, 0, NULL, 1750028800000, NULL, NULL, 1750025200000);
-INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (3, 'elsewhere', 'nobody', 1750025200000, 0, 0, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO frozen_schema.revocation VALUES (2, 1, 1, 'person 6', 1750025200000, 1750000000000, '\x2c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61', '\x7365616c65640061707000706572736f6e20360031373530303030303030303030003674', 'accepted_before', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 1750028800000, 0, NULL, '\x6465636964656400000000076f70656e696e670000000800000000000000020000000361707000000008706572736f6e203600000008000001977420dc00000000202c43df2cfccd6bfe73a37a93c50f97494b03d00b3d5a2be24e87d28969388b61000000080000019775a16180');
+INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (1, 1, 'example', 'app', 'person 8', 1750025200000, 1750000000000, 'KEY', 1750025200000, 1750025200000, 'accepted', 1750025200000, 1750025200000, 'revoked', 1750025200000, 1750025200000, 'invalid_grant', 1750025200000, 'proved', NULL, 1750025200000, '\x646563696465640000000007726563656970740000000800000000000000010000000361707000000008706572736f6e203800000008000001977420dc00000000080000019775a16180');
+INSERT INTO frozen_schema.revocation_log OVERRIDING SYSTEM VALUE VALUES (2, 1, NULL, 'app', 'u', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, 'no_token', NULL, NULL, NULL);
+INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (2, 'app', 'person 6', 1750025200000, 1750028860000, 0, NULL, 1750028800000, NULL, NULL, NULL, 1750025200000);
+INSERT INTO frozen_schema.revocation_queue OVERRIDING SYSTEM VALUE VALUES (3, 'elsewhere', 'nobody', 1750025200000, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO frozen_schema.schema_version VALUES (1, 1);
 INSERT INTO frozen_schema.secret VALUES ('fingerprint', '\x0001ff');
 INSERT INTO frozen_schema.settled_batch VALUES ('first', 5, 6);
@@ -868,17 +876,17 @@ SELECT pg_catalog.setval('frozen_schema.client_id_seq', 3, true);
 SELECT pg_catalog.setval('frozen_schema.credential_change_id_seq', 74, true);
 SELECT pg_catalog.setval('frozen_schema.grant_log_id_seq', 29, true);
 SELECT pg_catalog.setval('frozen_schema.grant_queue_id_seq', 32, true);
-SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1796013110525, true);
+SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1796053757248, true);
 SELECT pg_catalog.setval('frozen_schema.import_id_seq', 1, true);
 SELECT pg_catalog.setval('frozen_schema.notification_log_id_seq', 16, true);
 SELECT pg_catalog.setval('frozen_schema.notification_quarantine_id_seq', 11, true);
 SELECT pg_catalog.setval('frozen_schema.notification_queue_id_seq', 31, true);
-SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1796013110521, true);
+SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1796053757246, true);
 SELECT pg_catalog.setval('frozen_schema.operator_request_id_seq', 2, true);
-SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1796013110552, true);
+SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1796053757266, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_log_id_seq', 2, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_queue_id_seq', 3, true);
-SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1796013110529, true);
+SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1796053757249, true);
 ALTER TABLE ONLY frozen_schema.admitted_rejection
     ADD CONSTRAINT admitted_rejection_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.app

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Says which decisions in the tables count.
+///
+/// A decision counts if it has siwatch's proof. A proof alone does not tell an old row from the present one. So the process that alone
+/// writes a file also remembers what its last committed transaction wrote, and which requests it has carried out. On a server, roles keep
+/// others from writing, and replicas write too: there the proof decides.
+package final class DecisionBook: Sendable {
+    private let isOnlyWriter: Bool
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        /// Nil in a process that only reads or appends.
+        var prover: (any DecisionProver)?
+        var since = Timestamp.earliest
+        /// Names the process.
+        let process = Int64.random(in: .min ... .max)
+        var standing: [DecisionRow: Decision] = [:]
+        /// By app, the authorized credentials: several numbers after a commit whose outcome nobody knows.
+        var authorized: [Int64: Set<Int>] = [:]
+        /// Proofs of requests that were carried out.
+        var spent: Set<[UInt8]> = []
+        /// What the transaction that is under way writes.
+        var written = Written()
+        var planted: [DecisionRow.Kind: PlantedDecisions] = [:]
+
+        mutating func count(_ changes: [Int64: Int], isCommitted: Bool) {
+            for (app, change) in changes {
+                guard let counts = authorized[app] else { continue }
+                authorized[app] = Set(counts.map { $0 + change }).union(isCommitted ? [] : counts)
+            }
+        }
+
+        mutating func plant(_ row: DecisionRow) {
+            planted[row.kind, default: PlantedDecisions(row.kind)].count += 1
+            guard let ids = planted[row.kind]?.ids, ids.count < PlantedDecisions.mostIDs, !ids.contains(row.id) else { return }
+            planted[row.kind]?.ids.append(row.id)
+        }
+    }
+
+    private struct Written {
+        var standing: [DecisionRow: Decision] = [:]
+        var authorized: [Int64: Int] = [:]
+        var spent: Set<[UInt8]> = []
+    }
+
+    package init(isOnlyWriter: Bool) { self.isOnlyWriter = isOnlyWriter }
+
+    func trust(_ prover: any DecisionProver, since now: Timestamp) {
+        state.withLockedValue { $0 = State(prover: prover, since: now) }
+    }
+
+    func takePlanted() -> [PlantedDecisions] {
+        state.withLockedValue { state in
+            defer { state.planted = [:] }
+            return DecisionRow.Kind.allCases.compactMap { state.planted[$0] }
+        }
+    }
+
+    // MARK: Transactions of the only writer
+
+    package enum Ending: Sendable { case committed, rolledBack, unknown }
+
+    package func begin() { state.withLockedValue { $0.written = Written() } }
+
+    package func end(_ ending: Ending) {
+        state.withLockedValue { state in
+            let written = state.written
+            state.written = Written()
+            switch ending {
+            case .committed:
+                state.standing.merge(written.standing) { $1 }
+                state.spent.formUnion(written.spent)
+                state.count(written.authorized, isCommitted: true)
+            case .rolledBack: break
+            // The rows hold either. Their proofs tell.
+            case .unknown:
+                for row in written.standing.keys { state.standing[row] = nil }
+                state.count(written.authorized, isCommitted: false)
+            }
+        }
+    }
+
+    /// Forgets what `body` has noted if it fails, as its savepoint does.
+    func inSavepoint<Value>(_ body: () throws -> Value) rethrows -> Value {
+        let written = state.withLockedValue(\.written)
+        do {
+            return try body()
+        } catch {
+            state.withLockedValue { $0.written = written }
+            throw error
+        }
+    }
+
+    // MARK: A decision that is carried out once
+
+    /// Nil in a process that carries out no decision.
+    func proof(of decision: Decision) -> [UInt8]? { state.withLockedValue(\.prover)?.prove(decision) }
+
+    /// Whether siwatch wrote the decision. Notes any other as planted.
+    func isProved(_ decision: Decision, by proof: [UInt8], in row: DecisionRow) -> Bool {
+        state.withLockedValue { state in
+            guard let prover = state.prover else { return false }
+            let isProved = prover.isProved(decision, by: proof) && !state.spent.contains(proof)
+            if !isProved { state.plant(row) }
+            return isProved
+        }
+    }
+
+    /// Lets a proof count no more.
+    func spend(_ proof: [UInt8]) {
+        guard isOnlyWriter else { return }
+        state.withLockedValue { _ = $0.written.spent.insert(proof) }
+    }
+
+    /// Whether a request is older than the process, which does not know then whether it was carried out before.
+    func isTooOld(_ requestedAt: Timestamp, at now: Timestamp) -> Bool {
+        guard isOnlyWriter else { return false }
+        return state.withLockedValue { state in
+            // After a clock that was set back, the process began by the new time.
+            state.since = min(state.since, now)
+            return requestedAt < state.since
+        }
+    }
+
+    var process: Int64 { state.withLockedValue(\.process) }
+
+    /// Whether this process goes on with what a process has begun. On a file it does not know how far a former one had come. Replicas of a
+    /// server do.
+    func goesOn(with process: Int64) -> Bool { !isOnlyWriter || process == self.process }
+
+    // MARK: A decision that stands
+
+    enum Belief {
+        case stored
+        /// Somebody else wrote the row. What siwatch wrote last counts; nil if this process does not know it.
+        case instead(Decision?)
+    }
+
+    /// Only in a transaction, because a reader may be behind or ahead of what the process knows.
+    /// - Parameter isInitial: whether the row is as it is before the first decision.
+    func belief(in stored: Decision, by proof: [UInt8], of row: DecisionRow, isInitial: Bool) -> Belief {
+        state.withLockedValue { state in
+            guard let prover = state.prover else { return .stored }
+            if let known = state.written.standing[row] ?? state.standing[row] {
+                if known == stored { return .stored }
+                state.plant(row)
+                return .instead(known)
+            }
+            guard isInitial || prover.isProved(stored, by: proof) else {
+                state.plant(row)
+                return .instead(nil)
+            }
+            if isOnlyWriter { state.standing[row] = stored }
+            return .stored
+        }
+    }
+
+    /// Whether the row is as siwatch wrote it, as far as a reader can tell. The only writer has to believe it once. Notes nothing.
+    func seemsOurs(_ stored: Decision, by proof: [UInt8], in row: DecisionRow, isInitial: Bool) -> Bool {
+        state.withLockedValue { state in
+            guard let prover = state.prover else { return true }
+            return state.standing[row].map { $0 == stored } ?? (!isOnlyWriter && (isInitial || prover.isProved(stored, by: proof)))
+        }
+    }
+
+    /// Notes what the transaction writes.
+    /// - Returns: its proof.
+    func write(_ decision: Decision, in row: DecisionRow) -> [UInt8]? {
+        state.withLockedValue { state in
+            if isOnlyWriter, state.prover != nil { state.written.standing[row] = decision }
+            return state.prover?.prove(decision)
+        }
+    }
+
+    // MARK: The count of authorized credentials
+
+    /// Whether nobody has counted the authorized credentials of one of these apps since the process began.
+    func mustCount(_ apps: [Int64]) -> Bool {
+        isOnlyWriter && state.withLockedValue { state in state.prover != nil && apps.contains { state.authorized[$0] == nil } }
+    }
+
+    /// Begins the counts that no transaction has begun yet.
+    func beginCounts(of apps: [Int64], with found: [Int64: Int]) {
+        state.withLockedValue { state in
+            for app in apps where state.authorized[app] == nil { state.authorized[app] = [found[app] ?? 0] }
+        }
+    }
+
+    /// The authorized credentials that an app's revocation limit believes in: none before this process has counted, and the fewer of its
+    /// own count and the kept one.
+    /// - Returns: also what the kept count has to be.
+    func authorized(of app: Int64, kept count: Int) -> (believed: Int, right: Int) {
+        state.withLockedValue { state in
+            guard isOnlyWriter, state.prover != nil else { return (count, count) }
+            guard let known = state.authorized[app], let fewest = known.min() else { return (0, count) }
+            let right = known.contains(count) ? count : fewest
+            state.authorized[app] = [right]
+            if right != count { state.plant(DecisionRow(.limit, app)) }
+            return (min(right, count), right)
+        }
+    }
+
+    func count(_ change: Int, authorizedOf app: Int64) {
+        guard isOnlyWriter else { return }
+        state.withLockedValue { $0.written.authorized[app, default: 0] += change }
+    }
+}
+
+extension TableStore {
+    package func trust(_ prover: any DecisionProver, since now: Timestamp) { decisions.trust(prover, since: now) }
+    package func takePlanted() -> [PlantedDecisions] { decisions.takePlanted() }
+}
