@@ -74,7 +74,7 @@ struct FindingTests {
 
     @Test func aKeyThatHasSealedTooMuchIsAFinding() throws {
         var report = try unread()
-        report.tables.sealed.countedAt = report.tables.readAt
+        report.tables.sealed.countedAt = .earliest
         report.tables.sealed.keys = ["0a0b0c0d": SealedCounts.OfKey(blobs: 12, seals: SealedCounts.mostSeals - 1)]
         #expect(finding(report, "sealing key") == nil)
         report.tables.sealed.keys["0a0b0c0d"]?.seals += 1
