@@ -86,7 +86,10 @@ within 60 curl -sfo /dev/null $apple/simulator/clock || echo "the simulated Appl
 # The steps of README.md, and before them what an operator brings along.
 cat >/tmp/steps <<END
 make() { :; }
-sudoedit() { sed -i "s|https://appleid.apple.com/auth|$apple/auth|" "\$1"; }
+sudoedit() {
+    printf '%s\n' '[apple]' 'token_endpoint = "$apple/auth/token"' 'revocation_endpoint = "$apple/auth/revoke"' \
+        'keys_endpoint = "$apple/auth/keys"' >>"\$1"
+}
 END
 blocks sh '### By hand' README.md >>/tmp/steps
 install -d /etc/systemd/system/siwatch.service.d
