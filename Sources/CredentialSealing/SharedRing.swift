@@ -24,7 +24,9 @@ struct SharedRing {
 
     func holding(_ ring: KeyRing) -> SharedRing { SharedRing(ring, of: installation, others: others, seals: seals) }
 
-    func shared(with others: [[String]]) -> SharedRing { others == self.others ? self : SharedRing(ring, of: installation, others: others, seals: seals) }
+    func shared(with others: [[String]]) -> SharedRing {
+        others == self.others ? self : SharedRing(ring, of: installation, others: others, seals: seals)
+    }
 
     /// Counts a seal under the key that it returns.
     mutating func countSeal() -> SealingKey {

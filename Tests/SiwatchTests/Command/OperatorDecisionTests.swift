@@ -115,7 +115,9 @@ import Testing
             let status = try await site.folder.expect("status", says: open)
             #expect(status.contains { $0.contains(/^  breaker +open$/) }, "\(status)")
             // A siwatch that works alone on a file knows that it has not opened the breaker.
-            if !isRunning || site.schema != nil { try await site.folder.expect("breaker confirm example", says: "The breaker of example is closed.") }
+            if !isRunning || site.schema != nil {
+                try await site.folder.expect("breaker confirm example", says: "The breaker of example is closed.")
+            }
             try await site.folder.expect("breaker confirm example", 64)
         }
         if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
