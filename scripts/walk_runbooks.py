@@ -1387,7 +1387,8 @@ def a_blamed_client(scene):
     return one(before, siwatch.scraped("the breaker opens", lambda s: s.value("breaker_open")))
 
 
-@walk("SiwatchRejectionsPending", cause="breaker open", variant="unreadable", quotes=["its state could not be read when siwatch started", "Its state cannot be read"])
+@walk("SiwatchRejectionsPending", cause="breaker open", variant="unreadable", quotes=["its state could not be read when siwatch started", "Its state cannot be read"],
+      worst={"siwatchdecisionplanted"})
 def an_unreadable_breaker(scene):
     siwatch = scene.begin(FAST)
     before = siwatch.scrape()
