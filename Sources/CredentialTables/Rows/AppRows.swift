@@ -67,7 +67,7 @@ struct BreakerRow<Connection: TableConnection> {
                 breakers[row.app] = RejectionBreaker(row: row.state)
                 return
             }
-            // A breaker that is open believes no rejection, whoever opened it.
+            // An open breaker believes no rejection, so it may stay open although somebody else opened it.
             var breaker = RejectionBreaker(row: row.state)?.opened ?? .unread
             if case .breaker(_, let state) = known { breaker = RejectionBreaker(row: state) ?? RejectionBreaker() }
             breakers[row.app] = breaker

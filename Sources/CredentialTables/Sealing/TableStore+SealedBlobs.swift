@@ -49,7 +49,7 @@ extension TableStore {
                 return resealed
             }
         }
-        // Whoever has the old key could read the old bytes in the files.
+        // With the old key, the old bytes in the files can still be read.
         if resealed > 0 { tokenWasErased() }
         let isDone = place.pass(rows, of: limit)
         upkeep.withLockedValue { [place] in $0.resealing = place }

@@ -6,11 +6,13 @@ import CredentialTesting
 import Foundation
 import Testing
 
-/// A member of the group writes decisions into the file, beside siwatch.
-@Suite(.eachStore, .on(.file), .timeLimit(.minutes(10))) struct PlantedDecisionTests: RevocationSuite {
-    private static let rules = RevocationLimitRules(maxPerHour: 2)
+/// Suites in which a member of the group writes into the file, beside siwatch.
+protocol PlantedSuite: RevocationSuite {}
 
-    private func ask(_ users: String...) async throws -> [Settled] {
+extension PlantedSuite {
+    static var rules: RevocationLimitRules { RevocationLimitRules(maxPerHour: 2) }
+
+    func ask(_ users: String...) async throws -> [Settled] {
         for user in users {
             try await store.signIn(user, token: "r-\(user)")
             try await store.requestRevocation(user, at: Self.asked)
@@ -18,12 +20,16 @@ import Testing
         return try await store.settleRequests(at: Self.now, revocationLimit: Self.rules)
     }
 
+    func planted() -> [DecisionRow.Kind] { store.ports.takePlanted().map(\.kind) }
+    func held() async throws -> Int64? { try await store.count("revocation_queue WHERE held_at IS NOT NULL") }
+}
+
+/// A member of the group writes decisions into the file, beside siwatch.
+@Suite(.eachStore, .on(.file), .timeLimit(.minutes(10))) struct PlantedDecisionTests: PlantedSuite {
     private func handle() async throws -> OperatorAnswer? {
         try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: Self.now)?.answer
     }
 
-    private func planted() -> [DecisionRow.Kind] { store.ports.takePlanted().map(\.kind) }
-    private func held() async throws -> Int64? { try await store.count("revocation_queue WHERE held_at IS NOT NULL") }
     private func pauses() async throws -> [Timestamp?] { try await store.ports.apps().map(\.pausedAt) }
 
     private func isRefused(_ answer: OperatorAnswer?) -> Bool { if case .refused = answer { true } else { false } }

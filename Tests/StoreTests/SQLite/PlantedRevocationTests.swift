@@ -8,20 +8,7 @@ import Testing
 @testable import CredentialTables
 
 /// A member of the group writes into the file what lets siwatch revoke more tokens at Apple.
-@Suite(.eachStore, .on(.file), .timeLimit(.minutes(10))) struct PlantedRevocationTests: RevocationSuite {
-    private static let rules = RevocationLimitRules(maxPerHour: 2)
-
-    private func ask(_ users: String...) async throws -> [Settled] {
-        for user in users {
-            try await store.signIn(user, token: "r-\(user)")
-            try await store.requestRevocation(user, at: Self.asked)
-        }
-        return try await store.settleRequests(at: Self.now, revocationLimit: Self.rules)
-    }
-
-    private func planted() -> [DecisionRow.Kind] { store.ports.takePlanted().map(\.kind) }
-    private func held() async throws -> Int64? { try await store.count("revocation_queue WHERE held_at IS NOT NULL") }
-
+@Suite(.eachStore, .on(.file), .timeLimit(.minutes(10))) struct PlantedRevocationTests: PlantedSuite {
     @Test func aConfirmationByHandCountsAsNone() async throws {
         _ = try await ask("a", "b", "c", "d")
         _ = try await store.ask(.confirmRevocations(app: "example", count: 1), at: Self.now)

@@ -49,8 +49,8 @@ extension Simulation {
         world.with { $0.note("\(portion.resealed) tokens are sealed anew", counting: .sealedAnew) }
     }
 
-    /// An operator takes a key out, once nothing stands under it and no process holds what it has sealed. Whoever may restore a backup keeps
-    /// the key.
+    /// An operator takes a key out, once nothing stands under it and no process holds what it has sealed. The key stays while a backup
+    /// may be restored.
     private mutating func retire(_ key: String) async throws {
         try await land()
         guard !plan.restores, try await process.store.sealedBlobs()[PlainSealer.keyID(of: key)] == nil else { return }
