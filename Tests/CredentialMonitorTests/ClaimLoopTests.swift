@@ -133,7 +133,7 @@ struct ClaimLoopTests {
         let breaker = "INSERT OR REPLACE INTO breaker (app, state) SELECT id, ? FROM app WHERE name = ?"
         try await monitor.execute(breaker, [String(decoding: state, as: UTF8.self), Monitor.app])
         // As another process, which wrote it.
-        monitor.store.trust(PlainSealer(), since: .earliest)
+        monitor.store.trust(PlainSealer(), since: .earliest, nil)
         try await monitor.writer.breakers.load(from: monitor.store)
         #expect(try await monitor.storedBreaker?.isOpen == true)
     }

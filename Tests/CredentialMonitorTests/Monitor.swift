@@ -44,7 +44,7 @@ final class Monitor: Sendable {
     ) throws {
         self.canaries = canaries
         store = try SQLiteStore.inMemory()
-        store.trust(PlainSealer(), since: .earliest)
+        store.trust(PlainSealer(), since: .earliest, nil)
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
         lease = isOfAFleet ? LaneLease { [clock] in clock.uptime } : .endless

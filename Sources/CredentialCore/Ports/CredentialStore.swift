@@ -59,7 +59,8 @@ package protocol CredentialStore: WorkStore, CredentialReader, BackendDesk, Impo
     func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8]
     func sealedSecret(named name: String) throws -> [UInt8]?
     /// From now on the store proves decisions, and carries out those that it can prove. Without this, it carries out none.
-    func trust(_ prover: any DecisionProver, since now: Timestamp)
+    /// - Parameter memory: of the processes before; nil if nothing outlives a process.
+    func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)?)
 }
 
 /// What a store without a file of its own answers.

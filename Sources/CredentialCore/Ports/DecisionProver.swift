@@ -17,6 +17,8 @@ package enum Decision: Sendable, Equatable {
     case pause(app: Int64, since: Timestamp?)
     /// The state of an app's breaker, as its row holds it.
     case breaker(app: Int64, state: String?)
+    /// Names the database among those of other keys.
+    case database
 }
 
 extension Decision {
@@ -45,6 +47,7 @@ extension Decision {
                 + [bytes(Int64(limit.held))]
         case .pause(let app, let time): [text("pause"), bytes(app), bytes(time)]
         case .breaker(let app, let state): [text("breaker"), bytes(app), text(state ?? "")]
+        case .database: [text("database")]
         }
     }
 
@@ -58,6 +61,14 @@ extension Decision {
 package protocol DecisionProver: Sendable {
     func prove(_ decision: Decision) -> [UInt8]
     func isProved(_ decision: Decision, by proof: [UInt8]) -> Bool
+}
+
+/// Keeps what the only writer of a database knows of its decisions from one process to the next, where no backend can write.
+package protocol DecisionMemory: Sendable {
+    /// Nil if nothing is kept.
+    func load() -> String?
+    /// Replaces what is kept, whole or not at all.
+    func save(_ text: String)
 }
 
 /// The place of a decision in the tables.

@@ -7,8 +7,9 @@ import NIOConcurrencyHelpers
 /// Says which decisions in the tables count.
 ///
 /// A decision counts if it has siwatch's proof. A proof alone does not tell an old row from the present one. So the process that alone
-/// writes a file also remembers what its last committed transaction wrote, and which requests it has carried out. On a server, roles keep
-/// others from writing, and replicas write too: there the proof decides.
+/// writes a file also remembers what its last committed transaction wrote, and which requests it has carried out. The counts of revocation
+/// limits outlive it in a `DecisionMemory`, because whoever can write the file can end the process too. On a server, roles keep others from
+/// writing, and replicas write too: there the proof decides.
 package final class DecisionBook: Sendable {
     private let isOnlyWriter: Bool
     private let state = NIOLockedValueBox(State())
@@ -20,6 +21,11 @@ package final class DecisionBook: Sendable {
         /// Names the process.
         let process = Int64.random(in: .min ... .max)
         var standing: [DecisionRow: Decision] = [:]
+        /// By app, proofs of the counts of its revocation limit that may stand there: several after a commit whose outcome nobody knows.
+        var limits: [String: Set<[UInt8]>] = [:]
+        /// Of apps whose limit was read. Whoever can write the file can give an app another number.
+        var names: [Int64: String] = [:]
+        var memory: (any DecisionMemory)?
         /// By app, the authorized credentials: several numbers after a commit whose outcome nobody knows.
         var authorized: [Int64: Set<Int>] = [:]
         /// Proofs of requests that were carried out.
@@ -50,8 +56,12 @@ package final class DecisionBook: Sendable {
 
     package init(isOnlyWriter: Bool) { self.isOnlyWriter = isOnlyWriter }
 
-    func trust(_ prover: any DecisionProver, since now: Timestamp) {
-        state.withLockedValue { $0 = State(prover: prover, since: now) }
+    /// - Parameter memory: what a former process knew; nil if nothing outlives a process.
+    func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)? = nil) {
+        let memory = isOnlyWriter ? memory : nil
+        let remembered: RememberedDecisions? = memory?.load().flatMap { JSONText.decode($0) }
+        let limits = remembered?.limits(of: prover) ?? [:]
+        state.withLockedValue { $0 = State(prover: prover, since: now, limits: limits, memory: memory) }
     }
 
     func takePlanted() -> [PlantedDecisions] {
@@ -67,7 +77,24 @@ package final class DecisionBook: Sendable {
 
     package func begin() { state.withLockedValue { $0.written = Written() } }
 
+    /// Before the commit: if the process ends meanwhile, a row may hold the old count or the new one.
+    package func prepare() { remember { $0.union([$1]) } }
+
+    private func remember(_ change: (Set<[UInt8]>, [UInt8]) -> Set<[UInt8]>) {
+        let kept = state.withLockedValue { state -> (memory: any DecisionMemory, contents: RememberedDecisions)? in
+            let written = state.written.standing.filter { $0.key.kind == .limit }
+            guard !written.isEmpty, let prover = state.prover else { return nil }
+            for (row, limit) in written {
+                let name = state.names[row.id] ?? ""
+                state.limits[name] = change(state.limits[name] ?? [], prover.prove(limit))
+            }
+            return state.memory.map { ($0, RememberedDecisions(state.limits, of: prover)) }
+        }
+        if let kept, let text = try? JSONText.encode(kept.contents) { kept.memory.save(text) }
+    }
+
     package func end(_ ending: Ending) {
+        if ending == .committed { remember { [$1] } }
         state.withLockedValue { state in
             let written = state.written
             state.written = Written()
@@ -142,8 +169,10 @@ package final class DecisionBook: Sendable {
     }
 
     /// Only in a transaction, because a reader may be behind or ahead of what the process knows.
-    /// - Parameter isInitial: whether the row is as it is before the first decision.
-    func belief(in stored: Decision, by proof: [UInt8], of row: DecisionRow, isInitial: Bool) -> Belief {
+    /// - Parameters:
+    ///   - isInitial: whether the row is as it is before the first decision.
+    ///   - app: the name of the app whose limit it is.
+    func belief(in stored: Decision, by proof: [UInt8], of row: DecisionRow, isInitial: Bool, app: String? = nil) -> Belief {
         state.withLockedValue { state in
             guard let prover = state.prover else { return .stored }
             if let known = state.written.standing[row] ?? state.standing[row] {
@@ -151,11 +180,12 @@ package final class DecisionBook: Sendable {
                 state.plant(row)
                 return .instead(known)
             }
-            guard isInitial || prover.isProved(stored, by: proof) else {
+            if let app { state.names[row.id] = app }
+            guard app.flatMap({ state.limits[$0]?.contains(prover.prove(stored)) }) ?? true, isInitial || prover.isProved(stored, by: proof) else {
                 state.plant(row)
                 return .instead(nil)
             }
-            if isOnlyWriter { state.standing[row] = stored }
+            if isOnlyWriter { state.written.standing[row] = stored }
             return .stored
         }
     }
@@ -212,6 +242,8 @@ package final class DecisionBook: Sendable {
 }
 
 extension TableStore {
-    package func trust(_ prover: any DecisionProver, since now: Timestamp) { decisions.trust(prover, since: now) }
+    package func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)?) {
+        decisions.trust(prover, since: now, memory)
+    }
     package func takePlanted() -> [PlantedDecisions] { decisions.takePlanted() }
 }

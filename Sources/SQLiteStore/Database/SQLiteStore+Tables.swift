@@ -27,6 +27,7 @@ extension SQLiteStore: TableStore {
                 do {
                     try db.inTransaction(.immediate) {
                         value = try body(SQLiteConnection(db))
+                        decisions.prepare()
                         return .commit
                     }
                 } catch {

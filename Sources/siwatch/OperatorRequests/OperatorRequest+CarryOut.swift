@@ -84,7 +84,7 @@ extension OperatorRequest {
     ) async throws -> OperatorAnswer {
         let clock = try await FleetMembership.clock(of: store)
         let rules = configuration.refresh.recheckRules(of: configuration.clientIDs)
-        store.trust(try configuration.sealer(of: store), since: clock.now)
+        store.trust(try configuration.sealer(of: store), since: clock.now, DecisionFile(beside: configuration.operations.socket))
         let id = try await store.submit(self, at: clock.now)
         defer {
             for planted in store.takePlanted() {
@@ -124,7 +124,7 @@ extension OperatorRequest {
         of database: DatabaseLocation,
         _ configuration: Configuration
     ) async throws -> OperatorAnswer? {
-        store.trust(try configuration.sealer(of: store), since: Invocation.current.clock.now)
+        store.trust(try configuration.sealer(of: store), since: Invocation.current.clock.now, nil)
         let id = try await store.submit(self, at: Invocation.current.clock.now)
         let end = ContinuousClock.now + Self.timeout
         while true {

@@ -21,7 +21,7 @@ import Testing
         // A process has begun a long request, and has died.
         try await configuration.withStore(appends: true) { store in
             let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
-            store.trust(try configuration.sealer(of: store), since: now)
+            store.trust(try configuration.sealer(of: store), since: now, nil)
             _ = try await store.submit(.recheckApp("example"), at: now)
             _ = try await store.handleNextRequest(under: configuration.refresh.recheckRules(of: configuration.clientIDs), at: now)
         }

@@ -149,7 +149,7 @@ import Testing
 
         #expect(try await store.ports.abandonTokens(fingerprintKey: Self.newSecret) == 11)
         // The command is alone, and a siwatch that starts afterwards knows nothing of before.
-        store.ports.trust(PlainSealer(), since: .earliest)
+        store.ports.trust(PlainSealer(), since: .earliest, nil)
         #expect(try await shownStates() == states)
         #expect(try await store.ports.sealedBlobs() == [Self.new: 1])
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)

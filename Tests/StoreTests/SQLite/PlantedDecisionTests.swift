@@ -4,6 +4,7 @@
 import CredentialCore
 import CredentialTesting
 import Foundation
+import NIOConcurrencyHelpers
 import Testing
 
 /// Suites in which a member of the group writes into the file, beside siwatch.
@@ -56,7 +57,7 @@ extension PlantedSuite {
         #expect(try await isRefused(handle()))
         #expect(planted() == [.request])
         // The next process does not know what this one has carried out.
-        store.ports.trust(PlainSealer(), since: Self.now + .milliseconds(1))
+        store.ports.trust(PlainSealer(), since: Self.now + .milliseconds(1), nil)
         try await store.run(insert, rows[0])
         let later = Self.now + .seconds(1)
         let handled = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: later)
@@ -91,7 +92,7 @@ extension PlantedSuite {
         _ = try await ask("a", "b", "c", "d")
         _ = try await store.ports.submit(.confirmRevocations(app: "example", count: 2), at: Self.now)
         #expect(try await handle() == .revocationsReleased(count: 2, left: 0))
-        store.ports.trust(PlainSealer(), since: Self.now)
+        store.ports.trust(PlainSealer(), since: Self.now, nil)
         while try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: Self.now) != nil {}
         #expect(try await held() == 2)
         let again = OperatorRequest.confirmRevocations(app: "example", count: 2)
@@ -145,7 +146,7 @@ extension PlantedSuite {
 
     @Test func aPauseStaysThatWasEndedByHandAfterAStart() async throws {
         _ = try await store.ask(.pause(app: "example"), at: Self.now)
-        store.ports.trust(PlainSealer(), since: Self.now)
+        store.ports.trust(PlainSealer(), since: Self.now, nil)
         #expect(try await handle() == nil)
         try await store.run("UPDATE app SET paused_at = NULL, paused_proof = NULL")
         #expect(try await handle() == nil)
@@ -178,4 +179,12 @@ extension PlantedSuite {
     private func adopt() async throws {
         try await store.ports.adopt([AppClients(name: "example", clientIDs: ["app", "web"])], under: StoreUnderTest.rules, at: Self.now)
     }
+}
+
+/// Outlives a process.
+final class KeptDecisions: DecisionMemory {
+    private let text = NIOLockedValueBox<String?>(nil)
+
+    func load() -> String? { text.withLockedValue { $0 } }
+    func save(_ text: String) { self.text.withLockedValue { $0 = text } }
 }

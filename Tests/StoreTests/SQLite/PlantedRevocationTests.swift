@@ -117,10 +117,79 @@ import Testing
 
     @Test func aProcessThatDoesNotKnowTheCountLetsNoneThrough() async throws {
         #expect(try await ask("a") == [.postponed])
-        store.ports.trust(PlainSealer(), since: Self.now)
+        store.ports.trust(PlainSealer(), since: Self.now, nil)
         try await store.run("UPDATE app SET revocations_opened = 0 WHERE name = 'example'")
         #expect(try await ask("b") == [.heldBack(reachesLimit: false)])
         #expect(planted() == [.limit])
+    }
+
+    /// Each count has its proof, and was true. Somebody has ended the process, and has put the older one back, or nothing in its place.
+    @Test(arguments: [true, false])
+    func aStartMakesNoOlderCountTrue(isRemoved: Bool) async throws {
+        let memory = KeptDecisions()
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("a") == [.postponed])
+        let columns = ["revocation_hour_at", "revocations_opened", "revocations_held_at", "revocations_held", "revocations_proof"]
+        let older = try await store.rows("SELECT \(columns.joined(separator: ", ")) FROM app WHERE name = 'example'")
+        #expect(try await ask("b") == [.postponed])
+
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        let values = isRemoved ? [.null, .integer(0), .null, .integer(0), .null] : older[0]
+        try await store.run("UPDATE app SET \(columns.map { "\($0) = ?" }.joined(separator: ", ")) WHERE name = 'example'", values)
+        #expect(try await ask("c") == [.heldBack(reachesLimit: false)])
+        #expect(planted() == [.limit])
+    }
+
+    @Test func aStartGoesOnWithTheCount() async throws {
+        let memory = KeptDecisions()
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("a") == [.postponed])
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("b", "c") == [.postponed, .heldBack(reachesLimit: true)])
+        #expect(planted().isEmpty)
+    }
+
+    @Test func aMemoryThatIsBehindLetsNothingThrough() async throws {
+        let memory = KeptDecisions()
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("a") == [.postponed])
+        let behind = memory.load()
+        #expect(try await ask("b") == [.postponed])
+        memory.save(try #require(behind))
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("c") == [.heldBack(reachesLimit: false)])
+    }
+
+    /// The process may end before its commit or after it.
+    @Test func theMemoryHoldsBothCountsMeanwhile() {
+        let (memory, row) = (KeptDecisions(), DecisionRow(.limit, 1))
+        func proof(_ decision: Decision) -> [UInt8] { PlainSealer().prove(decision) }
+        let counts = (1...3).map { Decision.limit(app: 1, RevocationLimit(opened: $0)) }
+        func believes(_ count: Decision) -> Bool {
+            let book = DecisionBook(isOnlyWriter: true)
+            book.trust(PlainSealer(), since: Self.now, memory)
+            if case .stored = book.belief(in: count, by: proof(count), of: row, isInitial: false, app: "example") { return true }
+            return false
+        }
+        let book = DecisionBook(isOnlyWriter: true)
+        book.trust(PlainSealer(), since: Self.now, memory)
+        book.begin()
+        _ = book.belief(in: counts[0], by: proof(counts[0]), of: row, isInitial: false, app: "example")
+        book.end(.committed)
+        book.begin()
+        _ = book.write(counts[1], in: row)
+        book.prepare()
+        #expect(counts.map(believes) == [true, true, false])
+        book.end(.committed)
+        #expect(counts.map(believes) == [false, true, false])
+    }
+
+    @Test func theMemoryOfAnotherDatabaseDoesNotCount() async throws {
+        let memory = KeptDecisions()
+        memory.save(#"{"database":[1],"limits":{"example":[[1]]}}"#)
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("a") == [.postponed])
+        #expect(planted().isEmpty)
     }
 
     @Test func aHigherCountOfUsersRaisesNoLimit() async throws {
@@ -147,7 +216,7 @@ import Testing
     }
 
     @Test func aProcessThatHasNotCountedBelievesInNoUsers() async throws {
-        store.ports.trust(PlainSealer(), since: Self.now)
+        store.ports.trust(PlainSealer(), since: Self.now, nil)
         try await store.run("UPDATE credential_count SET count = 1000000 WHERE state = 'authorized'")
         #expect(try await ask("a", "b", "c").last == .heldBack(reachesLimit: true))
     }
@@ -171,7 +240,7 @@ import Testing
     @Test func whatASavepointTakesBackIsNotCounted() {
         struct Refused: Error {}
         let book = DecisionBook(isOnlyWriter: true)
-        book.trust(PlainSealer(), since: Self.now)
+        book.trust(PlainSealer(), since: Self.now, nil)
         book.beginCounts(of: [1], with: [1: 5])
         book.begin()
         #expect(throws: Refused.self) {
@@ -187,7 +256,7 @@ import Testing
     /// The rows hold the count before the commit or after it.
     @Test func aCommitWithoutAnAnswerPlantsNothing() {
         let book = DecisionBook(isOnlyWriter: true)
-        book.trust(PlainSealer(), since: Self.now)
+        book.trust(PlainSealer(), since: Self.now, nil)
         book.beginCounts(of: [1], with: [1: 5])
         book.begin()
         book.count(2, authorizedOf: 1)

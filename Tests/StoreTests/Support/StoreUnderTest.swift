@@ -18,7 +18,7 @@ final class StoreUnderTest: Sendable {
     /// - Parameter file: that of the store. It goes with this.
     init(_ ports: any CredentialStore, door: any SQLDoor, file: TemporaryFile? = nil) throws {
         (self.ports, self.door, temporaryFile) = (ports, door, file)
-        ports.trust(PlainSealer(), since: .earliest)
+        ports.trust(PlainSealer(), since: .earliest, nil)
         try register("example", ["app", "web"])
         try register("other", ["elsewhere"])
     }

@@ -37,6 +37,12 @@ extension ReferenceModel {
         var credentials: Set<CredentialID>
     }
 
+    /// Whether Apple has rejected the user's token, and a sign-in at another client would hide that end.
+    func hasEndedAtOneClient(_ user: String, of clients: [String]) -> Bool {
+        let rows = credentials(of: user).compactMap { row(of: $0) }
+        return !rows.isEmpty && rows.count < clients.count && rows.allSatisfy { $0.reason == "token_rejected" }
+    }
+
     var importsTold: [String] { Set(toldRows.values.compactMap(\.importID)).sorted() }
 
     // MARK: Batches

@@ -59,9 +59,12 @@ extension Simulation {
     /// A line about a user from before siwatch, or about a person that siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
         let known = people.filter { !isCanary($0.user) }
-        let acquaintance = chance(400) ? known.randomElement(using: &generator) : nil
+        let ended = known.filter { world.with(\.model).hasEndedAtOneClient($0.user, of: $0.app.clientIDs) }
+        let acquaintance = chance(400) ? (ended.randomElement(using: &generator) ?? known.randomElement(using: &generator)) : nil
         let person = if let acquaintance { acquaintance } else { meetUser() }
-        let clients = person.app.clientIDs.filter { $0 != dropped?.clientID }
+        let isNew = ended.contains { $0.user == person.user }
+        let told = isNew ? world.with { $0.model.credentials(of: person.user).map(\.clientID) } : []
+        let clients = person.app.clientIDs.filter { $0 != dropped?.clientID && !told.contains($0) }
         let client = clients.randomElement(using: &generator) ?? person.app.clientIDs[0]
         let credential = CredentialID(clientID: client, userID: person.user)
         let (signIn, others) = world.with { state in (state.apple.newestSignIn(of: credential), state.apple.tokens(of: person.user)) }

@@ -40,7 +40,7 @@ struct SimulatedProcess {
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
         let store = try database.open()
         self.store = store
-        store.trust(PlainSealer(), since: world.clock.now)
+        store.trust(PlainSealer(), since: world.clock.now, nil)
         try store.register(clients)
         let ports = SimulatedStore(store: store, database: database, world: world, bug: bug)
         let clock = world.clock
