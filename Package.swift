@@ -179,8 +179,8 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "AppleSimulatorKit", "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialTables", "DaemonHarness",
-                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
+                "AppleIdentity", "AppleSimulatorKit", "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialSealing", "CredentialTables",
+                "DaemonHarness", "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioConcurrency, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",

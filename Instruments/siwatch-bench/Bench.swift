@@ -55,6 +55,12 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many credentials to move to PostgreSQL.")
     var moved = 1_000_000
 
+    @Option(help: "How many credentials to seal anew under a new key.")
+    var credentials = 100_000
+
+    @Option(help: "How often to kill siwatch meanwhile.")
+    var kills = 20
+
     @Option(help: "After how many seconds to give up.")
     var limit = 7200
 
@@ -64,9 +70,10 @@ struct Bench: AsyncParsableCommand {
         guard [sizes, postgresSizes].allSatisfy({ $0 == $0.sorted() && $0.allSatisfy { (1...100_000_000).contains($0) } }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
         }
-        guard [refreshes, inserts, codes, waiting, minutes, queued, rounds, snapshotMinutes, moved].allSatisfy({ $0 >= 1 }) else {
+        guard [refreshes, inserts, codes, waiting, minutes, queued, rounds, snapshotMinutes, moved, kills].allSatisfy({ $0 >= 1 }) else {
             throw ValidationError("There is nothing to measure.")
         }
+        guard credentials >= 5_000 else { throw ValidationError("Fewer than 5000 credentials are sealed too soon to be measured.") }
     }
 
     func run() async throws {
@@ -91,6 +98,7 @@ struct Bench: AsyncParsableCommand {
             try await EnduranceBenchmark(length: .seconds(minutes * 60), notifications: notifications, refreshes: refreshes).run()
         case .latency: try await LatencyBenchmark(count: inserts, store: .sqlite).run()
         case .door: try await DoorBenchmark(notifications: notifications, codes: codes, clients: waiting).run()
+        case .keyTurnover: try await keyTurnover(on: .sqlite).run()
         case .postgresNotifications: try await FleetBenchmark(count: queued, rounds: rounds).run()
         case .postgresRefreshes: try await StoreRefreshBenchmark(count: refreshes, rounds: rounds).run()
         case .postgresLatency: try await LatencyBenchmark(count: inserts, store: .postgres).run()
@@ -98,13 +106,19 @@ struct Bench: AsyncParsableCommand {
         case .postgresSnapshot: try await SnapshotBenchmark(length: .seconds(snapshotMinutes * 60), users: refreshes).run()
         case .postgresMove: try await MoveBenchmark(size: moved).run()
         case .postgresScale: try await ScaleBenchmark(sizes: postgresSizes, users: notifications, store: .postgres).run()
+        case .postgresKeyTurnover: try await keyTurnover(on: .postgres).run()
         }
+    }
+
+    private func keyTurnover(on store: Store) -> KeyTurnoverBenchmark {
+        KeyTurnoverBenchmark(credentials: credentials, kills: kills, notifications: notifications, store: store)
     }
 }
 
 /// A part that can run alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
     case notifications, refreshes, codes, latency, door, scale, endurance
+    case keyTurnover = "key-turnover"
     case postgresNotifications = "postgres-notifications"
     case postgresRefreshes = "postgres-refreshes"
     case postgresLatency = "postgres-latency"
@@ -112,6 +126,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     case postgresSnapshot = "postgres-snapshot"
     case postgresMove = "postgres-move"
     case postgresScale = "postgres-scale"
+    case postgresKeyTurnover = "postgres-key-turnover"
 
     var isOnServer: Bool { rawValue.hasPrefix("postgres-") }
 }

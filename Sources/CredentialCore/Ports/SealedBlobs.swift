@@ -31,10 +31,12 @@ package enum SealedBlob: Sendable {
 /// What became of a portion.
 package struct Resealing: Sendable, Equatable {
     package var resealed: Int
-    /// Whether it was the last one. Values that somebody has written or locked meanwhile may be left.
+    /// Values that somebody has written or locked meanwhile, for the next walk.
+    package var left: Int
+    /// Whether it was the last one.
     package var isDone: Bool
 
-    package init(resealed: Int, isDone: Bool) { (self.resealed, self.isDone) = (resealed, isDone) }
+    package init(resealed: Int, left: Int = 0, isDone: Bool) { (self.resealed, self.left, self.isDone) = (resealed, left, isDone) }
 }
 
 /// What stands under each sealing key, as the housekeeping last counted, and how often each has sealed.

@@ -53,7 +53,7 @@ extension TableStore {
         if resealed > 0 { tokenWasErased() }
         let isDone = place.pass(rows, of: limit)
         upkeep.withLockedValue { [place] in $0.resealing = place }
-        return Resealing(resealed: resealed, isDone: isDone)
+        return Resealing(resealed: resealed, left: changes.map(\.count).reduce(0, +) - resealed, isDone: isDone)
     }
 
     package func sealedBlobs() async throws -> [String: Int] {

@@ -17,7 +17,7 @@ struct KeyTurnover: Service {
         var seals: [String: Int] = [:]
         /// The seals under other keys than the first. If there are more of them, a replica has left values behind.
         var sealsOfOthers: Int?
-        /// When a walk has found nothing that it could seal anew, and under which key.
+        /// When a walk has found nothing that opens and stands under another key than this one.
         var vain: (keyID: String, at: ContinuousClock.Instant)?
     }
 
@@ -29,9 +29,16 @@ struct KeyTurnover: Service {
     init(_ context: DaemonContext) { self.context = context }
 
     func run() async throws {
+        try? await cancelWhenGracefulShutdown { try await awaitHouse() }
         try await Recurring(every: .seconds(10), onFailure: context.telemetry.maintenanceFailed) { try await turn(every: Self.pace) }.run()
         // The loops have ended, so nothing more is sealed.
         try? await noteSeals()
+    }
+
+    /// Waits while a process that was killed holds the house of a server. Its sweep goes on here, and not only at the second turn.
+    private func awaitHouse() async throws {
+        let end = ContinuousClock.now + LaneKeeper.lease * 2
+        while !context.membership.keepsHouse, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(500)) }
     }
 
     /// - Parameter pace: the time from one portion to the next.
@@ -43,10 +50,10 @@ struct KeyTurnover: Service {
         var counts = try await context.store.sealedCounts()
         if isOutdated(counts, besides: keyID) { counts = try await count() }
         guard counts.keys.contains(where: { $0.key != keyID && $0.value.blobs > 0 }), !wasVain(keyID) else { return }
-        let resealed = try await resealAll(every: pace)
+        let found = try await resealAll(every: pace)
         _ = try await count()
         let now = ContinuousClock.now
-        progress.withLockedValue { $0.vain = resealed > 0 ? nil : (keyID: keyID, at: now) }
+        progress.withLockedValue { $0.vain = found > 0 ? nil : (keyID: keyID, at: now) }
     }
 
     func noteSeals() async throws {
@@ -87,19 +94,22 @@ struct KeyTurnover: Service {
         return try await context.store.sealedCounts()
     }
 
+    /// Passes rows without a pause that a former walk has sealed anew, so that kills do not keep it from the end.
+    ///
+    /// - Returns: how many values it found to seal anew. Some may be left for the next walk.
     private func resealAll(every pace: Duration) async throws -> Int {
         let sealer = context.sealer
-        var resealed = 0
+        var found = 0
         while context.membership.keepsHouse {
             let start = ContinuousClock.now
             let portion = try await context.store.reseal(upTo: Self.portion) { sealer.resealed($0) }
-            resealed += portion.resealed
+            found += portion.resealed + portion.left
             try await noteSeals()
             if portion.isDone { break }
             try Task.checkCancellation()
             if portion.resealed > 0 { try await Task.sleep(until: start + pace, clock: .continuous) }
         }
-        return resealed
+        return found
     }
 }
 

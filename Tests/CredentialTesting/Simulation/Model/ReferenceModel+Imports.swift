@@ -80,6 +80,16 @@ extension ReferenceModel {
         return isTold ? "Apple has notified siwatch of its user" : nil
     }
 
+    /// An import whose sign-in hides the end of the user's other ones.
+    var hidingImport: String? {
+        let rows = toldRows.values.filter { $0.importID != nil && $0.tellsCredential }
+        return rows.filter { told in
+            guard let credential = told.credential, row(of: credential)?.state == "authorized" else { return false }
+            let others = credentials(of: credential.userID).filter { $0 != credential }.compactMap { row(of: $0) }
+            return !others.isEmpty && others.allSatisfy { $0.reason == "token_rejected" }
+        }.compactMap(\.importID).min()
+    }
+
     /// Takes out what one transaction of an undo has taken. The undo also forgets the keys, so that an import that runs ends.
     ///
     /// - Parameter isPunctual: whether the clock has always been right. Otherwise the model does not know when a claim ends.

@@ -10,7 +10,8 @@ extension Simulation {
     mutating func undoImport() async throws {
         let names = world.with { $0.model.importsTold }
         guard let name = undo else {
-            guard let name = names.randomElement(using: &generator) else { return }
+            guard let other = names.randomElement(using: &generator) else { return }
+            let name = world.with(\.model).hidingImport ?? other
             undo = name
             return world.note("an operator undoes \(name)")
         }
@@ -109,6 +110,7 @@ extension SimulatedWorld.State {
         // siwatch may ask about the same token once more, if somebody tells it again.
         for credential in taken.credentials { ledger.replaced(credential, at: truth) }
         if !taken.credentials.isEmpty { count(.undoTook) }
+        if !model.shownAgain.isEmpty { count(.undoShowedAnEnd) }
         if undone.isDone, undone.stayed > 0 { count(.undoKept) }
         if undone.isDone, undone.claimed == 0 {
             count(.undoComplete)

@@ -164,7 +164,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case fileImported, importCutShort, importRepeated, importRefused
     case sealedAnew, sealedAnewBesideACommit, sealingKeyRetired
     case decisionPlanted
-    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits
+    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoShowedAnEnd
 }
 
 /// The last lines of the history, and a digest of all of them.
