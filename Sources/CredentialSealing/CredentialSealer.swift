@@ -42,7 +42,7 @@ package final class CredentialSealer: TokenSealer {
         HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
-    private var ring: KeyRing { keys.withLockedValue(\.ring) }
+    var opening: KeyRing { keys.withLockedValue(\.opening) }
 
     /// The names of users in logs, the same for the life of the database.
     package var userPseudonyms: UserPseudonyms { UserPseudonyms(Self.key("siwatch/user-pseudonym/1", from: fingerprintKey)) }
@@ -70,7 +70,7 @@ package final class CredentialSealer: TokenSealer {
 
     package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws(SealingError) -> Secret {
         let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt, installation: installation)
-        return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
+        return Secret(String(decoding: try opening.open(sealed.bytes, for: context), as: UTF8.self))
     }
 
     package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> DeliveredToken {
@@ -98,7 +98,7 @@ extension CredentialSealer: UserPseudonymizer {
 }
 
 extension CredentialSealer: CustomStringConvertible, CustomReflectable {
-    package var description: String { "[sealer with \(ring)]" }
+    package var description: String { "[sealer with \(opening)]" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 

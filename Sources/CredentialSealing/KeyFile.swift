@@ -12,36 +12,57 @@ package enum KeyFile {
     ///
     /// - Parameter owner: this process's user and group if nil.
     package static func create(_ text: String, at path: String, owner: (user: UInt32, group: UInt32)? = nil) throws(KeyFileError) {
-        var draft = Array("\(path).XXXXXX".utf8CString)
-        let descriptor = mkstemp(&draft)  // O_CREAT | O_EXCL, mode 0600
-        guard descriptor >= 0 else { throw .unwritable(path: path, reason: lastError()) }
-        defer { unlink(draft) }
+        func failure(_: String) -> KeyFileError {
+            errno == EEXIST ? .exists(path: path) : .unwritable(path: path, reason: lastError())
+        }
+        let folder = openDirectory(of: path)
+        guard folder >= 0 else { throw failure(path) }
+        defer { close(folder) }
+        guard lock(folder) else { throw failure(path) }
+        // A link refuses a name that is taken. A rename would replace the file.
+        try withDraft(of: text, for: path, owner: owner, orThrow: failure) { link($0, path) }
+        guard fsync(folder) == 0 else { throw failure(path) }
+    }
 
+    /// Writes a text durably into a draft of mode 0600 beside a path, for `place` to put it there. The caller holds the lock on the folder,
+    /// so a draft that stands there already was left by a kill.
+    ///
+    /// - Parameters:
+    ///   - failure: the last error of the system, at the path.
+    ///   - place: gets the draft's path, and returns 0 if it has succeeded, as system calls do.
+    private static func withDraft(
+        of text: String,
+        for path: String,
+        owner: (user: UInt32, group: UInt32)?,
+        mode: mode_t? = nil,
+        orThrow failure: (String) -> KeyFileError,
+        _ place: (String) -> Int32
+    ) throws(KeyFileError) {
+        let draft = "\(path).siwatch-draft"
+        guard unlink(draft) == 0 || errno == ENOENT else { throw failure(path) }
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure(path) }
+        defer { unlink(draft) }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        if let owner, fchown(descriptor, owner.user, owner.group) != 0 { throw .unwritable(path: path, reason: lastError()) }
+        if let owner, fchown(descriptor, owner.user, owner.group) != 0 { throw failure(path) }
+        if let mode, fchmod(descriptor, mode) != 0 { throw failure(path) }
         do {
             try file.write(contentsOf: Data(text.utf8))
             try file.synchronize()
         } catch {
-            throw .unwritable(path: path, reason: lastError())
+            throw failure(path)
         }
-        // A link refuses a name that is taken. A rename would replace the file.
-        guard link(draft, path) == 0 else {
-            throw errno == EEXIST ? .exists(path: path) : .unwritable(path: path, reason: lastError())
-        }
-        guard synchronizeDirectory(of: path) else { throw .unwritable(path: path, reason: lastError()) }
-    }
-
-    /// Makes a new name durable.
-    private static func synchronizeDirectory(of path: String) -> Bool {
-        let descriptor = openDirectory(of: path)
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        return fsync(descriptor) == 0
+        guard place(draft) == 0 else { throw failure(path) }
     }
 
     private static func openDirectory(of path: String) -> Int32 {
         open(URL(filePath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    }
+
+    /// Locks a folder until its descriptor is closed. A lock on a file in it would not do, because a rename puts another in its place.
+    private static func lock(_ folder: Int32) -> Bool {
+        while flock(folder, LOCK_EX) != 0 { guard errno == EINTR else { return false } }
+        return true
     }
 
     private static func lastError() -> String { String(cString: strerror(errno)) }
@@ -56,8 +77,7 @@ extension KeyFile {
         let folder = openDirectory(of: path)
         guard folder >= 0 else { throw failure(at: path) }
         defer { close(folder) }
-        // Of the folder, because a rename puts another file in the place of a locked one.
-        while flock(folder, LOCK_EX) != 0 { guard errno == EINTR else { throw failure(at: path) } }
+        guard lock(folder) else { throw failure(at: path) }
 
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw failure(at: path) }
@@ -69,28 +89,12 @@ extension KeyFile {
         guard let bytes = try? file.read(upToCount: limit + 1) ?? Data(), bytes.count <= limit,
             let text = String(validating: bytes, as: UTF8.self)
         else { throw KeyFileError.unwritable(path: path, reason: "it cannot be read, or is longer than \(limit) bytes, or is not UTF-8") }
-        try put(try body(text), in: path, as: status)
+        let owner = (user: status.st_uid, group: status.st_gid)
+        try withDraft(of: try body(text), for: path, owner: owner, mode: status.st_mode & 0o7777, orThrow: failure(at:)) {
+            rename($0, path)
+        }
         // The lock ends here, because the descriptor is closed.
         guard fsync(folder) == 0 else { throw KeyFileError.doubtful(path: path, reason: lastError()) }
-    }
-
-    private static func put(_ text: String, in path: String, as status: stat) throws(KeyFileError) {
-        var draft = Array("\(path).XXXXXX".utf8CString)
-        let descriptor = mkstemp(&draft)
-        guard descriptor >= 0 else { throw failure(at: path) }
-        // After the rename there is no file of that name.
-        defer { unlink(draft) }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        guard fchown(descriptor, status.st_uid, status.st_gid) == 0, fchmod(descriptor, status.st_mode & 0o7777) == 0 else {
-            throw failure(at: path)
-        }
-        do {
-            try file.write(contentsOf: Data(text.utf8))
-            try file.synchronize()
-        } catch {
-            throw failure(at: path)
-        }
-        guard rename(draft, path) == 0 else { throw failure(at: path) }
     }
 
     /// The last error of the system. A link, a mount and a folder of somebody else are changed elsewhere.

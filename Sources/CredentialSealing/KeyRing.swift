@@ -26,6 +26,9 @@ package struct KeyRing: Sendable {
         keys.first { key in others.allSatisfy { $0.contains(key.id.hexadecimal) } } ?? current
     }
 
+    /// This ring, and below it the keys of another one that it lacks.
+    func followed(by other: KeyRing) -> KeyRing { KeyRing(keys + other.keys.filter { key in !keys.contains { $0.id == key.id } }) }
+
     func recipients(of installation: [UInt8]) -> [TokenRecipient] { keys.map { TokenRecipient($0, of: installation) } }
 }
 

@@ -7,6 +7,9 @@ import NIOConcurrencyHelpers
 /// A key ring and what the other living replicas hold of it, so that no replica seals what another cannot open.
 struct SharedRing {
     let ring: KeyRing
+    /// The ring, and below it the keys that have left it since this process began. They open too, because a settlement that was under way
+    /// may bring a token that such a key has sealed.
+    let opening: KeyRing
     let recipients: [TokenRecipient]
     private let installation: [UInt8]
     /// The ids of the keys of each other living replica.
@@ -16,16 +19,25 @@ struct SharedRing {
     /// The number of seals by key since they were last taken.
     private(set) var seals: [UInt32: Int] = [:]
 
-    init(_ ring: KeyRing, of installation: [UInt8], others: [[String]] = [], seals: [UInt32: Int] = [:]) {
+    init(
+        _ ring: KeyRing,
+        opening: KeyRing? = nil,
+        of installation: [UInt8],
+        others: [[String]] = [],
+        seals: [UInt32: Int] = [:]
+    ) {
+        self.opening = opening ?? ring
         (self.ring, self.installation, self.others, self.seals) = (ring, installation, others, seals)
         recipients = ring.recipients(of: installation)
         sealingKey = ring.first(heldBy: others)
     }
 
-    func holding(_ ring: KeyRing) -> SharedRing { SharedRing(ring, of: installation, others: others, seals: seals) }
+    func holding(_ ring: KeyRing) -> SharedRing {
+        SharedRing(ring, opening: ring.followed(by: opening), of: installation, others: others, seals: seals)
+    }
 
     func shared(with others: [[String]]) -> SharedRing {
-        others == self.others ? self : SharedRing(ring, of: installation, others: others, seals: seals)
+        others == self.others ? self : SharedRing(ring, opening: opening, of: installation, others: others, seals: seals)
     }
 
     /// Counts a seal under the key that it returns.
@@ -44,9 +56,12 @@ struct SharedRing {
 extension CredentialSealer: SharedKeys {
     package var keyIDs: [String] { keys.withLockedValue(\.ring).keyIDs }
 
+    /// Those of the ring, then those that have left it since this process began.
+    package var openingKeyIDs: [String] { opening.keyIDs }
+
     package var sealingKeyID: String { keys.withLockedValue(\.sealingKey).id.hexadecimal }
 
-    /// Seals and opens with another ring from now on. The caller has checked that the ring opens this database.
+    /// Seals with another ring from now on, and opens with the former keys too. The caller has checked that the ring opens this database.
     package func use(_ ring: KeyRing) { keys.withLockedValue { $0 = $0.holding(ring) } }
 
     package func share(with others: [[String]]) { keys.withLockedValue { $0 = $0.shared(with: others) } }
@@ -58,6 +73,14 @@ extension CredentialSealer: SharedKeys {
     package func publicKeyID(of keyID: String) -> String? {
         keys.withLockedValue { keys in
             keys.ring.keyIDs.firstIndex(of: keyID).map { keys.recipients[$0].id.map(\.hexadecimal).joined() }
+        }
+    }
+
+    /// Whether a value opens in its row.
+    package func opens(_ blob: SealedBlob) -> Bool {
+        switch blob {
+        case .token(let sealed, let credential, let grantedAt): (try? open(sealed, for: credential, grantedAt: grantedAt)) != nil
+        case .secret(let sealed, let name): (try? opening.open(sealed, named: name)) != nil
         }
     }
 
@@ -75,7 +98,7 @@ extension CredentialSealer: SharedKeys {
     /// - Returns: nil if it is sealed under the sealing key already.
     package func reseal(secret sealed: [UInt8], named name: String) throws -> [UInt8]? {
         guard Self.keyID(of: sealed) != sealingKeyID else { return nil }
-        return try seal(keys.withLockedValue(\.ring).open(sealed, named: name), for: .secret(named: name))
+        return try seal(opening.open(sealed, named: name), for: .secret(named: name))
     }
 
     /// The id of the key that sealed bytes name. Nil if they are no sealed bytes.

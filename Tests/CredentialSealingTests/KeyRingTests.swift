@@ -92,6 +92,8 @@ import Testing
 
     @Test func readsWhatItCreated() throws {
         try inTemporaryFolder { path in
+            // A kill has left it.
+            try Data("half".utf8).write(to: URL(filePath: "\(path).siwatch-draft"))
             let created = try KeyRing.create(at: path)
             let sealed = try created.seal([1, 2, 3], named: "one")
             #expect(try KeyRing(parsing: String(contentsOfFile: path, encoding: .utf8)).open(sealed, named: "one") == [1, 2, 3])

@@ -95,6 +95,22 @@ import Testing
         #expect(sealer.publicKeys == [first, keys[0]])
     }
 
+    /// A settlement may bring a token that was sealed before the key was retired.
+    @Test func aRetiredKeyOpensUntilTheProcessEnds() throws {
+        let sealed = try seal()
+        sealer.use(both)
+        sealer.use(new)
+        #expect(sealer.keyIDs == new.keyIDs && sealer.openingKeyIDs == both.keyIDs && sealer.publicKeys.count == 1)
+        #expect(try sealer.open(sealed, for: alice, grantedAt: granted) == token)
+        #expect(sealer.opens(.token(sealed, of: alice, grantedAt: granted)))
+        #expect(!sealer.opens(.token(sealed, of: alice, grantedAt: Timestamp(milliseconds: 1))))
+        let names = [CredentialSealer.fingerprintKeyName, "other"]
+        #expect(names.map { sealer.opens(.secret(fingerprintKey, named: $0)) } == [true, false])
+        sealer.share(with: [new.keyIDs])
+        let anew = try #require(try sealer.reseal(sealed, for: alice, grantedAt: granted))
+        #expect(CredentialSealer.keyID(of: anew.bytes) == new.keyIDs[0])
+    }
+
     @Test func sealsAreCountedByKey() throws {
         for _ in 1...3 { _ = try seal() }
         sealer.use(both)
@@ -187,6 +203,15 @@ import Testing
             DispatchQueue.concurrentPerform(iterations: 16) { _ in try? KeyFile.change(path, limit: 100) { $0 + "x" } }
             let found = try String(contentsOfFile: path, encoding: .utf8)
             #expect(found == "old" + String(repeating: "x", count: 16))
+        }
+    }
+
+    @Test func aDraftThatAKillLeftGoes() throws {
+        try withFile { path, _ in
+            try Data("a longer one".utf8).write(to: URL(filePath: "\(path).siwatch-draft"))
+            try change(path) { $0 + "+new" }
+            let found = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(found == "old+new")
         }
     }
 

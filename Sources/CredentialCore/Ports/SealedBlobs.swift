@@ -6,6 +6,9 @@ package protocol SealedBlobs: Sendable {
     /// How many sealed values stand under each key, by the key's id in hexadecimal; those that backends have sealed stand under the id of
     /// the public key. It reads whole tables.
     func sealedBlobs() async throws -> [String: Int]
+    /// The same of siwatch's own values that meet a condition. A value of a client that the tables do not hold counts too, because nothing
+    /// opens it.
+    func sealedBlobs(where isMeant: @Sendable (SealedBlob) -> Bool) async throws -> [String: Int]
     /// Gives up every token, because its key is lost, and keeps the state of every user. Takes the new fingerprint key in place of the old.
     /// - Returns: how many tokens were given up.
     func abandonTokens(fingerprintKey: [UInt8]) async throws -> Int
@@ -16,9 +19,10 @@ package protocol SealedBlobs: Sendable {
     ///   - limit: how many rows it looks at.
     ///   - seal: the new bytes, or nil for a value that stays as it is. It runs outside of transactions.
     func reseal(upTo limit: Int, _ seal: @Sendable (SealedBlob) async throws -> [UInt8]?) async throws -> Resealing
-    /// Writes down what `sealedBlobs` has counted, so that others need not count. Forgets the counts and seals of all other keys.
-    func noteSealedBlobs(_ counts: [String: Int], at now: Timestamp) async throws
-    /// Adds to the number of seals of each key, by its id.
+    /// Writes down how many values stand under each key and open, and how many are lost, so that others need not count. Forgets the counts
+    /// and seals of all other keys.
+    func noteSealedBlobs(_ counts: [String: Int], lost: [String: Int], at now: Timestamp) async throws
+    /// Adds to the number of seals of each key, by its id. It may be 0: from then on `sealedCounts` knows the key.
     func noteSeals(_ counts: [String: Int]) async throws
     func sealedCounts() async throws -> SealedCounts
 }
@@ -47,9 +51,11 @@ package struct SealedCounts: Sendable, Equatable {
 
     package struct OfKey: Sendable, Equatable, Codable {
         package var blobs = 0
+        /// Those besides that did not open with the key.
+        package var lost = 0
         package var seals = 0
 
-        package init(blobs: Int = 0, seals: Int = 0) { (self.blobs, self.seals) = (blobs, seals) }
+        package init(blobs: Int = 0, lost: Int = 0, seals: Int = 0) { (self.blobs, self.lost, self.seals) = (blobs, lost, seals) }
     }
 
     /// The seals at which a key should be replaced: half of those that AES-GCM allows with random nonces (NIST SP 800-38D, 8.3).

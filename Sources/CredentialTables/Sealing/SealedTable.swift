@@ -134,7 +134,10 @@ struct SealedTable: Sendable {
         return "\(start) AND (\(sql: keySQL)) <= (\(values: end))"
     }
 
-    /// How many values of a portion each key has sealed. Its id follows the version, in both forms of sealed bytes.
+    /// The id of a key follows the version, in both forms of sealed bytes.
+    static func keyID(of sealed: [UInt8]) -> String { sealed.dropFirst().prefix(4).map(\.hexadecimal).joined() }
+
+    /// How many values of a portion each key has sealed, by the bytes of `keyID(of:)`.
     func count(where isInPortion: SQL, on connection: some TableConnection) throws -> [String: Int] {
         try sealed.reduce(into: [:]) { counts, sealed in
             let rows = try connection.fetchAll(

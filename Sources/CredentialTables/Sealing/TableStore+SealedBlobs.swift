@@ -73,16 +73,46 @@ extension TableStore {
         return counts
     }
 
+    package func sealedBlobs(where isMeant: @Sendable (SealedBlob) -> Bool) async throws -> [String: Int] {
+        let limit = 2_000
+        var counts: [String: Int] = [:]
+        var place = SealedPlace()
+        var isDone = false
+        while !isDone {
+            try Task.checkCancellation()
+            let table = SealedTable.own[place.table]
+            let (rows, directory) = try await query { [place] connection in
+                let rows = try table.rows(after: place.key, upTo: limit, on: connection)
+                // After the rows, so that it has the client of each. A command that appends holds no directory.
+                return (rows, try ClientDirectory(connection))
+            }
+            for row in rows {
+                for (bytes, grantedAt) in row.sealed {
+                    guard let bytes else { continue }
+                    let blob = table.blob(bytes, of: row, grantedAt: grantedAt, in: directory)
+                    if blob.map(isMeant) ?? true { counts[SealedTable.keyID(of: bytes), default: 0] += 1 }
+                }
+            }
+            isDone = place.pass(rows, of: limit)
+        }
+        return counts
+    }
+
     // MARK: Counts
 
-    package func noteSealedBlobs(_ counts: [String: Int], at now: Timestamp) async throws {
+    package func noteSealedBlobs(_ counts: [String: Int], lost: [String: Int], at now: Timestamp) async throws {
         try await transaction { connection in
             try connection.lockSettlements()
             for keyID in try connection.sealedCounts().keys.keys.sorted() where counts[keyID] == nil {
-                let names = (blobs: "sealed.\(keyID)", seals: "seals.\(keyID)")
-                try connection.execute("DELETE FROM counter WHERE name = \(names.blobs) OR name = \(names.seals)")
+                for kind in ["sealed", "sealed_lost", "seals"] {
+                    let name = "\(kind).\(keyID)"
+                    try connection.execute("DELETE FROM counter WHERE name = \(name)")
+                }
             }
-            for (keyID, count) in counts.sorted(by: { $0.key < $1.key }) { try connection.set("sealed.\(keyID)", to: Int64(count)) }
+            for (keyID, count) in counts.sorted(by: { $0.key < $1.key }) {
+                try connection.set("sealed.\(keyID)", to: Int64(count))
+                try connection.set("sealed_lost.\(keyID)", to: Int64(lost[keyID] ?? 0))
+            }
             try connection.set(SealedCounts.countedAtName, to: now.milliseconds)
         }
     }
@@ -91,7 +121,11 @@ extension TableStore {
         guard !counts.isEmpty else { return }
         try await transaction { connection in
             try connection.lockSettlements()
-            for (keyID, count) in counts.sorted(by: { $0.key < $1.key }) { try connection.add(count, to: "seals.\(keyID)") }
+            for (keyID, count) in counts.sorted(by: { $0.key < $1.key }) {
+                let name = "seals.\(keyID)"
+                try connection.execute("INSERT INTO counter (name, value) VALUES (\(name), 0) ON CONFLICT (name) DO NOTHING")
+                try connection.add(count, to: name)
+            }
         }
     }
 
@@ -108,9 +142,13 @@ extension TableConnection {
             let name = row.text(at: 0) ?? ""
             if name == SealedCounts.countedAtName { counts.countedAt = row.time(at: 1) }
             // Somebody else may write names too.
-            guard let parts = name.wholeMatch(of: /(sealed|seals)\.([0-9a-f]{8})/) else { return }
+            guard let parts = name.wholeMatch(of: /(sealed|sealed_lost|seals)\.([0-9a-f]{8})/) else { return }
             var ofKey = counts.keys[String(parts.2)] ?? SealedCounts.OfKey()
-            if parts.1 == "sealed" { ofKey.blobs = row.count(at: 1) } else { ofKey.seals = row.count(at: 1) }
+            switch parts.1 {
+            case "sealed": ofKey.blobs = row.count(at: 1)
+            case "sealed_lost": ofKey.lost = row.count(at: 1)
+            default: ofKey.seals = row.count(at: 1)
+            }
             counts.keys[String(parts.2)] = ofKey
         }
     }

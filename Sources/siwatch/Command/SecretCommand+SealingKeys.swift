@@ -49,8 +49,8 @@ extension SecretCommand {
         static let configuration = CommandConfiguration(
             abstract: "Takes a sealing key out of encryption.key_file, once nothing stands under it.",
             discussion: """
-                It counts in the database first, and refuses while anything is sealed under the key, or while a siwatch on the server seals \
-                under another than the first. A backup from before opens with the key only: keep its copy as long as such a backup.
+                It counts in the database first, and refuses while anything under the key opens, or while a siwatch on the server \
+                seals under another than the first. A backup from before opens with the key only: keep its copy as long as such a backup.
                 """
         )
 
@@ -66,14 +66,16 @@ extension SecretCommand {
                 throw CommandFailure.failed("\(path) holds no key \(id.printable); it holds \(ring.keyIDs.joined(separator: ", "))")
             }
             try requireAnother(in: ring)
-            try await configuration.withStore { store in
+            // It notes what it counts.
+            let lost = try await configuration.withStore(appends: true) { store in
                 let replicas = try await store.fleet?.living.map(\.replica) ?? []
                 if let late = replicas.first(where: { $0.sealingKeyID != ring.keyIDs[0] }) {
                     let siwatch = "the siwatch \(late.processID) on \(late.host.printable)"
                     let sentence = "\(siwatch) does not seal under the key \(ring.keyIDs[0]) yet"
                     throw CommandFailure.unavailable("\(sentence): give every host the same key file, and reload each siwatch")
                 }
-                try await configuration.sealer(of: store).requireNothing(sealedUnder: id, in: store)
+                let sealer = try configuration.sealer(of: store)
+                return try await sealer.requireNothing(sealedUnder: id, in: store, at: Invocation.current.clock.now)
             }
             do {
                 try configuration.changeKeyFile { file in
@@ -85,9 +87,10 @@ extension SecretCommand {
                 let advice = "take key number \(place + 1) out where the file comes from, and \(Rotate.takeOver)"
                 throw CommandFailure.failed("\("\(error)".printable); \(advice)")
             }
+            let news = lost == 0 ? "" : " \(lost.counted("value", "values")) under it did not open, and had been lost before."
             try output.print(
-                ["key_id": id, "key_file": configuration.encryption.keyFile],
-                "\(path) no longer holds the key \(id): sudo systemctl reload siwatch. Older backups of the database still need it."
+                ["key_id": id, "key_file": configuration.encryption.keyFile, "lost": lost] as Members,
+                "\(path) no longer holds the key \(id): sudo systemctl reload siwatch. Older backups of the database still need it.\(news)"
             )
         }
 
@@ -171,19 +174,4 @@ extension KeyRing {
 
 extension KeyFileError {
     fileprivate var failure: CommandFailure { .failed("\(self)".printable) }
-}
-
-extension CredentialSealer {
-    /// - Throws: `CommandFailure` if anything is sealed under a key, because it would be lost without the key.
-    func requireNothing(sealedUnder keyID: String, in store: any CredentialStore) async throws {
-        let counts = try await store.sealedBlobs()
-        let (own, delivered) = (counts[keyID] ?? 0, publicKeyID(of: keyID).flatMap { counts[$0] } ?? 0)
-        let found = [
-            own > 0 ? "\(own.counted("sealed value")) in the tables" : nil,
-            delivered > 0 ? "\(delivered.counted("token")) of backends in grant_queue" : nil,
-        ].compactMap(\.self)
-        guard !found.isEmpty else { return }
-        let sentence = "\(found.joined(separator: " and ")) would be lost without the key \(keyID)"
-        throw CommandFailure.failed("\(sentence); siwatch seals them anew while it runs, once its first key is another")
-    }
 }

@@ -120,15 +120,3 @@ extension Configuration {
         }
     }
 }
-
-extension CredentialSealer {
-    /// The id of a key that the ring lacks, and that tokens need. The housekeeping has noted which keys are in use, so tables are read only
-    /// before the refusal.
-    func missingKey(in store: any CredentialStore) async throws -> String? {
-        let held = keyIDs
-        let noted = try await store.sealedCounts().keys.filter { $0.value.blobs > 0 && !held.contains($0.key) }
-        guard !noted.isEmpty else { return nil }
-        let found = try await store.sealedBlobs()
-        return noted.keys.sorted().first { found[$0] != nil }
-    }
-}

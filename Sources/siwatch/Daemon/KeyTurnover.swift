@@ -73,24 +73,21 @@ struct KeyTurnover: Service {
             defer { progress.sealsOfOthers = seals }
             return progress.sealsOfOthers.map { $0 < seals } ?? false
         }
-        guard Set(counts.keys.keys) == Set(context.sealer.keyIDs), let age = counts.countedAt?.duration(to: context.clock.now) else {
+        guard Set(counts.keys.keys) == Set(context.sealer.openingKeyIDs), let age = counts.countedAt?.duration(to: context.clock.now) else {
             return true
         }
         return hasGrown || age < .zero || age > .days(1)
     }
 
-    /// Values that do not open stay, and each walk reads whole tables.
+    /// A writer of the file can make a row that no statement finds again, and each walk reads whole tables.
     private func wasVain(_ keyID: String) -> Bool {
         progress.withLockedValue { progress in
             progress.vain.map { $0.keyID == keyID && ContinuousClock.now - $0.at < .seconds(3600) } ?? false
         }
     }
 
-    /// Of the keys of the ring alone: others are of backends, or lost.
     private func count() async throws -> SealedCounts {
-        let found = try await context.store.sealedBlobs()
-        let counts: [String: Int] = context.sealer.keyIDs.reduce(into: [:]) { $0[$1] = found[$1] ?? 0 }
-        try await context.store.noteSealedBlobs(counts, at: context.clock.now)
+        try await context.sealer.count(in: context.store, at: context.clock.now)
         return try await context.store.sealedCounts()
     }
 

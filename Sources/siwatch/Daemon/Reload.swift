@@ -73,8 +73,9 @@ struct Reload: Service {
                 let sentence = "\(new.encryption.keyFile) lacks the key \(id), under which this siwatch seals"
                 throw CommandFailure.unusable(["encryption.key_file: \(sentence)"])
             }
-            try await context.sealer.requireNothing(sealedUnder: id, in: context.store)
+            try await context.sealer.requireNothing(sealedUnder: id, in: context.store, at: context.clock.now)
         }
+        try await context.sealer.note(ring.keyIDs, in: context.store)
         context.sealer.use(ring)
         context.logger.log(.sealingKeysLoaded, ["key_id": "\(ring.keyIDs.joined(separator: ", "))"])
     }

@@ -39,6 +39,7 @@ struct OpenedDatabase {
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             if let id = try await sealer.missingKey(in: store) { throw SealingError.unknownKey(id: id) }
+            try await sealer.note(sealer.keyIDs, in: store)
             store.trust(sealer, since: Invocation.current.clock.now, DecisionFile(beside: configuration.operations.socket))
             // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             try store.recover()

@@ -106,16 +106,25 @@ extension StatusReport {
         }
     }
 
-    /// No siwatch seals under a key that another one lacks.
+    /// No siwatch seals under a key that another one lacks. Where the files hold the same keys in another order, each seals under another.
     var ofLaggingReplicas: [Finding] {
         let living = (replicas ?? []).filter { $0.isLiving(at: at) }.map(\.replica)
-        let first = Set(living.compactMap { $0.keyIDs?.first })
         return living.compactMap { replica in
-            let lost = first.subtracting(replica.keyIDs ?? []).sorted()
-            guard !lost.isEmpty else { return nil }
+            let held = replica.keyIDs ?? []
+            let ahead = living.compactMap { other -> String? in
+                guard let ring = other.keyIDs, let first = ring.first, first != held.first else { return nil }
+                return !held.contains(first) || held.first.map { ring.contains($0) } ?? false ? first : nil
+            }
+            let first = Set(ahead)
+            let lost = first.subtracting(held)
+            guard !first.isEmpty else { return nil }
             let siwatch = "the siwatch \(replica.processID) on \(replica.host.printable)"
-            let sentence = "\(siwatch) lags: it lacks the sealing key \(lost.map(\.printable).joined(separator: ", "))"
-            return Finding(.note, "\(sentence), so no siwatch seals under it", remedy: "the same key file there, and a reload")
+            let keys = (lost.isEmpty ? first : lost).sorted().map(\.printable).joined(separator: ", ")
+            let sentence =
+                lost.isEmpty
+                ? "\(siwatch) lags: its key file does not begin with the sealing key \(keys), so no old key can be retired"
+                : "\(siwatch) lags: it lacks the sealing key \(keys), so no siwatch seals under it"
+            return Finding(.note, sentence, remedy: "the same key file there, and a reload")
         }
     }
 

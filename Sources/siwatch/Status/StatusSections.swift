@@ -49,7 +49,8 @@ extension StatusReport {
         if let lockHolder { rows.append(("lock", "\(lockHolder) works alone on the file")) }
         rows += tables.sealed.keys.sorted { $0.key < $1.key }.map {
             let values = tables.sealed.countedAt == nil ? "" : "\($0.value.blobs.grouped) values under it, "
-            return ("sealing key \($0.key)", "\(values)\($0.value.seals.grouped) seals so far")
+            let lost = $0.value.lost == 0 ? "" : "\($0.value.lost.grouped) that did not open, "
+            return ("sealing key \($0.key)", "\(values)\(lost)\($0.value.seals.grouped) seals so far")
         }
         if sqlite != nil || tables.backedUpAt != nil { rows.append(("last backup", ago(tables.backedUpAt))) }
         return StatusSection(title: "process", rows: rows + (replicas ?? []).map(row(of:)))

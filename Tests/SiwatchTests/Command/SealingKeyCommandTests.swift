@@ -86,12 +86,48 @@ import Testing
         #expect(try ring.keyIDs.count == 2)
     }
 
+    /// SQL of bytes that name a key and do not open.
+    private func unreadable(under id: String) -> String {
+        let hex = "01\(id)" + String(repeating: "00", count: 60)
+        return site.schema == nil ? "x'\(hex)'" : "'\\x\(hex)'::bytea"
+    }
+
+    /// A disk has damaged it, or somebody who can write the tables has put it there.
+    @Test(.site(onEach: SiteDatabase.allCases)) func aValueThatDoesNotOpenKeepsNoKey() async throws {
+        let old = try ring.keyIDs[0]
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(2)) }
+        let new = try await rotate(site.folder)
+        let user = "(SELECT MIN(user_id) FROM credential)"
+        try await site.backend.execute("UPDATE credential SET sealed_token = \(unreadable(under: old)) WHERE user_id = \(user)")
+        try await site.folder.expect("secret retire \(old)", 1, "2 sealed values in the tables would be lost without the key \(old)")
+        try await site.daemon { _ in
+            try await site.backend.until("SELECT value FROM counter WHERE name = 'sealed.\(new)'", is: 2)
+        }
+        try await site.folder.expect("status", says: "0 values under it, 1 that did not open")
+        try await site.folder.expect("secret retire \(old)", 0, "1 value under it did not open, and had been lost before")
+        #expect(try ring.keyIDs == [new])
+        try await site.folder.expect("run --once", 0)
+    }
+
+    /// siwatch dies before the housekeeping has counted, or a settlement comes late.
+    @Test(.site(onEach: SiteDatabase.allCases)) func whatANotedKeyHasSealedIsMissedAtTheStart() async throws {
+        try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+        let id = "0a0b0c0d"
+        try await site.backend.execute("INSERT INTO counter (name, value) VALUES ('seals.\(id)', 0)")
+        try await site.backend.execute("UPDATE credential SET sealed_token = \(unreadable(under: id))")
+        try await site.folder.expect("run", 78, "sealed under key \(id), which the key file does not hold")
+        // With the key at hand it did not open.
+        try await site.backend.execute("INSERT INTO counter (name, value) VALUES ('sealed_lost.\(id)', 1)")
+        try await site.folder.expect("run --once", 0)
+    }
+
     @Test(.daemon(onEach: SiteDatabase.allCases, ["refresh": "interval = \"1s\""]))
     func aReloadSealsUnderTheNewKeyAndOpensTheOldTokens() async throws {
         try await site.settle(try await site.apple.signIn(2))
         let new = try await rotate(site.folder)
         daemon.signal(SIGHUP)
         #expect(await daemon.line(containing: #""event":"sealing_keys_loaded""#)?.contains(new) == true)
+        #expect(try await site.backend.int("SELECT COUNT(*) FROM counter WHERE name = 'seals.\(new)'") == 1, "noted before it seals")
         try await site.settle(try await site.apple.signIn(1))
         let id = site.schema == nil ? "lower(hex(substr(sealed_token, 2, 4)))" : "encode(substr(sealed_token, 2, 4), 'hex')"
         #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE \(id) = '\(new)'") >= 1)

@@ -83,6 +83,25 @@ struct FindingTests {
         #expect(report.lines.contains { $0.hasSuffix("  12 values under it, 2,147,483,648 seals so far") })
     }
 
+    @Test func aReplicaWithTheKeysInAnotherOrderLags() throws {
+        var report = try unread()
+        func lags(_ rings: [String]...) -> [String] {
+            let now = report.at
+            report.replicas = rings.enumerated().map { number, ring in
+                var replica = Replica(host: "h\(number)", processID: 7, version: "1")
+                replica.keyIDs = ring
+                return ReplicaStatus(name: "r\(number)", replica: replica, startedAt: now, seenAt: now, lanes: [])
+            }
+            return report.ofLaggingReplicas.map(\.sentence)
+        }
+        #expect(lags(["new", "old"], ["new"]) == [])
+        let lacking = "the siwatch 7 on h1 lags: it lacks the sealing key new, so no siwatch seals under it"
+        #expect(lags(["new", "old"], ["old"]) == [lacking])
+        let words = "lags: its key file does not begin with the sealing key"
+        let found = lags(["a", "b"], ["b", "a"])
+        #expect(found.count == 2 && found[0].contains("h0 \(words) b") && found[1].contains("h1 \(words) a"))
+    }
+
     @Test func copiesThatWereNeverMadeAreAFindingAfterTwoDays() throws {
         var report = try unread()
         report.runsSince = clock.now

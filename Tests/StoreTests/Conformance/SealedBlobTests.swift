@@ -56,6 +56,25 @@ import Testing
         #expect(try leaving.map { try sealer.open($0.sealed, for: $0.id, grantedAt: $0.token.grantedAt).reveal }.count == 2)
     }
 
+    /// A key that is to go need not stay for them.
+    @Test func valuesThatDoNotOpenAreCounted() async throws {
+        try await fill()
+        let told = CredentialID(clientID: "app", userID: "told")
+        try await store.grant("told", sealed: PlainSealer().deliver(Secret("t"), for: told, at: Timestamp(milliseconds: 1)))
+        let isLost: @Sendable (SealedBlob) -> Bool = { blob in
+            guard case .token(let sealed, let credential, let grantedAt) = blob else { return false }
+            return (try? PlainSealer { ["knew", PlainSealer.onlyKey] }.open(sealed, for: credential, grantedAt: grantedAt)) == nil
+        }
+        #expect(try await store.ports.sealedBlobs(where: isLost) == [:])
+        try await store.run("UPDATE credential SET token_granted_at = token_granted_at + 1 WHERE user_id IN ('user2', 'user3')")
+        #expect(try await store.ports.sealedBlobs(where: isLost) == [Self.old: 2])
+        #expect(try await store.ports.sealedBlobs(where: { _ in true }) == [Self.old: 13], "of siwatch's own alone")
+        while try await !store.ports.reseal(upTo: 3, { try? Self.seal($0) }).isDone {
+            #expect(try await store.ports.sealedBlobs(where: isLost) == [Self.old: 2], "it does not move the walk that seals")
+        }
+        #expect(try await store.ports.sealedBlobs(where: { _ in true }) == [Self.old: 2, Self.new: 11])
+    }
+
     /// A start with the old key alone is refused from then on.
     @Test func theSecretIsSealedAnewFirst() async throws {
         try await fill()
@@ -109,16 +128,18 @@ import Testing
     @Test func countsAreKeptForOthersToRead() async throws {
         try await store.ports.noteSeals(["0a0b0c0d": 2])
         try await store.ports.noteSeals(["0a0b0c0d": 3])
-        try await store.ports.noteSealedBlobs(["0a0b0c0d": 7, "11223344": 1], at: .start)
-        try await store.ports.noteSealedBlobs(["0a0b0c0d": 8], at: .start + .hours(1))
+        try await store.ports.noteSealedBlobs(["0a0b0c0d": 7, "11223344": 1], lost: ["11223344": 2], at: .start)
+        try await store.ports.noteSealedBlobs(["0a0b0c0d": 8], lost: ["0a0b0c0d": 3], at: .start + .hours(1))
         // Not siwatch's.
         try await store.run("INSERT INTO counter (name, value) VALUES ('sealed.<b>', 1)")
         let counts = try await store.ports.sealedCounts()
         #expect(counts.countedAt == .start + .hours(1))
-        #expect(counts.keys == ["0a0b0c0d": SealedCounts.OfKey(blobs: 8, seals: 5)])
+        #expect(counts.keys == ["0a0b0c0d": SealedCounts.OfKey(blobs: 8, lost: 3, seals: 5)])
         #expect(try await store.ports.overview(Overview.Question(at: .start)).sealed == counts)
-        try await store.ports.noteSealedBlobs(["55667788": 8], at: .start)
+        try await store.ports.noteSealedBlobs(["55667788": 8], lost: [:], at: .start)
         #expect(try await store.ports.sealedCounts().keys == ["55667788": SealedCounts.OfKey(blobs: 8)], "a key was retired")
+        try await store.ports.noteSeals(["99aabbcc": 0])
+        #expect(try await store.ports.sealedCounts().keys["99aabbcc"] == SealedCounts.OfKey(), "it has sealed nothing yet")
     }
 
     // MARK: A lost key
@@ -145,7 +166,7 @@ import Testing
             """
         )
         try await store.ports.noteSeals([Self.old: 3])
-        try await store.ports.noteSealedBlobs([Self.old: 13], at: asked)
+        try await store.ports.noteSealedBlobs([Self.old: 13], lost: [:], at: asked)
 
         #expect(try await store.ports.abandonTokens(fingerprintKey: Self.newSecret) == 11)
         // The command is alone, and a siwatch that starts afterwards knows nothing of before.

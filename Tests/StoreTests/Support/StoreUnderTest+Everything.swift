@@ -87,9 +87,10 @@ extension StoreUnderTest {
 
     private func askForSealedBytes() async throws {
         _ = try await ports.sealedBlobs()
+        _ = try await ports.sealedBlobs(where: { _ in true })
         while try await !ports.reseal(upTo: 10, { _ in [1] }).isDone {}
         try await ports.noteSeals(["00000000": 1])
-        try await ports.noteSealedBlobs(["00000000": 1], at: .start)
+        try await ports.noteSealedBlobs(["00000000": 1], lost: [:], at: .start)
         _ = try await ports.sealedCounts()
     }
 }
