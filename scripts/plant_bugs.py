@@ -409,6 +409,30 @@ BUGS = [
         "let isProved = prover.isProved(decision, by: proof) && !state.spent.contains(proof)",
         "let isProved = prover.isProved(decision, by: proof) || true",
     ),
+    (
+        "the revocation limit goes by the row, although the process knows another count",
+        "DecisionBook.swift",
+        "                if known == stored { return .stored }\n",
+        "                if known == stored || prover.isProved(stored, by: proof) { return .stored }\n",
+    ),
+    (
+        "a replica seals under a key that another lacks",
+        "CredentialCore/Ports/Fleet.swift",
+        "first { key in others.allSatisfy { $0.contains(key) } } ?? self[0]",
+        "self[0]",
+    ),
+    (
+        "a token that somebody put among those to revoke is revoked",
+        "ClaimedRows.swift",
+        "isPlanted = !decisions.isProved(opening,",
+        "isPlanted = false && !decisions.isProved(opening,",
+    ),
+    (
+        "a planted count of users raises the revocation limit",
+        "DecisionBook.swift",
+        "return (min(right, count), right)",
+        "return (count, right)",
+    ),
 ]
 
 # The same of several siwatch on one server, and the test that has to find it.

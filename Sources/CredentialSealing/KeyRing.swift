@@ -21,10 +21,7 @@ package struct KeyRing: Sendable {
 
     var current: SealingKey { keys[0] }
 
-    /// The first key that each of the other rings holds, by their ids. The first of all if they have none in common.
-    func first(heldBy others: [[String]]) -> SealingKey {
-        keys.first { key in others.allSatisfy { $0.contains(key.id.hexadecimal) } } ?? current
-    }
+    func first(heldBy others: [[String]]) -> SealingKey { keys[keyIDs.firstIndex(of: keyIDs.first(heldBy: others))!] }
 
     /// This ring, and below it the keys of another one that it lacks.
     func followed(by other: KeyRing) -> KeyRing { KeyRing(keys + other.keys.filter { key in !keys.contains { $0.id == key.id } }) }

@@ -11,12 +11,12 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher, D
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
-    /// The ring, first the key that seals. Each name has four letters and stands where a real sealer writes the id.
-    private let keys: @Sendable () -> [String]
+    private let ring: @Sendable () -> PlainRing
 
     package static let onlyKey = "eale"
 
-    package init(keys: @escaping @Sendable () -> [String] = { [PlainSealer.onlyKey] }) { self.keys = keys }
+    package init(ring: @escaping @Sendable () -> PlainRing) { self.ring = ring }
+    package init(keys: @escaping @Sendable () -> [String] = { [PlainSealer.onlyKey] }) { ring = { PlainRing(keys()) } }
 
     package static func keyID(of key: String) -> String { key.utf8.map(\.hexadecimal).joined() }
 
@@ -44,18 +44,19 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher, D
     package func isProved(_ decision: Decision, by proof: [UInt8]) -> Bool { prove(decision) == proof }
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
-        SealedToken(bytes: label(keys()[0], for: credential, grantedAt) + token.reveal.utf8.reversed())
+        SealedToken(bytes: label(ring().sealingKey, for: credential, grantedAt) + token.reveal.utf8.reversed())
     }
 
     package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret {
-        let labels = keys().map { label($0, for: credential, grantedAt) }
+        let held = ring()
+        let labels = (held.keys + held.former).map { label($0, for: credential, grantedAt) }
         guard let found = labels.first(where: { sealed.bytes.starts(with: $0) }),
             let token = String(validating: sealed.bytes.dropFirst(found.count).reversed(), as: UTF8.self)
         else { throw WrongSeal() }
         return Secret(token)
     }
 
-    /// - Returns: nil if the token stands under the first key.
+    /// - Returns: nil if the token stands under the sealing key.
     package func reseal(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken? {
         let new = seal(try open(sealed, for: credential, grantedAt: grantedAt), for: credential, grantedAt: grantedAt)
         return new == sealed ? nil : new
@@ -79,5 +80,24 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher, D
     /// Names cannot contain a NUL, so no label is a prefix of another.
     private func label(_ key: String, for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
         Array("s\(key)d\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)
+    }
+}
+
+/// The keys of a process. Each name has four letters and stands where a real sealer writes the id.
+package struct PlainRing: Sendable {
+    /// As they stood in the key file when the process last read it.
+    package private(set) var keys: [String]
+    /// Those that the process read before. They open until the process ends.
+    package private(set) var former: [String] = []
+    /// What each other living replica holds, as far as the process has heard.
+    package var others: [[String]]
+
+    package init(_ keys: [String], others: [[String]] = []) { (self.keys, self.others) = (keys, others) }
+
+    package var sealingKey: String { keys.first(heldBy: others) }
+
+    package mutating func use(_ new: [String]) {
+        former += keys.filter { !new.contains($0) }
+        keys = new
     }
 }

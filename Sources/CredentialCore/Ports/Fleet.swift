@@ -52,6 +52,11 @@ package protocol SharedKeys: Sendable {
     func share(with others: [[String]])
 }
 
+extension [String] {
+    /// Of the ids of a ring's keys: the first that each other living replica holds. Without such a key, the first of all.
+    package func first(heldBy others: [[String]]) -> String { first { key in others.allSatisfy { $0.contains(key) } } ?? self[0] }
+}
+
 /// A replica's lanes, from the moment of the renewal until the lease ends.
 package struct Tenure: Sendable, Equatable {
     /// By lane: how many owners it has had. While the number stays the same, no other replica has owned the lane in between.

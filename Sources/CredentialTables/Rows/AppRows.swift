@@ -150,12 +150,25 @@ struct RevocationLimitRow<Connection: TableConnection> {
         let (proof, name) = (row?.bytes(at: 4) ?? [], row?.text(at: 5))
         if case .instead(let known) = decisions.belief(in: decision, by: proof, of: place, isInitial: isInitial, app: name) {
             // A process that does not know how many requests were opened lets none through.
-            limit.reachedAt = limit.reachedAt ?? now
-            if case .limit(_, let known) = known { limit = known }
+            if case .limit(_, let known) = known {
+                limit = known
+            } else {
+                limit.reachedAt = limit.reachedAt ?? now
+                limit.held = try countHeld(app)
+            }
             isPlanted = true
         }
         if let rules, limit.opened + most > rules.maxPerHour { limit.authorized = try authorized(app) }
         return (limit, isPlanted)
+    }
+
+    private func countHeld(_ app: Int64) throws -> Int {
+        try connection.count(
+            """
+            SELECT 1 FROM revocation_queue
+             WHERE held_at IS NOT NULL AND client_id IN (SELECT client_id FROM client WHERE app = \(app))
+            """
+        )
     }
 
     private func authorized(_ app: Int64) throws -> Int {

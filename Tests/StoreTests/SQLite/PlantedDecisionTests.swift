@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialTesting
 import Foundation
-import NIOConcurrencyHelpers
 import Testing
 
 /// Suites in which a member of the group writes into the file, beside siwatch.
@@ -179,12 +178,4 @@ extension PlantedSuite {
     private func adopt() async throws {
         try await store.ports.adopt([AppClients(name: "example", clientIDs: ["app", "web"])], under: StoreUnderTest.rules, at: Self.now)
     }
-}
-
-/// Outlives a process.
-final class KeptDecisions: DecisionMemory {
-    private let text = NIOLockedValueBox<String?>(nil)
-
-    func load() -> String? { text.withLockedValue { $0 } }
-    func save(_ text: String) { self.text.withLockedValue { $0 = text } }
 }

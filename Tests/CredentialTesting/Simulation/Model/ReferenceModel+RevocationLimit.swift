@@ -26,6 +26,9 @@ extension ReferenceModel {
         return revocationLimit.isSet ? .heldBack(reachesLimit: true) : nil
     }
 
+    /// siwatch does not know how many requests it has opened, so it opens no more.
+    mutating func fillLimit(_ app: String) { revocationLimits[app, default: RevocationLimit()].isSet = true }
+
     /// How many requests wait for an operator; nil if the revocation limit is not reached.
     func heldRequests(of app: String) -> Int? { revocationLimits[app]?.isSet ?? false ? held(app).count : nil }
 
@@ -35,26 +38,31 @@ extension ReferenceModel {
 
     /// An operator confirms so many requests. The next process does not go on with it.
     ///
-    /// - Parameter confirmed: those that siwatch has let go, and when.
+    /// - Parameters:
+    ///   - confirmed: those that siwatch has let go, and when.
+    ///   - isLifted: whether it has lifted the limit, as far as the model cannot tell.
     /// - Returns: how many there were, and how many would still wait; nil if the revocation limit is not reached.
-    mutating func release(_ app: String, upTo limit: Int, _ confirmed: [Int64: Timestamp]) -> (count: Int, left: Int)? {
+    mutating func release(_ app: String, upTo limit: Int, _ confirmed: [Int64: Timestamp], isLifted: Bool) -> (count: Int, left: Int)? {
         guard revocationLimits[app]?.isSet ?? false else { return nil }
         let chosen = held(app).prefix(limit)
         let left = held(app).count - chosen.count
         for id in chosen where confirmed[id] != nil { (requestRows[id]!.isHeld, requestRows[id]!.confirmedAt) = (false, confirmed[id]) }
-        if held(app).isEmpty { revocationLimits[app] = nil }
+        // If none was held, the process may have died before it lifted the limit.
+        if held(app).isEmpty, !chosen.isEmpty || isLifted { revocationLimits[app] = nil }
         return (chosen.count, left)
     }
 
     /// An operator drops every request that waits.
     ///
-    /// - Parameter waiting: those that siwatch has not dropped, because the process has died.
+    /// - Parameters:
+    ///   - waiting: those that siwatch has not dropped, because the process has died.
+    ///   - isLifted: as above.
     /// - Returns: their number; nil if the revocation limit is not reached.
-    mutating func drop(_ app: String, but waiting: Set<Int64>) -> Int? {
+    mutating func drop(_ app: String, but waiting: Set<Int64>, isLifted: Bool) -> Int? {
         guard revocationLimits[app]?.isSet ?? false else { return nil }
         let dropped = held(app)
         for id in dropped where !waiting.contains(id) { _ = closeRequest(id, .rejected, .dropped) }
-        if held(app).isEmpty { revocationLimits[app] = nil }
+        if held(app).isEmpty, !dropped.isEmpty || isLifted { revocationLimits[app] = nil }
         return dropped.count
     }
 }

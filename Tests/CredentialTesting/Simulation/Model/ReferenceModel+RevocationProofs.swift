@@ -39,12 +39,33 @@ extension ReferenceModel {
         var isAskedAnew = false
         /// Whether Apple still accepted it at the last question after a revocation.
         var isAlive = false
+        /// Whether somebody else than siwatch wrote its row, so that nobody has asked for it.
+        var isPlanted = false
+    }
+
+    /// Somebody else than siwatch has written a token to revoke, with a request of its own.
+    mutating func planted(_ token: Token, of credential: CredentialID, as request: Int64, at now: Timestamp) {
+        var row = RequestRow(credential: credential, requestedAt: token.grantedAt)
+        (row.effectiveAt, row.isOpen) = (token.grantedAt, true)
+        insert(row, as: request)
+        var open = OpenRevocation(
+            credential: credential,
+            token: token,
+            text: facts[credential]?.texts[token] ?? "",
+            standing: .acceptedBefore,
+            told: [],
+            requestedAt: token.grantedAt,
+            openedAt: now
+        )
+        open.isPlanted = true
+        revocations[RevocationKey(request: request, clientID: credential.clientID, fingerprint: token.fingerprint)] = open
     }
 
     /// - Returns: the violation, if the process may not ask this.
     func asks(_ work: DueRevocation, toRevoke: Bool, _ text: String) -> Violation? {
         guard let open = revocations[RevocationKey(work)] else { return nil }
         let user = work.id.userID
+        if open.isPlanted { return Violation(.noFalseRevocation, "Apple is asked about a token of \(user) that somebody else put there") }
         if open.text != text { return Violation(.noFalseRevocation, "another token of \(user) is to be revoked than was asked for") }
         if open.isOvertaken || open.mayBeOvertaken, !open.isRevoked {
             return Violation(.noFalseRevocation, "\(user) has signed in again, and an older token is still to be revoked")
@@ -61,6 +82,7 @@ extension ReferenceModel {
         let key = RevocationKey(work)
         guard var open = revocations[key], open.held == work.claim else { return [.superseded] }
         open.held = nil
+        if open.isPlanted { return [close(key, open, .rejected, .planted)] }
         hear(call?.ofClient, of: key.clientID, at: now)
         defer { if revocations[key] != nil { revocations[key] = open } }
         if work.claim.attempts > 5 { return [close(key, open, .rejected, .poison)] }
@@ -130,6 +152,10 @@ extension ReferenceModel {
         let (word, why) = (outcome.rawValue, reason?.rawValue ?? "")
         receipts.append(Receipt(request: key.request, clientID: key.clientID, outcome: word, reason: why, answers: answers))
         if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
+        guard !open.isPlanted else {
+            plantedInBatch[open.credential.userID, default: []].append(open.requestedAt)
+            return .revocation(outcome, reason)
+        }
         let list: WritableKeyPath<UserFacts, Set<Timestamp>> = reason == .poison ? \.requests : \.requestsWithTokens
         userFacts[open.credential.userID, default: UserFacts()][keyPath: list].insert(open.wantedAt)
         facts[open.credential]?.answeredTokens.insert(open.token)

@@ -101,11 +101,13 @@ extension ReferenceModel {
     /// - Parameter team: the team to which Apple has issued the token for a code.
     mutating func meetRequest(_ token: Token, _ text: String, of credential: CredentialID, issuedTo team: String? = nil) {
         let user = userFacts[credential.userID] ?? UserFacts()
-        let open = revocations.values.filter { isSameUser($0.credential, credential) }.map(\.wantedAt)
-        let withTokens = user.requestsWithTokens.union(open)
-        guard let newest = withTokens.union(user.requests).max(), token.grantedAt <= newest, !hasSignedIn(credential, after: newest) else {
-            return
-        }
+        let known = revocations.values.filter { isSameUser($0.credential, credential) }
+        let withTokens = user.requestsWithTokens.union(known.filter { !$0.isPlanted }.map(\.wantedAt))
+        // A planted one counts as one without a token, so that the limit decides.
+        let planted = known.filter(\.isPlanted).map(\.requestedAt) + plantedInBatch[credential.userID, default: []]
+        guard let newest = withTokens.union(user.requests).union(planted).max(), token.grantedAt <= newest,
+            !hasSignedIn(credential, after: newest)
+        else { return }
         var request = RepeatedRequest(credential: credential, at: newest)
         if let last = withTokens.max(), token.grantedAt <= last {
             let standing: DueRevocation.Standing = team == nil ? .neverAccepted : .acceptedBefore
@@ -120,7 +122,7 @@ extension ReferenceModel {
     /// - Returns: the violation, if the rows that nobody has inserted are others.
     mutating func number(_ rows: [QueuedRequest], at now: Timestamp) -> Violation? {
         let new = rows.filter { requestRows[$0.id] == nil }
-        defer { repeated = [] }
+        defer { (repeated, plantedInBatch) = ([], [:]) }
         let isRight = new.elementsEqual(repeated) { row, request in
             row.credential == request.credential && row.effectiveAt == request.at && row.isOpen == (request.open != nil)
         }

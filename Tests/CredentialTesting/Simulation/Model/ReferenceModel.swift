@@ -103,6 +103,10 @@ struct ReferenceModel {
     var requestsIn = 0
     /// By app; absent for an app without a request since an operator's last decision.
     var revocationLimits: [String: RevocationLimit] = [:]
+    /// The apps whose limit the present process has read.
+    var limitsKnown: Set<String> = []
+    /// By user, the times of planted revocations that a batch has closed: to the rest of the batch they count as requests.
+    var plantedInBatch: [String: [Timestamp]] = [:]
     /// Requests that siwatch must repeat for a token that it was told of later. Their rows have no numbers yet.
     var repeated: [RepeatedRequest] = []
     /// A seed has too few users for a share of them.
@@ -235,7 +239,7 @@ struct ReferenceModel {
     /// - Parameter voidingClaims: whether it takes over the rows that the previous process had claimed.
     mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
         (takingSince, takenAt) = (now, now)
-        self.dropped = dropped
+        (self.dropped, limitsKnown) = (dropped, [])
         for id in grantRows.keys where !grantRows[id]!.waitsForItsTime { grantRows[id]!.putOffUntil = nil }
         guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }

@@ -23,7 +23,7 @@ extension Simulation {
     /// An operator begins an import, or an import goes on, or ends early, or somebody repeats it.
     mutating func importFile() async throws {
         guard let place = files.indices.first(where: { !files[$0].isOver }) else {
-            if files.isEmpty || files.count < 3 && chance(600) {
+            if files.isEmpty || (files.count < 3 || !ended.isEmpty) && chance(600) {
                 files.append(writeFile())
                 // Some users have left before anybody imports them.
                 let line = files[files.count - 1].batches.joined().randomElement(using: &generator)
@@ -56,10 +56,15 @@ extension Simulation {
         return file
     }
 
+    /// People whose sign-in has ended, at one of their app's clients, for a rejected token. A sign-in at another client would hide the end.
+    var ended: [Person] {
+        let model = world.with(\.model)
+        return people.filter { !isCanary($0.user) && model.hasEndedAtOneClient($0.user, of: $0.app.clientIDs) }
+    }
+
     /// A line about a user from before siwatch, or about a person that siwatch may know.
     private mutating func writeLine() -> ToldSignIn {
-        let known = people.filter { !isCanary($0.user) }
-        let ended = known.filter { world.with(\.model).hasEndedAtOneClient($0.user, of: $0.app.clientIDs) }
+        let (known, ended) = (people.filter { !isCanary($0.user) }, ended)
         let acquaintance = chance(400) ? (ended.randomElement(using: &generator) ?? known.randomElement(using: &generator)) : nil
         let person = if let acquaintance { acquaintance } else { meetUser() }
         let isNew = ended.contains { $0.user == person.user }

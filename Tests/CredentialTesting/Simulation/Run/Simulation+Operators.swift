@@ -19,31 +19,6 @@ extension Simulation {
         }
     }
 
-    /// A member of the group writes a decision into the tables. It changes nothing.
-    private mutating func plant(in app: String) async throws {
-        let requests = [
-            #"{"dropRevocations":{"app":"\#(app)"}}"#, #"{"confirmRevocations":{"app":"\#(app)","count":9}}"#,
-            #"{"resetBreaker":{"app":"\#(app)"}}"#,
-        ]
-        let kind = [DecisionRow.Kind.request, .confirmation, .pause].randomElement(using: &generator)!
-        world.with { state in
-            state.planted.insert(kind)
-            state.note("somebody plants a \(kind)", counting: .decisionPlanted)
-        }
-        if kind == .request {
-            let request = requests.randomElement(using: &generator)!
-            let insert = "INSERT INTO operator_request (request, requested_at) VALUES (?, ?) RETURNING id"
-            _ = try database.rows(insert, [request, now.milliseconds])
-        } else if kind == .confirmation {
-            let waits = "opened_at IS NULL AND held_at IS NULL AND confirmed_at IS NULL"
-            _ = try database.rows("UPDATE revocation_queue SET confirmed_at = ? WHERE \(waits) RETURNING id", [now.milliseconds])
-        } else {
-            let change = "UPDATE app SET paused_at = ?, paused_proof = NULL WHERE paused_at IS NULL AND name = ? RETURNING id"
-            _ = try database.rows(change, [now.milliseconds, app])
-        }
-        try await carryOut()
-    }
-
     /// Most rows come back to the quarantine for the same reason.
     private mutating func retryQuarantined() async throws {
         try await ask(.retryQuarantined(try database.rows("SELECT id FROM notification_quarantine").map { $0[0] }, receivedAt: nil))
@@ -151,7 +126,10 @@ extension Simulation {
     }
 
     private mutating func decide(on app: SimulatedApp, by request: OperatorRequest) async throws {
+        let deaths = world.with { $0.tally[.crash] }
         let answer = try await ask(request)
+        let lifted = try database.rows("SELECT name FROM app WHERE revocations_held_at IS NULL").map { $0[0] as String }
+        let isLifted = lifted.contains(app.name)
         let rows = try database.rows("SELECT id, held_at IS NOT NULL, COALESCE(confirmed_at, 0) FROM revocation_queue").map {
             (id: $0[0] as Int64, isHeld: $0[1] as Bool, confirmedAt: Timestamp(milliseconds: $0[2]))
         }
@@ -160,11 +138,14 @@ extension Simulation {
         world.with { state in
             // Nobody waits for a late answer.
             if answer == .expired { return }
+            if state.tally[.crash] == deaths { state.sawLimit(of: app.name) }
             var expected = OperatorAnswer.limitNotReached
-            if case .confirmRevocations(_, let limit) = request, let (count, left) = state.model.release(app.name, upTo: limit, confirmed) {
+            if case .confirmRevocations(_, let limit) = request,
+                let (count, left) = state.model.release(app.name, upTo: limit, confirmed, isLifted: isLifted)
+            {
                 expected = .revocationsReleased(count: count, left: left)
                 state.count(.heldConfirmed)
-            } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name, but: waiting) {
+            } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name, but: waiting, isLifted: isLifted) {
                 expected = .revocationsReleased(count: count, left: 0)
                 state.count(.heldDropped)
             }
@@ -228,7 +209,7 @@ extension Simulation {
     }
 
     /// The daemon carries out the waiting requests. If it dies meanwhile, the next daemon does the rest; if the store fails, the next turn.
-    private mutating func carryOut() async throws {
+    mutating func carryOut() async throws {
         var isDone = false
         while !isDone {
             do {

@@ -48,6 +48,10 @@ extension Simulation {
         var confirmsRejections = false
         /// Whether operators change the sealing key.
         var turnsSealingKeys = false
+        /// Whether another replica takes a new key over later. On a file there is none, and its runs try the rule more often.
+        var hasOtherReplica = false
+        /// Whether somebody writes into the tables what siwatch decides by.
+        var plantsDecisions = false
         /// A client that Apple will refuse for good.
         var refused: String?
         var breaker = BreakerRules()
@@ -105,5 +109,7 @@ extension Simulation.Plan {
         importsFiles = chance(50, "files imported")
         confirmsRejections = chance(50, "rejections confirmed")
         turnsSealingKeys = chance(40, "sealing keys turned over")
+        hasOtherReplica = chance(50, "another replica")
+        plantsDecisions = chance(40, "decisions planted")
     }
 }

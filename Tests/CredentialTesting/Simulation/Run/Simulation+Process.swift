@@ -157,6 +157,7 @@ extension Simulation {
         world.with { state in
             if !flights.isEmpty { state.count(.crashWithRequestsOut) }
             state.note("crash", counting: .crash)
+            state.countKeysAtDeath()
             state.portCallsToCrash = nil
             state.hasDied = false
             state.storeTrouble = []
@@ -181,6 +182,7 @@ extension Simulation {
     private mutating func start() async throws {
         process = try await SimulatedProcess(plan, without: dropped?.clientID, on: database, in: world, bug: bug)
         world.with { $0.model.recovered(at: $0.now, without: dropped?.clientID, voidingClaims: database.voidsClaims) }
+        try fillLimits()
         // The previous process may have died right after it released rows from the quarantine.
         try adoptReleased()
     }
@@ -204,6 +206,8 @@ extension Simulation {
     }
 
     private mutating func backUp() throws {
+        // After the restore, no memory would tell.
+        try takeReplaysBack()
         try check()
         try database.backUp()
         backup = world.with { state in
@@ -218,6 +222,10 @@ extension Simulation {
         // The command has lost its database.
         undo = nil
         try database.restore()
+        // As the page tells operators.
+        world.memory.clear()
+        (replays, olderLimits) = ([:], [:])
+        world.with { $0.replayed = [] }
         inspector = backup.inspector
         inspector.lookAgain()
         let lost = world.with { state in

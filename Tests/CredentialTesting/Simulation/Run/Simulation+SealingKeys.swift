@@ -9,10 +9,11 @@ import NIOConcurrencyHelpers
 
 /// A new sealing key takes over from an old one, while everything goes on and processes die.
 extension Simulation {
-    private var sealer: PlainSealer { PlainSealer { [world] in world.with(\.sealingKeys) } }
-
     mutating func turnSealingKeys() async throws {
-        let keys = world.with(\.sealingKeys)
+        let keys = world.with { state in
+            if state.ring.sealingKey != state.ring.keys[0] { state.count(.replicaLags) }
+            return state.sealingKeys
+        }
         let isImpatient = chance(100)
         if keys.count == 1 || keys.count == 2 && isImpatient {
             world.with { state in
@@ -25,13 +26,30 @@ extension Simulation {
             try await resealSome()
         }
         checkSeals()
+        spreadKeys()
+    }
+
+    /// Some steps after the file has changed the process reloads it, and another replica reloads its own and says so.
+    private mutating func spreadKeys() {
+        let (reloads, isHeard) = (chanceAside(400), chanceAside(300))
+        world.with { state in
+            if reloads, state.ring.keys != state.sealingKeys {
+                state.ring.use(state.sealingKeys)
+                state.note("the process reloads \(state.ring.keys)")
+            }
+            if isHeard, !state.ring.others.isEmpty, state.ring.others != [state.sealingKeys] {
+                state.ring.others = [state.sealingKeys]
+                state.note("the process hears that the other replica holds \(state.sealingKeys)")
+            }
+        }
     }
 
     /// The housekeeping seals a portion anew. In some, a batch is committed between the read and the write.
     private mutating func resealSome() async throws {
         let batch = NIOLockedValueBox<[[Settlement]]>([])
         if chance(500), !waiting.isEmpty { batch.withLockedValue { $0 = [waiting.removeFirst()] } }
-        let (store, writer, world, sealer) = (process.store, process.writer, self.world, self.sealer)
+        let (store, writer, world) = (process.store, process.writer, self.world)
+        let sealer = PlainSealer(ring: { world.with(\.ring) })
         let portion = try await world.call {
             try await store.reseal(upTo: 2) { blob in
                 let settlements = batch.withLockedValue { batch in batch.isEmpty ? nil : batch.removeFirst() }
@@ -45,23 +63,28 @@ extension Simulation {
         }
         // There was nothing to seal.
         waiting.insert(contentsOf: batch.withLockedValue { $0 }, at: 0)
+        world.with { $0.isResealing = portion.resealed > 0 && !portion.isDone }
         guard portion.resealed > 0 else { return }
         world.with { $0.note("\(portion.resealed) tokens are sealed anew", counting: .sealedAnew) }
     }
 
-    /// An operator takes a key out, once nothing stands under it and no process holds what it has sealed. The key stays while a backup
-    /// may be restored.
+    /// An operator takes a key out, once each replica seals under the first, nothing stands under the key, and no process holds what it has
+    /// sealed. The key stays while a backup may be restored.
     private mutating func retire(_ key: String) async throws {
         try await land()
-        guard !plan.restores, try await process.store.sealedBlobs()[PlainSealer.keyID(of: key)] == nil else { return }
+        let isAgreed = world.with { state in
+            ([state.ring.sealingKey] + state.ring.others.map { $0[0] }).allSatisfy { $0 == state.sealingKeys[0] }
+        }
+        guard !plan.restores, isAgreed, try await process.store.sealedBlobs()[PlainSealer.keyID(of: key)] == nil else { return }
         world.with { state in
             state.sealingKeys.removeLast()
             state.note("the sealing key \(key) is retired", counting: .sealingKeyRetired)
         }
     }
 
-    /// I1: every token opens.
+    /// I1: every token opens, to each replica and to a process that starts now.
     func checkSeals() {
+        let sealers = world.with { [$0.sealingKeys] + $0.ring.others }.map { ring in PlainSealer { ring } }
         do {
             let rows = try database.rows(
                 """
@@ -78,10 +101,21 @@ extension Simulation {
             for row in rows {
                 let credential = CredentialID(clientID: row[0], userID: row[1])
                 let (sealed, grantedAt): (Data, Int64) = (row[2], row[3])
-                _ = try sealer.open(SealedToken(bytes: Array(sealed)), for: credential, grantedAt: Timestamp(milliseconds: grantedAt))
+                let (token, time) = (SealedToken(bytes: Array(sealed)), Timestamp(milliseconds: grantedAt))
+                for sealer in sealers { _ = try sealer.open(token, for: credential, grantedAt: time) }
             }
         } catch {
             world.report(Violation(.nothingIsLost, "a token does not open: \(error)"))
         }
+    }
+}
+
+extension SimulatedWorld.State {
+    /// Counts where in a change of the sealing key the process dies.
+    mutating func countKeysAtDeath() {
+        if ring.keys[0] != sealingKeys[0] { count(.crashBeforeReload) }
+        if !ring.keys.allSatisfy({ sealingKeys.contains($0) }) { count(.crashAfterRetire) }
+        if isResealing { count(.crashInSweep) }
+        isResealing = false
     }
 }

@@ -7,6 +7,9 @@ import CredentialMonitor
 extension Simulation {
     mutating func chance(_ perThousand: Int) -> Bool { Int.random(in: 0..<1000, using: &generator) < perThousand }
 
+    /// For what the simulation learned later, so that older decisions stay.
+    mutating func chanceAside(_ perThousand: Int) -> Bool { Int.random(in: 0..<1000, using: &asides) < perThousand }
+
     mutating func step() async throws {
         do {
             if chance(plan.crashes) {
@@ -23,6 +26,8 @@ extension Simulation {
             if plan.importsFiles, chance(100) { try await importFile() }
             if plan.importsFiles, chance(world.with(\.model).hidingImport == nil ? 80 : 400) { try await undoImport() }
             if plan.turnsSealingKeys, chance(250) { try await turnSealingKeys() }
+            if plan.plantsDecisions { try noteLimits() }
+            if plan.plantsDecisions, chanceAside(100) { try await plantRow() }
             if plan.importsMany, !hasImported, world.with({ $0.model.anEventAwaitsAnUntriedSignIn(at: $0.now) }) { try await importMany() }
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<18: act()

@@ -212,6 +212,7 @@ extension Simulation {
             if chance(200) { try await recheckRejected() }
             if plan.confirmsRejections, chance(200) { try await confirmWhatIsReal() }
             if plan.importsFiles, chance(30) { try await undoImport() }
+            if plan.importsFiles, chance(ended.isEmpty ? 0 : 60) { try await importFile() }
             try check()
             steps += 1
             // Due work that no lane took waits for the end of a pause.

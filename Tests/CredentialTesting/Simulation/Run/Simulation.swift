@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import GRDB
 
 /// Some days of one daemon and its Apple, made from a seed. The same seed makes the same days.
 ///
@@ -31,6 +32,7 @@ package struct Simulation {
     let seed: UInt64
     let bug: PlantedBug?
     var generator: SeededGenerator
+    var asides: SeededGenerator
     var process: SimulatedProcess
     var inspector: Inspector
     var people: [Person] = []
@@ -51,6 +53,10 @@ package struct Simulation {
     var files: [ImportedFile] = []
     var undo: String?
     var backup: Backup?
+    /// By app, what siwatch once wrote, and where somebody has put it back, what it had written last.
+    var olderLimits: [String: [DatabaseValue]] = [:]
+    var olderBreakers: [String: [DatabaseValue]] = [:]
+    var replays: [String: (older: [DatabaseValue], newer: [DatabaseValue])] = [:]
     /// When siwatch last asked about an app with an open breaker, by Apple's clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]
     /// The client that operators have taken out of the configuration, and when.
@@ -99,13 +105,15 @@ package struct Simulation {
     init(seed: UInt64, plan: Plan, on database: any SimulatedDatabase, bug: PlantedBug? = nil) async throws {
         (self.seed, self.plan, self.database, self.bug) = (seed, plan, database, bug)
         generator = SeededGenerator(seed: ~seed)
+        asides = SeededGenerator(seed: seed ^ StableHash("asides").value)
         let start = SimulatedTime.start
         world = SimulatedWorld(
             SimulatedWorld.State(
                 now: start,
                 apple: ScriptedApple(apps: plan.apps, revokesAlone: plan.revokesAlone),
                 model: ReferenceModel(apps: plan.apps, maxRequestsPerHour: plan.revocationLimit.maxPerHour, startedAt: start),
-                ledger: CallLedger(interval: SimulatedProcess.policy.interval)
+                ledger: CallLedger(interval: SimulatedProcess.policy.interval),
+                ring: PlainRing([PlainSealer.onlyKey], others: plan.hasOtherReplica ? [[PlainSealer.onlyKey]] : [])
             )
         )
         process = try await SimulatedProcess(plan, without: nil, on: database, in: world, bug: bug)

@@ -26,6 +26,8 @@ struct SimulatedProcess {
     let revocations: RevocationHandler
     let operators: OperatorRequestHandler
     let atWork: [AppAtWork]
+    let clients: [AppClients]
+    let rules: SettlementRules
     let clockGuard: ClockGuard
 
     /// - Parameter dropped: a client missing from its configuration.
@@ -40,7 +42,7 @@ struct SimulatedProcess {
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
         let store = try database.open()
         self.store = store
-        store.trust(PlainSealer(), since: world.clock.now, nil)
+        store.trust(PlainSealer(), since: world.clock.now, world.memory)
         try store.register(clients)
         let ports = SimulatedStore(store: store, database: database, world: world, bug: bug)
         let clock = world.clock
@@ -57,12 +59,14 @@ struct SimulatedProcess {
             pseudonymizer: PlainSealer()
         )
         try await world.call { try await store.adopt(clients, under: rules, at: clock.now) }
+        (self.clients, self.rules) = (clients, rules)
         writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
         let breakers = writer.breakers
         try await world.call { try await breakers.load(from: store) }
         let clientIDs = Set(apps.flatMap(\.clientIDs))
         let verifier = SimulatedVerifier(world: world, clientIDs: clientIDs)
-        let shared = LaneContext(writer, sealer: PlainSealer { world.with(\.sealingKeys) }, clockGuard: clockGuard)
+        world.with { $0.ring = PlainRing($0.sealingKeys, others: $0.ring.others) }
+        let shared = LaneContext(writer, sealer: PlainSealer(ring: { world.with(\.ring) }), clockGuard: clockGuard)
         notifications = NotificationHandler(verifier: verifier, cores: 2, shared)
         grants = GrantHandler(of: clientIDs, shared)
         let desk = SimulatedDesk(desk: store, world: world)

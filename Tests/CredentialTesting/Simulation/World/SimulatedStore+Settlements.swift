@@ -38,6 +38,9 @@ extension SimulatedWorld.State {
                 let (lookedAt, knowsTime) =
                     if case .accepted(let time, let knowsTime) = verdict { (min(time, latest), knowsTime) } else { (now, true) }
                 expected = [model.settle(work, lookedAt: lookedAt, knowsTime: knowsTime, at: now)]
+                if case .accepted = verdict, let credential = work.credential, let app = model.appOfClient[credential.clientID] {
+                    sawLimit(of: app)
+                }
             case .revocation(let work, _): expected = settled(work, result, at: now)
             }
             note("\(settlement.summary): \(result)")
@@ -49,6 +52,12 @@ extension SimulatedWorld.State {
             touched.formUnion(model.touched)
         }
         model.touched = touched
+    }
+
+    /// siwatch has read an app's revocation limit, and has put it right.
+    mutating func sawLimit(of app: String) {
+        model.limitsKnown.insert(app)
+        replayed.remove(app)
     }
 
     /// A violation, if a settled 200 is not Apple's answer.

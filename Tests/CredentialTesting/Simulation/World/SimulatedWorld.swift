@@ -8,6 +8,8 @@ import NIOConcurrencyHelpers
 ///
 /// Only one task at a time touches it. The lock satisfies the compiler.
 final class SimulatedWorld: Sendable {
+    let memory = KeptDecisions()
+
     struct State {
         /// The time on the host's clock.
         var now: Timestamp
@@ -33,6 +35,10 @@ final class SimulatedWorld: Sendable {
         var knownKeys: Set<String> = ["key1"]
         /// What stands in the key file.
         var sealingKeys = [PlainSealer.onlyKey]
+        /// What the process holds, and what another replica holds as far as the process has heard.
+        var ring = PlainRing([PlainSealer.onlyKey])
+        /// Whether a portion of the tables was sealed anew, and others follow.
+        var isResealing = false
         /// Calls of a port until the process dies; nil while it lives.
         var portCallsToCrash: Int?
         /// Whether the call at which the process dies takes effect.
@@ -46,6 +52,8 @@ final class SimulatedWorld: Sendable {
         var awaitsArrival: CheckedContinuation<Arrival, Never>?
         /// What somebody else than siwatch has written. siwatch takes nothing else for planted.
         var planted: Set<DecisionRow.Kind> = []
+        /// The apps in whose row stands an older count of requests to revoke that siwatch has not seen yet.
+        var replayed: Set<String> = []
         var violation: Violation?
         var tally: [Situation: Int] = [:]
         var trace = Trace()
@@ -142,29 +150,6 @@ extension SimulatedWorld.State {
 
 enum SimulatedTime {
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
-}
-
-/// Situations that a run should meet now and then, because only tried cases count as proved.
-package enum Situation: String, Sendable, CaseIterable, Hashable {
-    case crash, crashWithRequestsOut, crashAfterCommit, crashAtStart, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
-    case duplicateNotification, staleNotification, duplicateGrant, staleGrant
-    case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
-    case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
-    case readFailed, claimFailed, claimLost
-    case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
-    case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
-    case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
-    case retold, namelessAnswer, noValidToken
-    case teamChanged, teamChangedInMidProof, otherTeam, tokenOfOtherTeamRejected
-    case clientDropped, grantOfDroppedClient, eventOfDroppedClient
-    case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
-    case requestHeld, heldConfirmed, heldDropped, requestRepeated
-    case rejectionsConfirmed, droppedConfirmed
-    case strayDate, signInBehindImport, clockStepWithSignInInHand
-    case fileImported, importCutShort, importRepeated, importRefused
-    case sealedAnew, sealedAnewBesideACommit, sealingKeyRetired
-    case decisionPlanted
-    case undoComplete, undoCutShort, undoRehearsed, undoTook, undoKept, undoWaits, undoShowedAnEnd
 }
 
 /// The last lines of the history, and a digest of all of them.
