@@ -24,7 +24,7 @@ extension Simulation {
             if plan.confirmsRejections, chance(150) { try await confirmWhatIsReal() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
             if plan.importsFiles, chance(100) { try await importFile() }
-            if plan.importsFiles, chance(world.with(\.model).hidingImport == nil ? 80 : 400) { try await undoImport() }
+            if plan.importsFiles, chance(80) { try await undoImport() }
             if plan.turnsSealingKeys, chance(250) { try await turnSealingKeys() }
             if plan.plantsDecisions { try noteLimits() }
             if plan.plantsDecisions, chanceAside(100) { try await plantRow() }

@@ -211,8 +211,7 @@ extension Simulation {
             if chance(200) { try await maintain() }
             if chance(200) { try await recheckRejected() }
             if plan.confirmsRejections, chance(200) { try await confirmWhatIsReal() }
-            if plan.importsFiles, chance(30) { try await undoImport() }
-            if plan.importsFiles, chance(ended.isEmpty ? 0 : 60) { try await importFile() }
+            if plan.importsFiles { try await importWhatHidesAnEnd() }
             try check()
             steps += 1
             // Due work that no lane took waits for the end of a pause.

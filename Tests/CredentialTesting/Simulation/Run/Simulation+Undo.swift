@@ -35,6 +35,12 @@ extension Simulation {
         undo = nil
     }
 
+    /// siwatch believes a rejection only after days. So only in the calm an import can hide its end, and an undo can show it again.
+    mutating func importWhatHidesAnEnd() async throws {
+        if chance(world.with(\.model).hidingImport == nil ? 30 : 400) { try await undoImport() }
+        if !ended.isEmpty, chance(400) { try await importFile() }
+    }
+
     /// Lets the daemon undo one portion, and tells the model what has gone.
     ///
     /// - Returns: nil if the request came too late.
