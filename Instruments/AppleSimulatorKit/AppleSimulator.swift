@@ -21,7 +21,7 @@ package final class AppleSimulator: Service {
     /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when the simulator answers requests.
     package init(
         _ configuration: SimulatorConfiguration,
-        logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
+        logger: Logger = Logger(label: "siwatch-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
         onListening: @escaping @Sendable (_ baseURL: String) -> Void = { _ in }
     ) throws {
         (self.configuration, self.logger) = (configuration, logger)

@@ -73,13 +73,13 @@ package struct SimulatedApple: Sendable {
 
     private init(programWithKeyFile keyFile: String, answerReuse: Duration) async throws {
         let process = try ChildProcess(
-            "apple-simulator",
+            "siwatch-simulator",
             ["--port", "0", "--key-id", Self.keyID, "--team-id", Self.teamID, "--key-file", keyFile]
                 + ["--answer-reuse", "\(answerReuse.components.seconds)"]
                 + Self.clientIDs.flatMap { ["--client-id", $0] }
         )
         guard let line = await process.line(containing: "listening on http"), let url = line.split(separator: " ").last else {
-            throw HarnessError("apple-simulator did not start: \(process.output.joined(separator: "\n"))")
+            throw HarnessError("siwatch-simulator did not start: \(process.output.joined(separator: "\n"))")
         }
         (self.url, self.process, service) = (String(url), process, nil)
     }

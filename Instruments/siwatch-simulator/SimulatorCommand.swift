@@ -10,9 +10,9 @@ import UnixSignals
 
 /// Runs the simulator as a process of its own.
 @main
-struct AppleSimulatorCommand: AsyncParsableCommand {
+struct SimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "apple-simulator",
+        commandName: "siwatch-simulator",
         abstract: "Apple's side of Sign in with Apple, on loopback.",
         discussion: discussion
     )
@@ -60,12 +60,12 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
             clientIDs: clientIDs.isEmpty ? ["com.example.app", "com.example.web"] : clientIDs,
             keys: [key.registered]
         )
-        var logger = Logger(label: "apple-simulator", factory: { StreamLogHandler.standardError(label: $0) })
+        var logger = Logger(label: "siwatch-simulator", factory: { StreamLogHandler.standardError(label: $0) })
         logger.logLevel = logLevel
         let prints = printConfig
         let simulator = try AppleSimulator(configuration(for: group), logger: logger) { baseURL in
             // A file that gets this output is valid TOML from its first line on.
-            say("\(prints ? "# " : "")apple-simulator listening on \(baseURL)")
+            say("\(prints ? "# " : "")siwatch-simulator listening on \(baseURL)")
             if prints { say(SiwatchConfiguration.text(baseURL: baseURL, group: group, keyID: key.id, keyFile: keyFile)) }
         }
         var services = ServiceGroupConfiguration(services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
@@ -92,13 +92,13 @@ private func level(_ text: String) throws -> Logger.Level {
 }
 
 /// The text of `--help` beyond the options, in lines of less than 80 characters.
-extension AppleSimulatorCommand {
+extension SimulatorCommand {
     static let discussion = """
         It answers as Apple does, checks client secrets, and lets people sign in,
         revoke, delete and switch their mail, by control routes on the same port.
-        Once it listens it prints: apple-simulator listening on http://127.0.0.1:PORT
+        Once it listens it prints: siwatch-simulator listening on http://127.0.0.1:PORT
         With --print-config that line is a comment before a whole siwatch.toml:
-          apple-simulator --print-config > siwatch.toml
+          siwatch-simulator --print-config > siwatch.toml
 
         APPLE'S ENDPOINTS
           POST /auth/token   GET /auth/keys   POST /auth/revoke
