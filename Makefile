@@ -54,6 +54,11 @@ deb: release ## Build the Debian package of siwatch, and that of its symbols: .b
 	@scripts/setup.sh debian
 	@scripts/build_deb.sh .build/siwatch $(RELEASE_FOLDER)/checkouts
 
+# Without our temporary folder, so that siwatch-simulator trigger finds it in another terminal.
+.PHONY: dev
+dev: programs ## Try siwatch beside a simulated Apple, with three curl lines to paste: ARGS="--webhook URL"
+	@env -u TMPDIR $(BIN)/siwatch-simulator dev $(ARGS)
+
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	$(BUILD) --product siwatch-demo

@@ -150,7 +150,7 @@ let package = Package(
         ),
         .executableTarget(
             name: "siwatch-simulator",
-            dependencies: ["AppleSimulatorKit", argumentParser, logging, serviceLifecycle, unixSignals],
+            dependencies: ["AppleSimulatorKit", "DaemonHarness", argumentParser, logging, serviceLifecycle, unixSignals],
             path: "Instruments/siwatch-simulator",
             swiftSettings: strict
         ),
