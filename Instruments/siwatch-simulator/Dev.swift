@@ -121,7 +121,8 @@ struct Dev: AsyncParsableCommand {
               page       \(record.page)
               siwatch    \(door.url)
               token      \(token)
-              Apple      \(record.apple)\(hooks)
+              Apple      \(record.apple)
+              --config   \(record.folder)/siwatch.toml\(hooks)
 
             One more person has tapped "Sign in with Apple". Paste into another terminal: sign in, ask whether the session ends, delete.
 
