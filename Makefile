@@ -54,6 +54,11 @@ deb: release ## Build the Debian package of siwatch, and that of its symbols: .b
 	@scripts/setup.sh debian
 	@scripts/build_deb.sh .build/siwatch $(RELEASE_FOLDER)/checkouts
 
+# Without our temporary folder, so that siwatch-simulator trigger finds it in another terminal.
+.PHONY: dev
+dev: programs ## Try siwatch beside a simulated Apple, with three curl lines to paste: ARGS="--webhook URL"
+	@env -u TMPDIR $(BIN)/siwatch-simulator dev $(ARGS)
+
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	$(BUILD) --product siwatch-demo
@@ -74,7 +79,7 @@ tests: setup setup-test setup-postgres
 .PHONY: programs
 programs: setup
 	$(BUILD) --product siwatch
-	$(BUILD) --product apple-simulator
+	$(BUILD) --product siwatch-simulator
 
 .PHONY: test-tsan
 test-tsan: setup setup-test setup-postgres ## Run all tests under the thread sanitizer, one by one (slow)
@@ -97,12 +102,12 @@ test-fleet-kills: tests ## Kill three siwatch in turn, MINUTES=10, and compare t
 .PHONY: test-systemd
 test-systemd: programs ## Boot a container with systemd, as root, and see that siwatch.service works there
 	@scripts/setup.sh systemd
-	@scripts/test_systemd.sh $(BIN)/siwatch $(BIN)/apple-simulator
+	@scripts/test_systemd.sh $(BIN)/siwatch $(BIN)/siwatch-simulator
 
 .PHONY: test-container
 test-container: setup-postgres programs ## Run the files of packaging/ in containers, as root: ARGS="compose", SIWATCH=FILE for a release build
 	@scripts/setup.sh container
-	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),$(BIN)/siwatch) $(BIN)/apple-simulator $(ARGS)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_container.py $(or $(SIWATCH),$(BIN)/siwatch) $(BIN)/siwatch-simulator $(ARGS)
 
 .PHONY: test-package
 test-package: deb ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
@@ -111,20 +116,20 @@ test-package: deb ## Boot a container with systemd, as root: install, upgrade, r
 
 .PHONY: test-page
 test-page: programs ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots
-	@scripts/test_page.sh $(BIN)/siwatch $(BIN)/apple-simulator $(SHOTS)
+	@scripts/test_page.sh $(BIN)/siwatch $(BIN)/siwatch-simulator $(SHOTS)
 
 .PHONY: test-http
 test-http: programs ## Ask the HTTP door whatever its OpenAPI document allows, and what it does not: ARGS="--max-examples 500"
-	@scripts/test_http.sh $(BIN)/siwatch $(BIN)/apple-simulator $(ARGS)
+	@scripts/test_http.sh $(BIN)/siwatch $(BIN)/siwatch-simulator $(ARGS)
 
 .PHONY: test-examples
 test-examples: programs ## Sign in to each backend of Examples/ as a user does: ARGS="fastapi go", or ARGS="--serve go" to try one by hand
 	$(BUILD) --product hummingbird-backend
-	@scripts/test_examples.py $(BIN)/siwatch $(BIN)/apple-simulator $(ARGS)
+	@scripts/test_examples.py $(BIN)/siwatch $(BIN)/siwatch-simulator $(ARGS)
 
 .PHONY: walk-runbooks
 walk-runbooks: setup-test setup-postgres programs ## Break a siwatch for each alert and compare its runbook, as root: ARGS="--only NAME"
-	@scripts/walk_runbooks.py --siwatch $(BIN)/siwatch --simulator $(BIN)/apple-simulator $(ARGS)
+	@scripts/walk_runbooks.py --siwatch $(BIN)/siwatch --simulator $(BIN)/siwatch-simulator $(ARGS)
 
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres

@@ -44,7 +44,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     products: [
         .executable(name: "siwatch", targets: ["siwatch"]),
-        .executable(name: "apple-simulator", targets: ["apple-simulator"]),
+        .executable(name: "siwatch-simulator", targets: ["siwatch-simulator"]),
         .library(name: "SiwatchClient", targets: ["SiwatchClient"]),
     ],
     dependencies: [
@@ -149,9 +149,9 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "apple-simulator",
-            dependencies: ["AppleSimulatorKit", argumentParser, logging, serviceLifecycle, unixSignals],
-            path: "Instruments/apple-simulator",
+            name: "siwatch-simulator",
+            dependencies: ["AppleSimulatorKit", "DaemonHarness", argumentParser, logging, serviceLifecycle, unixSignals],
+            path: "Instruments/siwatch-simulator",
             swiftSettings: strict
         ),
 
@@ -170,7 +170,7 @@ let package = Package(
             name: "siwatch-demo",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleSimulatorKit", "DaemonHarness", "SiwatchClient", "apple-simulator", "siwatch", ahc, argumentParser, nioConcurrency,
+                "AppleSimulatorKit", "DaemonHarness", "SiwatchClient", "siwatch-simulator", "siwatch", ahc, argumentParser, nioConcurrency,
             ],
             path: "Instruments/siwatch-demo",
             swiftSettings: strict
@@ -180,7 +180,7 @@ let package = Package(
             dependencies: [
                 // The programs that it runs are built with it.
                 "AppleIdentity", "AppleSimulatorKit", "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialSealing", "CredentialTables",
-                "DaemonHarness", "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
+                "DaemonHarness", "PostgresStore", "SQLiteStore", "siwatch-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioConcurrency, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",
@@ -277,7 +277,7 @@ let package = Package(
                 // The programs that they run are built with them.
                 "AppleIdentity", "AppleSimulatorKit", "BackendAPI", "CredentialCore", "CredentialMonitor", "CredentialSealing",
                 "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "PrometheusMetrics", "SQLiteStore",
-                "SiwatchClient", "apple-simulator", "siwatch", "siwatch-next",
+                "SiwatchClient", "siwatch-simulator", "siwatch", "siwatch-next",
                 ahc, argumentParser, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
                 serviceLifecycle, tomlKit,
             ],

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: The siwatch authors
 """Runs siwatch as the files of packaging/ say, in containers of crun against a simulated Apple, on loopback of its own.
 
-    scripts/test_container.py SIWATCH APPLE-SIMULATOR [compose] [sqlite] [postgresql]
+    scripts/test_container.py SIWATCH SIWATCH-SIMULATOR [compose] [sqlite] [postgresql]
 
 For root on Debian, with crun, PyYAML, curl, openssl and PostgreSQL's server. No image is built and no engine runs: scripts/container_root.sh makes
 the root of the image, and this script does what Compose, the kubelet and the scheduler would do with the volumes, the secrets, the users and

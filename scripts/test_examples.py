@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: The siwatch authors
 """Signs in to each backend of Examples/ as a user does, and sees it end the session, refuse what is forged, and delete the account.
 
-    scripts/test_examples.py [--python FILE] [--serve] [--verbose] SIWATCH APPLE-SIMULATOR [NAME]...
+    scripts/test_examples.py [--python FILE] [--serve] [--verbose] SIWATCH SIWATCH-SIMULATOR [NAME]...
 
 Starts a simulated Apple, a siwatch with the HTTP door on an SQLite file, one on a PostgreSQL server of its own for the examples that need
 it, and one backend after the other, all on loopback. Webhooks pass through this script, so that it can lose them.

@@ -5,7 +5,7 @@
 # Lets schemathesis ask the HTTP door of a siwatch at work whatever /openapi.json allows, and what it does not.
 # Ends with 1 for an answer that the document does not describe, for a wrong request that is taken, and for an error of the server.
 #
-#   scripts/test_http.sh SIWATCH APPLE-SIMULATOR [OPTION OF SCHEMATHESIS]...
+#   scripts/test_http.sh SIWATCH SIWATCH-SIMULATOR [OPTION OF SCHEMATHESIS]...
 #
 # Needs `st` (PyPI: schemathesis) on the PATH.
 set -eu

@@ -5,7 +5,7 @@
 # Loads the page of a siwatch at work in a headless Chromium, at three widths, in both themes, and without JavaScript.
 # Ends with 1 and a line for each fault: an error in the console, a request to elsewhere, weak contrast, a control without a name.
 #
-#   scripts/test_page.sh SIWATCH APPLE-SIMULATOR [FOLDER-FOR-SCREENSHOTS]
+#   scripts/test_page.sh SIWATCH SIWATCH-SIMULATOR [FOLDER-FOR-SCREENSHOTS]
 #
 # Needs Debian's package chromium.
 set -eu

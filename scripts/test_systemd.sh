@@ -5,7 +5,7 @@
 # Installs siwatch by hand in a container with a systemd of its own, as scripts/test_systemd_inside.sh says. Ends with the number of
 # sentences that do not hold.
 #
-#   scripts/test_systemd.sh SIWATCH APPLE-SIMULATOR
+#   scripts/test_systemd.sh SIWATCH SIWATCH-SIMULATOR
 #
 # The container sees the two programs, the libraries of Swift that they need, and copies of the pages and files that it installs.
 set -eu
@@ -23,6 +23,6 @@ rm -rf "$site"
 mkdir -p "$site/.build"
 cp -r "$root/README.md" "$root/docs" "$root/etc" "$root/systemd" "$root/scripts" "$site"
 cp "$1" "$site/.build/siwatch"
-cp "$2" "$site/apple-simulator"
+cp "$2" "$site/siwatch-simulator"
 cp "$root/scripts/test_systemd_inside.sh" "$site/inside.sh"
 exec "$root/scripts/boot_debian.sh" "$site" $(libraries)

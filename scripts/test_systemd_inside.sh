@@ -80,7 +80,7 @@ life() {
     holds "$1: it stopped in order" eval 'is Result success && is ExecMainStatus 0 && says "siwatch has stopped"'
 }
 
-systemd-run -q --unit=apple --working-directory=/site /site/apple-simulator --port 9900
+systemd-run -q --unit=apple --working-directory=/site /site/siwatch-simulator --port 9900
 within 60 curl -sfo /dev/null $apple/simulator/clock || echo "the simulated Apple does not start"
 
 # The steps of README.md, and before them what an operator brings along.

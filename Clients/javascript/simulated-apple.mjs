@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/* A simulated Apple for tests of a backend: apple-simulator as a process, and its people. siwatch-testing.mjs has the rest. */
+/* A simulated Apple for tests of a backend: siwatch-simulator as a process, and its people. siwatch-testing.mjs has the rest. */
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -89,7 +89,7 @@ export class AppleUser {
   }
 }
 
-/** apple-simulator. It posts no notification itself: this class does, to each of `notificationUrls`, until the answer is 200. */
+/** siwatch-simulator. It posts no notification itself: this class does, to each of `notificationUrls`, until the answer is 200. */
 export class SimulatedApple {
   notificationUrls = [];
   #process;
@@ -97,7 +97,7 @@ export class SimulatedApple {
   static async start(folder, clientIds = []) {
     const apple = new SimulatedApple();
     const options = clientIds.flatMap((clientId) => ["--client-id", clientId]);
-    apple.#process = new Program(programOf("APPLE_SIMULATOR", "apple-simulator"), ["--print-config", ...options], folder);
+    apple.#process = new Program(programOf("SIWATCH_SIMULATOR", "siwatch-simulator"), ["--print-config", ...options], folder);
     await apple.#process.line("keys_endpoint = ");
     apple.url = (await apple.#process.line("listening on ")).split("listening on ")[1].trim();
     apple.config = `${apple.#process.lines.join("\n")}\n`;

@@ -4,7 +4,7 @@
 /*
  * A simulated Apple and a siwatch with the HTTP door, for tests of a backend: Node 18.8 or later, without dependencies.
  *
- * The programs are those that the environment variables SIWATCH and APPLE_SIMULATOR name, or `siwatch` and `apple-simulator` on the PATH.
+ * The programs are those that the environment variables SIWATCH and SIWATCH_SIMULATOR name, or `siwatch` and `siwatch-simulator` on the PATH.
  * Everything listens on loopback and keeps its files in a temporary folder. docs/simulator.md shows a test.
  */
 

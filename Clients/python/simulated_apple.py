@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
-"""A simulated Apple for tests of a backend, with the standard library only: apple-simulator as a process, and its people.
+"""A simulated Apple for tests of a backend, with the standard library only: siwatch-simulator as a process, and its people.
 
 Points in time are in milliseconds since 1970 UTC. Limits of waits are in seconds. docs/simulator.md lists the control routes.
 """
@@ -99,12 +99,12 @@ class AppleUser:
 
 
 class SimulatedApple:
-    """apple-simulator. It posts no notification itself: this class does, to each of `notification_urls`, until the answer is 200."""
+    """siwatch-simulator. It posts no notification itself: this class does, to each of `notification_urls`, until the answer is 200."""
 
     def __init__(self, folder: Path, client_ids: Sequence[str] = ()) -> None:
         self.notification_urls: list[str] = []
         options = [part for client_id in client_ids for part in ("--client-id", client_id)]
-        self._process = Process(program("APPLE_SIMULATOR", "apple-simulator"), "--print-config", *options, folder=folder)
+        self._process = Process(program("SIWATCH_SIMULATOR", "siwatch-simulator"), "--print-config", *options, folder=folder)
         self._process.line("keys_endpoint = ")
         self.url = self._process.line("listening on ").split("listening on ")[1].strip()
         self.config = "\n".join(self._process.lines) + "\n"

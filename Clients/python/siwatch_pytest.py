@@ -4,7 +4,7 @@
 
     pytest_plugins = ["siwatch_pytest"]    # in the top conftest.py
 
-The programs are those that the environment variables SIWATCH and APPLE_SIMULATOR name, or `siwatch` and `apple-simulator` on the PATH.
+The programs are those that the environment variables SIWATCH and SIWATCH_SIMULATOR name, or `siwatch` and `siwatch-simulator` on the PATH.
 Everything listens on loopback and keeps its files in a temporary folder. docs/simulator.md shows a test. Needs the folder
 siwatch and simulated_apple.py beside it.
 """

@@ -14,19 +14,19 @@ import ServiceLifecycle
 package final class AppleSimulator: Service {
     let configuration: SimulatorConfiguration
     let logger: Logger
-    let delivery: NotificationDelivery?
+    private let delivery: NotificationDelivery
     private let world: NIOLockedValueBox<AppleWorld>
     private let onListening: @Sendable (String) -> Void
 
     /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when the simulator answers requests.
     package init(
         _ configuration: SimulatorConfiguration,
-        logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
+        logger: Logger = Logger(label: "siwatch-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
         onListening: @escaping @Sendable (_ baseURL: String) -> Void = { _ in }
     ) throws {
         (self.configuration, self.logger) = (configuration, logger)
         self.world = NIOLockedValueBox(try AppleWorld(configuration))
-        self.delivery = configuration.delivery.map { NotificationDelivery(target: $0, logger: logger) }
+        self.delivery = NotificationDelivery(logger: logger)
         self.onListening = onListening
     }
 
@@ -34,7 +34,7 @@ package final class AppleSimulator: Service {
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await SimulatorServer(simulator: self, onListening: self.onListening).run() }
-            if let delivery { group.addTask { await delivery.run(reportingTo: self) } }
+            group.addTask { await self.delivery.run(reportingTo: self) }
             // The server ends first: on a shutdown, or because it could not start. The simulator delivers nothing after that.
             try await group.next()
             group.cancelAll()
@@ -57,9 +57,18 @@ package final class AppleSimulator: Service {
             world.counters.notifications.emitted += notifications.count
             for notification in notifications { world.notifications.append(notification) }
         }
-        delivery?.enqueue(zip(drafts, notifications).filter { $0.0.emission.deliver ?? true }.map(\.1))
+        deliver(zip(drafts, notifications).filter { $0.0.emission.deliver ?? true }.map(\.1))
         return notifications
     }
+
+    /// Posts notifications to the endpoint that takes them, if any.
+    func deliver(_ notifications: [SignedNotification]) {
+        guard let target = withWorld({ $0.delivery }) else { return }
+        delivery.enqueue(notifications, to: target)
+    }
+
+    /// Names the endpoint of later notifications, because an app may begin to listen after Apple.
+    package func deliver(to target: DeliveryTarget) { withWorld { $0.delivery = target } }
 
     /// Starts one, and returns when it answers requests. It runs until its task is cancelled. Tests let it run until the process ends,
     /// because NIO traps where a server is cancelled as a connection comes in (swift-nio issue 2637).

@@ -15,7 +15,9 @@ package struct SimulatorConfiguration: Sendable {
     package var refreshCarriesIDToken = true
     /// How long the simulator may repeat a successful answer to a refresh, access token included. It repeats them because RS256 is slow.
     package var answerReuse: Duration = .seconds(60)
-    /// The endpoint to post each emitted notification to, if any.
+    /// How long a code is good. Apple's live five minutes.
+    package var codeLife: Duration = .seconds(300)
+    /// The endpoint to post each emitted notification to, if any. `AppleSimulator.deliver(to:)` names another.
     package var delivery: DeliveryTarget?
 
     package init(groups: [AppGroup]) { self.groups = groups }

@@ -80,6 +80,9 @@ package final class ChildProcess: Sendable {
         }
     }
 
+    /// Waits for the end of its output, which comes with its own, or until the task is cancelled.
+    package func silence() async { _ = await line(containing: "\n") }
+
     package func signal(_ signal: Int32) {
         // After waitpid() the system may give the process number to another process.
         if state.withLockedValue({ $0.status == nil }) { kill(identifier, signal) }

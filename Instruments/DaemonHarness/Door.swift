@@ -108,10 +108,14 @@ package enum Hook {
         port: Int,
         _ more: String = ""
     ) throws -> [String: String] {
+        try table(in: folder, url: "\(scheme)://\(host):\(port)/hook?from=siwatch", more)
+    }
+
+    package static func table(in folder: WatchedFolder, url: String, _ more: String = "") throws -> [String: String] {
         try folder.writeSecret(secret, to: "hook.whsec")
         let table = """
             name = "hook"
-            url = "\(scheme)://\(host):\(port)/hook?from=siwatch"
+            url = \(SiwatchConfiguration.quoted(url))
             secret_files = ["hook.whsec"]
             \(more)
             """
@@ -120,7 +124,9 @@ package enum Hook {
 }
 
 package struct OperationsPages: Sendable {
-    private let url: String
+    package let url: String
+
+    package init(at url: String) { self.url = url }
 
     package init(of daemon: ChildProcess) async throws {
         guard let line = await daemon.line(containing: "Metrics and health are served"),

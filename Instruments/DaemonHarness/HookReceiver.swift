@@ -44,6 +44,15 @@ package final class HookReceiver: Sendable {
         return hooks
     }
 
+    /// Waits for the first that fits. The suite's time limit ends the wait.
+    package func hook(where fits: (Hook) -> Bool) async throws -> Hook {
+        var news = arrivals.stream.makeAsyncIterator()
+        while true {
+            if let hook = hooks.first(where: fits) { return hook }
+            guard await news.next() != nil else { throw CancellationError() }
+        }
+    }
+
     /// Sets how it answers from now on.
     ///
     /// - Parameter retryAfter: the header `Retry-After` of each answer.

@@ -13,11 +13,15 @@ package struct SimulatedApple: Sendable {
     package enum Place: Sendable {
         /// In this process, with a signing key that is made once for all.
         case here
+        /// In this process, for a person at work: on this port unless another program has it, and codes live as long as the simulator.
+        case preferring(port: Int)
         case process
     }
 
     package let url: String
     package let process: ChildProcess?
+    /// The one in this process.
+    package let simulator: AppleSimulator?
     private let service: Task<Void, any Error>?
 
     package static let keyID = "ABC123DEFG"
@@ -39,9 +43,9 @@ package struct SimulatedApple: Sendable {
     ) async throws -> Result {
         let keyFile = folder.appending(path: Self.keyFile).path
         switch place {
-        case .here:
+        case .here, .preferring:
             // It goes on until the process ends: see `AppleSimulator.start`.
-            return try await body(SimulatedApple(keyFile: keyFile, answerReuse: answerReuse))
+            return try await body(SimulatedApple(keyFile: keyFile, answerReuse: answerReuse, place))
         case .process:
             let apple = try await SimulatedApple(programWithKeyFile: keyFile, answerReuse: answerReuse)
             do {
@@ -55,7 +59,10 @@ package struct SimulatedApple: Sendable {
         }
     }
 
-    private init(keyFile: String, answerReuse: Duration) async throws {
+    /// One that another program runs.
+    package init(at url: String) { (self.url, service, process, simulator) = (url, nil, nil, nil) }
+
+    private init(keyFile: String, answerReuse: Duration, _ place: Place) async throws {
         let key = ClientKey.generate(id: Self.keyID)
         let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
         guard FileManager.default.createFile(atPath: keyFile, contents: Data("\(key.pem)\n".utf8), attributes: attributes) else {
@@ -66,22 +73,32 @@ package struct SimulatedApple: Sendable {
         )
         configuration.answerReuse = answerReuse
         configuration.signingKey = try Self.signingKey.get()
+        if case .preferring(let port) = place { (configuration.port, configuration.codeLife) = (port, .seconds(365 * 86_400)) }
+        let started = try await Self.start(configuration)
+        (simulator, url, service, process) = (started.simulator, started.baseURL, started.running, nil)
+    }
+
+    private static func start(
+        _ configuration: SimulatorConfiguration
+    ) async throws -> (simulator: AppleSimulator, baseURL: String, running: Task<Void, any Error>) {
         // No child task, because it outlives its test. `stop()` ends it, and awaits its end.
-        let (_, url, service) = try await AppleSimulator.start(configuration, on: OwnThread())
-        (self.url, self.service, process) = (url, service, nil)
+        if configuration.port != 0, let started = try? await AppleSimulator.start(configuration, on: OwnThread()) { return started }
+        var elsewhere = configuration
+        elsewhere.port = 0
+        return try await AppleSimulator.start(elsewhere, on: OwnThread())
     }
 
     private init(programWithKeyFile keyFile: String, answerReuse: Duration) async throws {
         let process = try ChildProcess(
-            "apple-simulator",
+            "siwatch-simulator",
             ["--port", "0", "--key-id", Self.keyID, "--team-id", Self.teamID, "--key-file", keyFile]
                 + ["--answer-reuse", "\(answerReuse.components.seconds)"]
                 + Self.clientIDs.flatMap { ["--client-id", $0] }
         )
         guard let line = await process.line(containing: "listening on http"), let url = line.split(separator: " ").last else {
-            throw HarnessError("apple-simulator did not start: \(process.output.joined(separator: "\n"))")
+            throw HarnessError("siwatch-simulator did not start: \(process.output.joined(separator: "\n"))")
         }
-        (self.url, self.process, service) = (String(url), process, nil)
+        (self.url, self.process, service, simulator) = (String(url), process, nil, nil)
     }
 
     /// Stops it, and returns its exit code once nothing listens there any more.

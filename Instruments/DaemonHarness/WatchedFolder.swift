@@ -6,12 +6,19 @@ package import Foundation
 /// A folder with its own siwatch.toml, database and keys, for `siwatch` processes to run on.
 package struct WatchedFolder: Sendable {
     package let url: URL
+    /// The siwatch that works on it; nil for the one beside the running program.
+    private let program: URL?
 
     package var databasePath: String { url.appending(path: "siwatch.sqlite").path }
     package var configurationPath: String { url.appending(path: "siwatch.toml").path }
 
-    package init(named name: String = "siwatch") throws {
-        url = FileManager.default.temporaryDirectory.appending(path: "\(name)-\(UUID().uuidString)")
+    package init(
+        named name: String = "siwatch",
+        in parent: URL = FileManager.default.temporaryDirectory,
+        program: URL? = nil
+    ) throws {
+        url = parent.appending(path: "\(name)-\(UUID().uuidString)")
+        self.program = program
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     }
 
@@ -31,23 +38,8 @@ package struct WatchedFolder: Sendable {
         let operations = more["operations"] ?? ""
         let socket = operations.contains("socket") ? "" : "socket = \"\"\n"
         tables["operations"] = "listen = \"\(listen)\"\n\(socket)\(operations)"
-        tables["apple"] = """
-            token_endpoint = "\(apple.url)/auth/token"
-            revocation_endpoint = "\(apple.url)/auth/revoke"
-            keys_endpoint = "\(apple.url)/auth/keys"
-            \(more["apple"] ?? "")
-            """
-        let app = """
-            [[app]]
-            name = "example"
-            team_id = "\(SimulatedApple.teamID)"
-            client_ids = [\(clientIDs.map { "\"\($0)\"" }.joined(separator: ", "))]
-            [[app.key]]
-            id = "\(SimulatedApple.keyID)"
-            file = "\(SimulatedApple.keyFile)"
-            """
-        let text = app + "\n" + tables.sorted { $0.key < $1.key }.map { "[\($0.key)]\n\($0.value)\n" }.joined()
-        try text.write(toFile: configurationPath, atomically: true, encoding: .utf8)
+        let text = SiwatchConfiguration.text(apple: apple.url, clientIDs: clientIDs, tables)
+        try "\(text)\n".write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
     /// Replaces one text of the configuration, which has to contain it, by another.
@@ -58,7 +50,7 @@ package struct WatchedFolder: Sendable {
     }
 
     /// Writes a line into a file that nobody else may read.
-    func writeSecret(_ text: String, to name: String) throws {
+    package func writeSecret(_ text: String, to name: String) throws {
         let file = url.appending(path: name)
         try Data("\(text)\n".utf8).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
@@ -66,7 +58,7 @@ package struct WatchedFolder: Sendable {
 
     /// A folder with the same configuration and keys, for another siwatch on the same server.
     package func copy() throws -> WatchedFolder {
-        let copy = try WatchedFolder()
+        let copy = try WatchedFolder(program: program)
         for file in try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil) {
             try FileManager.default.copyItem(at: file, to: copy.url.appending(path: file.lastPathComponent))
         }
@@ -92,7 +84,8 @@ package struct WatchedFolder: Sendable {
     }
 
     private func start(_ arguments: [String], _ environment: [String: String]) throws -> ChildProcess {
-        try ChildProcess("siwatch", arguments + ["--config", configurationPath], environment: environment)
+        let program = try program ?? ChildProcess.program("siwatch")
+        return try ChildProcess(program, arguments + ["--config", configurationPath], environment: environment)
     }
 
     package func startDaemon(environment: [String: String] = [:]) async throws -> ChildProcess {
@@ -107,9 +100,12 @@ package struct WatchedFolder: Sendable {
         }
     }
 
-    /// Runs the daemon while `body` runs. Ends it with SIGTERM, or kills it if `body` throws or is cancelled.
+    /// Runs the daemon while `body` runs, and ends it with SIGTERM.
+    ///
+    /// - Parameter signal: how it ends if `body` throws or is cancelled.
     package func withDaemon<Result>(
         environment: [String: String] = [:],
+        interruptedBy signal: Int32 = SIGKILL,
         _ body: (ChildProcess) async throws -> Result
     ) async throws -> Result {
         let daemon = try start("run", environment: environment)
@@ -118,13 +114,13 @@ package struct WatchedFolder: Sendable {
                 try await untilReady(daemon)
                 return try await body(daemon)
             } onCancel: {
-                daemon.signal(SIGKILL)
+                daemon.signal(signal)
             }
             daemon.signal(SIGTERM)
             try await finish(daemon)
             return result
         } catch {
-            daemon.signal(SIGKILL)
+            daemon.signal(signal)
             await daemon.exit()
             throw error
         }

@@ -107,7 +107,7 @@ struct Demo: AsyncParsableCommand {
                 Audit.Figure("ms between two checks of a token, at least", least: Script.interval.milliseconds, Int(gap)),
                 Audit.Figure("codes readable in the files", 0, readable.count),
                 Audit.Figure("exit code of siwatch", 0, Int(daemonCode)),
-                Audit.Figure("exit code of apple-simulator", 0, Int(appleCode)),
+                Audit.Figure("exit code of siwatch-simulator", 0, Int(appleCode)),
             ]
         stage.screen.print(Words.table(figures) + audit.disagreements.prefix(10) + Words.timing(audit))
         return figures

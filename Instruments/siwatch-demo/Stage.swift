@@ -62,7 +62,7 @@ struct Stage {
     // MARK: The end
 
     private var processes: [(String, ChildProcess)] {
-        [("siwatch", daemon)] + [site.apple.process].compactMap(\.self).map { ("apple-simulator", $0) }
+        [("siwatch", daemon)] + [site.apple.process].compactMap(\.self).map { ("siwatch-simulator", $0) }
     }
 
     func stopDaemon() async -> Int32 {

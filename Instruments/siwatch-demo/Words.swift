@@ -11,7 +11,7 @@ enum Words {
         [
             "siwatch demo: \(Script.people) people sign in with Apple, and some change their minds.",
             "",
-            "  Apple     apple-simulator on this machine; nothing leaves it",
+            "  Apple     siwatch-simulator on this machine; nothing leaves it",
             "  siwatch   the daemon, which checks each token every \(Script.interval.milliseconds / 1000) s (in production once a day)",
             "  backend   signs people in through siwatch's HTTP door; siwatch's webhooks end their sessions",
             "  folder    \(folder)",

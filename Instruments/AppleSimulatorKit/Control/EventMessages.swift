@@ -186,7 +186,7 @@ package struct Redeliver: ObjectMessage {
 
     package func happen(in simulator: AppleSimulator) throws -> Notifications {
         guard let notification = simulator.withWorld({ $0.notifications[id] }) else { throw SimulatorError.unknownNotification(id) }
-        simulator.delivery?.enqueue([notification])
+        simulator.deliver([notification])
         return Notifications(notifications: [notification])
     }
 }

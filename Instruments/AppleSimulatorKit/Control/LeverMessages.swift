@@ -57,6 +57,12 @@ package struct RegisterKey: ControlMessage {
     }
 }
 
+extension RegisterKey {
+    package init(_ key: RegisteredKey, for clientID: String) {
+        self.init(clientID: clientID, keyID: key.id, publicKey: key.publicKey.pemRepresentation)
+    }
+}
+
 package struct RevokeKey: ObjectMessage {
     package static let route = "DELETE client-keys/:id"
 

@@ -10,25 +10,31 @@ import NIOHTTP1
 struct NotificationDelivery: Sendable {
     private static let width = 16
 
-    private let target: DeliveryTarget
-    private let logger: Logger
-    private let queue: AsyncStream<SignedNotification>
-    private let intake: AsyncStream<SignedNotification>.Continuation
+    private struct Posting: Sendable {
+        let notification: SignedNotification
+        let target: DeliveryTarget
+    }
 
-    init(target: DeliveryTarget, logger: Logger) {
-        (self.target, self.logger) = (target, logger)
+    private let logger: Logger
+    private let queue: AsyncStream<Posting>
+    private let intake: AsyncStream<Posting>.Continuation
+
+    init(logger: Logger) {
+        self.logger = logger
         (queue, intake) = AsyncStream.makeStream()
     }
 
-    func enqueue(_ notifications: [SignedNotification]) { for notification in notifications { intake.yield(notification) } }
+    func enqueue(_ notifications: [SignedNotification], to target: DeliveryTarget) {
+        for notification in notifications { intake.yield(Posting(notification: notification, target: target)) }
+    }
 
     func run(reportingTo simulator: AppleSimulator) async {
         await withTaskGroup(of: Void.self) { group in
             var free = Self.width
-            for await notification in queue {
+            for await posting in queue {
                 if free == 0 { await group.next() } else { free -= 1 }
                 group.addTask {
-                    let isDelivered = await deliver(notification)
+                    let isDelivered = await deliver(posting.notification, to: posting.target)
                     simulator.withWorld { world in
                         world.counters.notifications.delivered += isDelivered ? 1 : 0
                         world.counters.notifications.undelivered += isDelivered ? 0 : 1
@@ -38,11 +44,11 @@ struct NotificationDelivery: Sendable {
         }
     }
 
-    private func deliver(_ notification: SignedNotification) async -> Bool {
+    private func deliver(_ notification: SignedNotification, to target: DeliveryTarget) async -> Bool {
         for attempt in 1...max(1, target.attempts) {
             if attempt > 1, (try? await Task.sleep(for: target.pause)) == nil { return false }
             do {
-                let status = try await post(notification)
+                let status = try await post(notification, to: target)
                 if status == 200 { return true }
                 logger.notice("notification refused", metadata: ["jti": "\(notification.id)", "status": "\(status)"])
             } catch {
@@ -52,7 +58,7 @@ struct NotificationDelivery: Sendable {
         return false
     }
 
-    private func post(_ notification: SignedNotification) async throws -> UInt {
+    private func post(_ notification: SignedNotification, to target: DeliveryTarget) async throws -> UInt {
         var request = HTTPClientRequest(url: target.url)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")

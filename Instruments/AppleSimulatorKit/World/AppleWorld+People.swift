@@ -40,7 +40,8 @@ extension AppleWorld {
             refreshToken = text
         case .code:
             let text = Invented.authorizationCode()
-            grants[grant].code = Grant.Code(redirectURI: options.redirectURI, nonce: options.nonce, expiresAt: at + Grant.Code.life)
+            let expiry = at + configuration.codeLife
+            grants[grant].code = Grant.Code(redirectURI: options.redirectURI, nonce: options.nonce, expiresAt: expiry)
             remember(text, .code, of: grant)
             code = text
         case .nothing: break

@@ -14,6 +14,8 @@ package struct AppleWorld: Sendable {
     var notifications = NotificationLog()
     var faults = FaultScript()
     var counters = Counters()
+    /// Where notifications go, if anywhere.
+    var delivery: DeliveryTarget?
     /// How far Apple's clock is ahead of the machine's; negative if it is behind.
     var clockOffset = Duration.zero
 
@@ -25,7 +27,7 @@ package struct AppleWorld: Sendable {
 
     init(_ configuration: SimulatorConfiguration) throws {
         self.configuration = configuration
-        groups = configuration.groups
+        (groups, delivery) = (configuration.groups, configuration.delivery)
         signingKeys = SigningKeys(count: configuration.signingKeyCount, signingBy: try configuration.signingKey?.renamed() ?? SigningKey())
         for (index, group) in groups.enumerated() {
             for clientID in group.clientIDs {

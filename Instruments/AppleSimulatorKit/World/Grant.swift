@@ -26,10 +26,8 @@ struct Grant: Sendable {
     var isConsented: Bool { ending == nil || ending?.cause == .passwordChanged }
     var hasCredential: Bool { hasRefreshToken || code != nil }
 
-    /// An authorization code: good once, for five minutes.
+    /// An authorization code: good once, for ``SimulatorConfiguration/codeLife``.
     struct Code: Sendable {
-        static let life: Duration = .seconds(300)
-
         let redirectURI: String?
         let nonce: String?
         let expiresAt: Moment

@@ -199,7 +199,7 @@ struct ConfigurationTests {
     }
 }
 
-/// `apple-simulator --print-config` prints a valid siwatch.toml.
+/// `siwatch-simulator --print-config` prints a valid siwatch.toml.
 struct SimulatorConfigurationTests {
     /// The file is in another folder than the simulator's key, whose path was relative to the simulator.
     @Test func theConfigurationIsAcceptedAsItIs() async throws {
@@ -208,7 +208,7 @@ struct SimulatorConfigurationTests {
         let elsewhere = folder.url.appending(path: "elsewhere")
         try FileManager.default.createDirectory(at: elsewhere, withIntermediateDirectories: false)
         let script = #"cd "$1" && exec "$0" --print-config --port 0 --key-file key.p8 --log-level critical"#
-        let apple = try ChildProcess.shell(script, ChildProcess.program("apple-simulator").path, elsewhere.path)
+        let apple = try ChildProcess.shell(script, ChildProcess.program("siwatch-simulator").path, elsewhere.path)
         defer { apple.signal(SIGKILL) }
         #expect(await apple.line(containing: "keys_endpoint") != nil, "\(apple.output)")
         let text = apple.output.map { "\($0)\n" }.joined()

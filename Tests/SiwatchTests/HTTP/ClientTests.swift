@@ -46,8 +46,8 @@ import Testing
     @Test(arguments: tests)
     func theTestsOfAClientPass(_ command: String, file: String) async throws {
         let words = command.split(separator: " ").map(String.init) + [Checkout.root.appending(path: "Clients/\(file)").path]
-        let (siwatch, apple) = (try ChildProcess.program("siwatch").path, try ChildProcess.program("apple-simulator").path)
-        let environment = ["SIWATCH": siwatch, "APPLE_SIMULATOR": apple, "PYTHONDONTWRITEBYTECODE": "1"]
+        let (siwatch, apple) = (try ChildProcess.program("siwatch").path, try ChildProcess.program("siwatch-simulator").path)
+        let environment = ["SIWATCH": siwatch, "SIWATCH_SIMULATOR": apple, "PYTHONDONTWRITEBYTECODE": "1"]
         let tests = try ChildProcess.found(words, environment: environment)
         #expect(await tests.exit() == 0, "\(tests.output.joined(separator: "\n"))")
     }

@@ -83,7 +83,7 @@ import Testing
         let other = try site.folder.copy()
         defer { other.remove() }
         let text = try String(contentsOfFile: other.configurationPath, encoding: .utf8)
-        let table = try #require(text.components(separatedBy: "[[delivery]]").last?.components(separatedBy: "[apple]").first)
+        let table = try #require(text.components(separatedBy: "[[delivery]]").last?.components(separatedBy: "[database]").first)
         try other.edit("[[delivery]]\(table)", "")
         try await other.withDaemon { _ in
             try await site.daemon { daemon in

@@ -3,6 +3,7 @@
 
 import AppleSimulatorKit
 import ArgumentParser
+import DaemonHarness
 import Foundation
 import Logging
 import ServiceLifecycle
@@ -10,11 +11,12 @@ import UnixSignals
 
 /// Runs the simulator as a process of its own.
 @main
-struct AppleSimulatorCommand: AsyncParsableCommand {
+struct SimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "apple-simulator",
+        commandName: "siwatch-simulator",
         abstract: "Apple's side of Sign in with Apple, on loopback.",
-        discussion: discussion
+        discussion: discussion,
+        subcommands: [Dev.self, Trigger.self]
     )
 
     @Option(help: "The port on 127.0.0.1; 0 takes a free one.")
@@ -60,17 +62,31 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
             clientIDs: clientIDs.isEmpty ? ["com.example.app", "com.example.web"] : clientIDs,
             keys: [key.registered]
         )
-        var logger = Logger(label: "apple-simulator", factory: { StreamLogHandler.standardError(label: $0) })
+        var logger = Logger(label: "siwatch-simulator", factory: { StreamLogHandler.standardError(label: $0) })
         logger.logLevel = logLevel
         let prints = printConfig
         let simulator = try AppleSimulator(configuration(for: group), logger: logger) { baseURL in
             // A file that gets this output is valid TOML from its first line on.
-            say("\(prints ? "# " : "")apple-simulator listening on \(baseURL)")
-            if prints { say(SiwatchConfiguration.text(baseURL: baseURL, group: group, keyID: key.id, keyFile: keyFile)) }
+            say("\(prints ? "# " : "")siwatch-simulator listening on \(baseURL)")
+            if prints { say(Self.siwatchConfiguration(at: baseURL, group, keyID: key.id, keyFile: keyFile)) }
         }
         var services = ServiceGroupConfiguration(services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         services.maximumGracefulShutdownDuration = .seconds(5)
         try await ServiceGroup(configuration: services).run()
+    }
+
+    /// The simulator does not know the folder of the file, where relative names begin. Here they begin at the folder that it was started in.
+    private static func siwatchConfiguration(at url: String, _ group: AppGroup, keyID: String, keyFile: String) -> String {
+        func absolute(_ path: String) -> String { URL(filePath: path).absoluteURL.standardizedFileURL.path }
+        func assigned(_ name: String, _ path: String) -> String { "\(name) = \(SiwatchConfiguration.quoted(absolute(path)))" }
+        return SiwatchConfiguration.text(
+            apple: url,
+            teamID: group.teamID,
+            clientIDs: group.clientIDs,
+            keyID: keyID,
+            keyFile: absolute(keyFile),
+            ["database": assigned("path", "siwatch.sqlite"), "encryption": assigned("key_file", "siwatch.key")]
+        )
     }
 
     private func configuration(for group: AppGroup) -> SimulatorConfiguration {
@@ -83,8 +99,8 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// Writes a line without buffering, because a test may wait for it on a pipe.
-private func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }
+/// Writes a line without buffering, because a test may wait for it on a pipe. A reader that is gone does not matter.
+func say(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8)) }
 
 private func level(_ text: String) throws -> Logger.Level {
     guard let level = Logger.Level(rawValue: text) else { throw ValidationError("There is no log level \(text).") }
@@ -92,13 +108,15 @@ private func level(_ text: String) throws -> Logger.Level {
 }
 
 /// The text of `--help` beyond the options, in lines of less than 80 characters.
-extension AppleSimulatorCommand {
+extension SimulatorCommand {
     static let discussion = """
         It answers as Apple does, checks client secrets, and lets people sign in,
         revoke, delete and switch their mail, by control routes on the same port.
-        Once it listens it prints: apple-simulator listening on http://127.0.0.1:PORT
+        To try siwatch beside it, see siwatch-simulator help dev.
+
+        Once it listens it prints: siwatch-simulator listening on http://127.0.0.1:PORT
         With --print-config that line is a comment before a whole siwatch.toml:
-          apple-simulator --print-config > siwatch.toml
+          siwatch-simulator --print-config > siwatch.toml
 
         APPLE'S ENDPOINTS
           POST /auth/token   GET /auth/keys   POST /auth/revoke
@@ -125,41 +143,5 @@ extension ClientKey {
         umask(0o077)
         try Data("\(key.pem)\n".utf8).write(to: url, options: .withoutOverwriting)
         return key
-    }
-}
-
-/// A whole `siwatch.toml` that points siwatch at this simulator.
-///
-/// Its file names are absolute, because relative names begin at the configuration's folder, which the simulator does not know.
-enum SiwatchConfiguration {
-    static func text(baseURL: String, group: AppGroup, keyID: String, keyFile: String) -> String {
-        """
-        [database]
-        path = \(quoted(absolute("siwatch.sqlite")))
-
-        [encryption]
-        key_file = \(quoted(absolute("siwatch.key")))
-
-        [[app]]
-        name = "example"
-        team_id = \(quoted(group.teamID))
-        client_ids = [\(group.clientIDs.map(quoted).joined(separator: ", "))]
-
-        [[app.key]]
-        id = \(quoted(keyID))
-        file = \(quoted(absolute(keyFile)))
-
-        [apple]
-        token_endpoint = "\(baseURL)/auth/token"
-        revocation_endpoint = "\(baseURL)/auth/revoke"
-        keys_endpoint = "\(baseURL)/auth/keys"
-        """
-    }
-
-    /// Relative to the folder that the simulator was started in.
-    private static func absolute(_ path: String) -> String { URL(filePath: path).absoluteURL.standardizedFileURL.path }
-
-    private static func quoted(_ text: String) -> String {
-        "\"\(text.replacingOccurrences(of: "\\", with: "\\\\").replacingOccurrences(of: "\"", with: "\\\""))\""
     }
 }
