@@ -78,7 +78,7 @@ private enum StatusFigure: Decodable {
     case members([String: StatusFigure])
 
     /// Members whose texts are words of siwatch or of the engine.
-    private static let shown: Set = ["version", "sqlite", "postgresql", "queue", "state", "health", "lane", "kind", "verdict", "operation"]
+    private static let shown: Set = ["sqlite", "postgresql", "queue", "health", "lane", "kind", "verdict", "operation"]
     /// Members whose own members have names from outside.
     private static let open: Set = ["deliveries", "overdue", "quarantined", "sealing_keys"]
 
@@ -117,7 +117,7 @@ private enum StatusFigure: Decodable {
         switch self {
         case .nothing: return []
         case .figure(let figure): return ["\(place) \(figure)"]
-        case .text(let text): return Self.shown.contains(key) ? ["\(place) \(text)"] : []
+        case .text(let text): return Self.isWord(text, of: key) ? ["\(place) \(text)"] : []
         case .list(let list): return list.enumerated().flatMap { $0.element.lines(at: "\(place)[\($0.offset)]", of: key) }
         case .members(let members):
             return members.sorted { $0.key < $1.key }.enumerated().flatMap { index, member in
@@ -131,11 +131,19 @@ private enum StatusFigure: Decodable {
     func names(of key: String = "") -> Set<String> {
         switch self {
         case .nothing, .figure: return []
-        case .text(let text): return Self.shown.contains(key) || key == "reason" || text.contains(" ") ? [] : [text]
+        case .text(let text): return Self.isWord(text, of: key) || key == "reason" || text.contains(" ") ? [] : [text]
         case .list(let list): return list.reduce(into: []) { $0.formUnion($1.names(of: key)) }
         case .members(let members):
             let own = Self.open.contains(key) ? members.keys.filter { RejectionReason(rawValue: $0) == nil } : []
             return members.reduce(into: Set(own)) { $0.formUnion($1.value.names(of: $1.key)) }
+        }
+    }
+
+    private static func isWord(_ text: String, of key: String) -> Bool {
+        switch key {
+        case "state": CredentialState(rawValue: text) != nil
+        case "version": text.wholeMatch(of: /[0-9]+\.[0-9]+\.[0-9]+/) != nil
+        default: shown.contains(key)
         }
     }
 }
