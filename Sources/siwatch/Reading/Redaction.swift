@@ -59,5 +59,5 @@ extension Configuration {
 
 extension String {
     /// Whether it is the text of a number, a duration, a flag or of nothing.
-    fileprivate var isFigure: Bool { wholeMatch(of: /(?:Optional\()?(?:-?[0-9.]+(?: seconds)?|true|false|nil|\[\])\)?/) != nil }
+    fileprivate var isFigure: Bool { wholeMatch(of: /(?:Optional\()?(?:-?[0-9]+(?:\.[0-9]+)?(?: seconds)?|true|false|nil|\[\])\)?/) != nil }
 }
