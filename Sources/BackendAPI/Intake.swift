@@ -18,7 +18,7 @@ struct Intake: Sendable {
     private let samples = Quota(upTo: 5)
     private let unknownKeys = Quota(upTo: 600)
     /// What Apple signed and siwatch cannot apply, such as an event of somebody else's app or an id_token: anybody can have one. If the
-    /// configuration is at fault, Apple sends the rest again.
+    /// configuration is at fault, Apple may send the rest again, or not: its staff say both.
     private let unusable = Quota(upTo: 60)
 
     init(

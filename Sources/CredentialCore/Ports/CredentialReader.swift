@@ -35,6 +35,8 @@ package protocol CredentialReader: BreakerReader {
     ) async throws -> PersonalData
     /// All requests to revoke a user's tokens, with their results.
     func revocations(of userID: String) async throws -> UserHistory
+    /// All requests to revoke that were made from `since` up to `until`, oldest first. It reads the log from end to end.
+    func revocationsRequested(since: Timestamp, until: Timestamp) async throws -> [RequestedRevocation]
     /// Notifications in quarantine, latest first: those before one of them, or from the newest.
     func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification]
     func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64]

@@ -147,6 +147,25 @@ package struct RevocationReceipt: Sendable, Equatable, Decodable {
     }
 }
 
+/// What became of a token of a request to revoke, of a request without tokens, or of one that waits. docs/schema.md, `revocation_log`,
+/// explains each member.
+package struct RequestedRevocation: Sendable, Equatable, Codable {
+    /// The id of the row in `revocation_queue`.
+    package var request: Int64
+    /// Nil if no app named the client.
+    package var app: String?
+    package var clientID: String
+    /// A pseudonym if the user was forgotten.
+    package var userID: String
+    package var requestedAt: Timestamp
+    /// `waiting`, `held`, or an outcome of `revocation_log`.
+    package var outcome: String
+    package var reason: String?
+    package var settledAt: Timestamp?
+    package var revokeAt: Timestamp?
+    package var afterAt: Timestamp?
+}
+
 /// A token of a request to revoke, and how far its proof is.
 package struct TokenBeingRevoked: Sendable, Equatable, Decodable {
     package var request: Int64

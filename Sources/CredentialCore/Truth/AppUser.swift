@@ -36,7 +36,8 @@ package struct AppUser: Sendable, Equatable {
         note(Mailbox(at: grant.grantedAt, rank: .idToken, address: address))
     }
 
-    /// Takes a proved revocation of any client's token. With it, Apple ends everything that the user has granted to the app.
+    /// Takes a proved revocation of any client's token. Apple says that it ends "associated user
+    /// authorizations" with it; that these are everything that the user has granted to the app is believed.
     package mutating func revoke(at requestedAt: Timestamp) {
         revokedAt = latest(revokedAt, requestedAt)
         eraseAddress(until: revokedAt)

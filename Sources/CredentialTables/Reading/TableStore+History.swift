@@ -70,6 +70,25 @@ extension TableStore {
     package func revocations(of userID: String) async throws -> UserHistory {
         try await query { try $0.revocations(of: userID) }
     }
+
+    package func revocationsRequested(since: Timestamp, until: Timestamp) async throws -> [RequestedRevocation] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT request, app, client_id, user_id, requested_at, outcome, reason, settled_at, revoke_at, after_at
+                  FROM revocation_log WHERE requested_at BETWEEN \(since) AND \(until)
+                 UNION ALL
+                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, CASE WHEN q.held_at IS NULL THEN 'waiting' ELSE 'held' END,
+                       NULL, NULL, NULL, NULL
+                  FROM revocation_queue q
+                  LEFT JOIN client ON client.client_id = q.client_id
+                  LEFT JOIN app ON app.id = client.app
+                 WHERE q.requested_at BETWEEN \(since) AND \(until)
+                 ORDER BY requested_at, request
+                """
+            )
+        }
+    }
 }
 
 extension TableConnection {

@@ -118,7 +118,7 @@ extension Configuration {
     var warnings: [ConfigurationMistake] {
         var warnings: [ConfigurationMistake] = []
         if refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint {
-            let problem = "is below 24h, and Apple throttles those who validate a token more often than once a day"
+            let problem = "is below 24h, and Apple may throttle those who validate a token more often than once a day"
             warnings.append(.at("refresh.interval", problem))
         }
         let endpoints = [

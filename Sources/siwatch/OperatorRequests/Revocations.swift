@@ -6,13 +6,13 @@ import CredentialCore
 
 struct Revocations: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Decides about the requests to revoke that wait because too many came.",
+        abstract: "Lists the requests to revoke, and decides about those that wait because too many came.",
         discussion: """
             More requests to revoke in an hour than [revocations] allows reach the revocation limit of their app: siwatch holds the others \
             until you decide. siwatch status says how many. Ask the backends first whether they meant it, because only the user can undo a \
             revocation.
             """,
-        subcommands: [Confirm.self, Drop.self]
+        subcommands: [List.self, Confirm.self, Drop.self]
     )
 }
 

@@ -14,7 +14,8 @@ import Testing
         (["doctor", "--before-start"], 0), (["migrate"], 0), (["status"], 2), (["doctor"], 2), (["explain", "nobody"], 1),
         (["export", "nobody"], 1), (["forget", "nobody"], 1), (["rejected", "example"], 0), (["recheck", "nobody"], 1),
         (["resume", "example"], 0), (["pause", "example"], 0), (["breaker", "confirm", "example"], 64),
-        (["breaker", "reset", "example"], 0), (["revocations", "confirm", "example", "1"], 64), (["revocations", "drop", "example"], 64),
+        (["breaker", "reset", "example"], 0), (["report"], 0), (["revocations", "list"], 0),
+        (["revocations", "confirm", "example", "1"], 64), (["revocations", "drop", "example"], 64),
         (["quarantine", "list"], 0), (["quarantine", "retry", "--all"], 0), (["quarantine", "drop", "--all"], 0),
         (["enqueue", "FOLDER/siwatch.toml"], 0), (["import", "nothing"], 1), (["backup", "FOLDER/copy-NUMBER"], 0), (["move"], 64),
         (["rename", "app", "example", "example"], 1), (["secret", "new", "token"], 0), (["secret", "public-key"], 0),
@@ -24,8 +25,8 @@ import Testing
     ]
     private static let withoutConfiguration: Set = ["secret new", "move"]
 
-    @Test func thereAreThirtyThreeCommandsInGroups() async throws {
-        #expect(Self.paths(below: Siwatch.self, []).count == 33)
+    @Test func thereAreThirtyFiveCommandsInGroups() async throws {
+        #expect(Self.paths(below: Siwatch.self, []).count == 35)
         #expect(Siwatch.configuration.groupedSubcommands.map(\.name) == ["Set up", "Look", "One user", "Decide", "Data", "Secrets"])
         #expect(Siwatch.configuration.ungroupedSubcommands.isEmpty)
         let help = try await CommandCall.siwatch(["--help"]).output

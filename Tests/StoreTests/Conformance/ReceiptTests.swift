@@ -92,4 +92,30 @@ import Testing
         #expect(try await store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
         #expect(try await store.ports.revocations(of: "tokenless").revocations.map(\.app) == ["renamed"])
     }
+
+    @Test func anAuditorGetsTheRequestsOfAPeriodWithTheirOutcomes() async throws {
+        try await store.signIn(token: "r")
+        try await store.requestRevocation(at: Self.asked)
+        try await store.settleRequests(at: Self.asked)
+        try await answer(.accepted, .revoked, .rejected)
+        let (next, last) = (Self.asked + .days(1), Self.asked + .days(2))
+        try await store.requestRevocation("tokenless", at: next)
+        try await store.settleRequests(at: next)
+        try await store.requestRevocation("waiting", client: "nobody", at: last)
+
+        func requested(_ since: Timestamp, _ until: Timestamp) async throws -> [RequestedRevocation] {
+            try await store.ports.revocationsRequested(since: since, until: until)
+        }
+        var all = try await requested(Self.asked, last)
+        #expect(all.map(\.outcome) == ["proved", "no_token", "waiting"] && all.map(\.request) == [1, 2, 3])
+        #expect(all.map(\.userID) == ["user", "tokenless", "waiting"] && all.map(\.app) == ["example", "example", nil])
+        #expect(all.map(\.requestedAt) == [Self.asked, next, last] && all.map(\.settledAt) == [Self.asked + .seconds(2), next, nil])
+        #expect(all.map(\.revokeAt) == [Self.asked + .seconds(1), nil, nil] && all.map(\.afterAt) == [Self.asked + .seconds(2), nil, nil])
+        #expect(try await requested(next, next).map(\.request) == [2])
+        #expect(try await requested(last + .milliseconds(1), .start + .days(400)).isEmpty)
+
+        _ = try await store.forget(at: last)
+        all = try await requested(Self.asked, last)
+        #expect(all.map(\.userID) == [PlainSealer().pseudonym(of: "user"), "tokenless", "waiting"] && all[0].outcome == "proved")
+    }
 }
