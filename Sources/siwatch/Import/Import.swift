@@ -58,7 +58,7 @@ struct Import: AsyncParsableCommand {
         if undo != nil, clientID != nil || grantedAt != nil || errors != nil || from != nil || anyID || noTrial || noWait {
             throw ValidationError("--undo goes without the options of a file.")
         }
-        if let from, case .users = from.shape, clientID == nil {
+        if let from, from.users != nil, clientID == nil {
             throw ValidationError("--from \(from.name) goes with --client-id, because no such file names the client.")
         }
         if dryRun, undo == nil { throw ValidationError("--dry-run goes with --undo.") }

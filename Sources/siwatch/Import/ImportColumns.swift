@@ -93,7 +93,7 @@ struct ImportColumns {
     /// The role of a column by its name. Platforms give names of siwatch's to other values.
     private func role(of name: String) -> Role? {
         let own = Role(rawValue: name)
-        guard let source = rules.source, case .lines = source.shape else { return own ?? Self.otherNames[name] }
+        guard let source = rules.source, source.users == nil else { return own ?? Self.otherNames[name] }
         if let own, source.names[own] == nil { return own }
         return Role.allCases.first { role in source.names[role]?.first(where: { names.contains($0) }) == name }
     }

@@ -21,7 +21,6 @@ struct ImportFile {
     private let start: off_t
     private let rules: ImportColumns.Rules
     private var reader: any RecordReader
-    /// How many records of other providers were left out.
     private var others = 0
     /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
@@ -42,21 +41,15 @@ struct ImportFile {
         size = fstat(handle.fileDescriptor, &status) == 0 && status.isRegularFile ? Int(status.st_size) : nil
         version = Self.version(status)
         start = size == nil ? 0 : lseek(handle.fileDescriptor, 0, SEEK_CUR)
-        reader = try Self.reader(of: handle.fileDescriptor, name, rules)
+        reader = try Self.reader(of: handle.fileDescriptor, name, rules.source)
         beginning = reader.digest
         guard let header = try reader.next() else { throw .wrongUsage("\(name) is empty") }
         columns = try ImportColumns(header: header, rules)
     }
 
-    private static func reader(
-        of descriptor: Int32,
-        _ name: String,
-        _ rules: ImportColumns.Rules
-    ) throws(CommandFailure) -> any RecordReader {
-        guard let source = rules.source, case .users(let list, let identities) = source.shape else {
-            return try CSVReader(descriptor: descriptor, name: name)
-        }
-        return try JSONUserReader(descriptor: descriptor, name: name, source, list: list, identities: identities)
+    private static func reader(of descriptor: Int32, _ name: String, _ source: ImportSource?) throws(CommandFailure) -> any RecordReader {
+        guard let source, source.users != nil else { return try CSVReader(descriptor: descriptor, name: name) }
+        return try JSONUserReader(descriptor: descriptor, name: name, source)
     }
 
     private mutating func nextCounted() throws(CommandFailure) -> CSVRecord? {
@@ -120,7 +113,7 @@ struct ImportFile {
     private mutating func rewind() throws(CommandFailure) {
         let descriptor = handle.fileDescriptor
         guard lseek(descriptor, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
-        reader = try Self.reader(of: descriptor, name, rules)
+        reader = try Self.reader(of: descriptor, name, rules.source)
         _ = try reader.next()
     }
 

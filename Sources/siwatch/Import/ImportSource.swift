@@ -5,18 +5,13 @@ import ArgumentParser
 
 /// A platform whose export siwatch reads, and where the values of a sign-in stand in it. The guides name the pages that say so.
 struct ImportSource: Sendable {
-    enum Shape: Sendable {
-        /// CSV, a user's identity in each line.
-        case lines
-        /// JSON: users one after the other, in an array, or in the array that the member `list` is. Each has a list of identities.
-        case users(list: String?, identities: String)
-    }
-
     let name: String
     /// What the file is, as the end of a sentence.
     let file: String
-    let shape: Shape
-    /// The names of each value, the best first: of columns, in small letters; of JSON's members, of the identity or else of the user.
+    /// Of JSON: the member that is the array of users, nil for an array or users one after the other; and a user's list of identities. Nil
+    /// for CSV with an identity in each line.
+    var users: (list: String?, identities: String)?
+    /// The names of values that are not siwatch's own, the best first: of columns, in small letters; of members of the identity or the user.
     let names: [ImportColumns.Role: [String]]
 
     /// What siwatch expected of a file that is another.
@@ -26,59 +21,41 @@ struct ImportSource: Sendable {
         ImportSource(
             name: "supabase",
             file: "the CSV of the table auth.identities",
-            shape: .lines,
-            names: [.userID: ["provider_id"], .provider: ["provider"], .grantedAt: ["last_sign_in_at", "created_at"], .email: ["email"]]
+            names: [.userID: ["provider_id"], .grantedAt: ["last_sign_in_at", "created_at"]]
         ),
         ImportSource(
             name: "firebase",
             file: "the file of firebase auth:export --format=json",
-            shape: .users(list: "users", identities: "providerUserInfo"),
-            names: [.userID: ["rawId"], .provider: ["providerId"], .grantedAt: ["lastSignedInAt", "createdAt"], .email: ["email"]]
+            users: (list: "users", identities: "providerUserInfo"),
+            names: [.userID: ["rawId"], .provider: ["providerId"], .grantedAt: ["lastSignedInAt", "createdAt"]]
         ),
         ImportSource(
             name: "authjs",
             file: "the CSV of the adapter's table of accounts",
-            shape: .lines,
-            names: [
-                .userID: ["provideraccountid", "provider_account_id"], .provider: ["provider"], .refreshToken: ["refresh_token"],
-                .grantedAt: ["createdat", "created_at"],
-            ]
+            names: [.userID: ["provideraccountid", "provider_account_id"], .grantedAt: ["createdat", "created_at"]]
         ),
         ImportSource(
             name: "auth0",
             file: "the JSON of a users-exports job with the fields identities, last_login and email",
-            shape: .users(list: nil, identities: "identities"),
-            names: [
-                .userID: ["user_id"], .provider: ["provider"], .refreshToken: ["refresh_token"],
-                .grantedAt: ["last_login", "created_at"], .email: ["email"],
-            ]
+            users: (list: nil, identities: "identities"),
+            names: [.grantedAt: ["last_login", "created_at"]]
         ),
         ImportSource(
             name: "clerk",
             file: "the JSON of the users of Clerk's Backend API",
-            shape: .users(list: "data", identities: "external_accounts"),
-            names: [
-                .userID: ["provider_user_id"], .provider: ["provider"], .grantedAt: ["last_sign_in_at", "created_at"],
-                .email: ["email_address"],
-            ]
+            users: (list: "data", identities: "external_accounts"),
+            names: [.userID: ["provider_user_id"], .grantedAt: ["last_sign_in_at", "created_at"], .email: ["email_address"]]
         ),
         ImportSource(
             name: "cognito",
             file: "the JSON of aws cognito-idp list-users",
-            shape: .users(list: "Users", identities: "identities"),
-            names: [
-                .userID: ["userId"], .provider: ["providerType", "providerName"], .grantedAt: ["dateCreated", "UserCreateDate"],
-                .email: ["email"],
-            ]
+            users: (list: "Users", identities: "identities"),
+            names: [.userID: ["userId"], .provider: ["providerType"], .grantedAt: ["dateCreated", "UserCreateDate"]]
         ),
         ImportSource(
             name: "devise",
             file: "the CSV of the table with OmniAuth's columns provider and uid",
-            shape: .lines,
-            names: [
-                .userID: ["uid"], .provider: ["provider"], .refreshToken: ["refresh_token"],
-                .grantedAt: ["current_sign_in_at", "last_sign_in_at", "created_at"], .email: ["email"],
-            ]
+            names: [.userID: ["uid"], .grantedAt: ["current_sign_in_at", "last_sign_in_at", "created_at"]]
         ),
     ]
 }

@@ -11,17 +11,14 @@ struct JSONUserReader: RecordReader {
     private var bytes: ByteReader
     private let name: String
     private let source: ImportSource
-    private let list: String?
-    private let identities: String
-    private let roles: [ImportColumns.Role]
-    private var records: ArraySlice<CSVRecord>
+    private let users: (list: String?, identities: String)
+    private var records: ArraySlice<CSVRecord> = [CSVRecord(line: 0, fields: roles.map { Array($0.rawValue.utf8) })]
+    private static let roles = [ImportColumns.Role.userID, .refreshToken, .grantedAt, .email, .provider]
     /// Of the last user.
     private var line = 1
     private var number = 0
     /// Whether any user has had a list of identities.
     private var hasIdentities = false
-
-    // Where it stands.
     private var depth = 0
     /// How deep the users stand: on their own, in an array, or in an array that is a member of an object.
     private let userDepth: Int
@@ -30,24 +27,23 @@ struct JSONUserReader: RecordReader {
     var offset: Int { bytes.offset }
     var digest: SHA256 { bytes.digest }
 
-    init(descriptor: Int32, name: String, _ source: ImportSource, list: String?, identities: String) throws(CommandFailure) {
-        (self.name, self.source, self.list, self.identities) = (name, source, list, identities)
+    init(descriptor: Int32, name: String, _ source: ImportSource) throws(CommandFailure) {
+        (self.name, self.source) = (name, source)
+        users = source.users ?? (nil, "")
         bytes = try ByteReader(descriptor: descriptor, name: name)
         let first = bytes.unread.first { !" \t\r\n".utf8.contains($0) }
         guard first == UInt8(ascii: "{") || first == UInt8(ascii: "[") else {
             throw .wrongUsage("\(name) is no JSON; \(source.expectation)")
         }
-        userDepth = first == UInt8(ascii: "[") ? 1 : list == nil ? 0 : 2
+        userDepth = first == UInt8(ascii: "[") ? 1 : users.list == nil ? 0 : 2
         isInList = userDepth < 2
-        roles = ImportColumns.Role.allCases.filter { source.names[$0] != nil }
-        records = [CSVRecord(line: 0, fields: roles.map { Array($0.rawValue.utf8) })]
     }
 
     mutating func next() throws(CommandFailure) -> CSVRecord? {
         while records.isEmpty {
             guard let user = try nextUser() else {
                 if hasIdentities { return nil }
-                throw .wrongUsage("\(name) has no user with \(identities); \(source.expectation)")
+                throw .wrongUsage("\(name) has no user with \(users.identities); \(source.expectation)")
             }
             records = try makeRecords(of: user)[...]
         }
@@ -79,13 +75,12 @@ struct JSONUserReader: RecordReader {
                 isQuoted = true
                 word = []
             case UInt8(ascii: "{"), UInt8(ascii: "["):
-                if depth == 1, userDepth == 2 { isInList = byte == UInt8(ascii: "[") && word == Array((list ?? "").utf8) }
+                if depth == 1, userDepth == 2 { isInList = byte == UInt8(ascii: "[") && word == Array((users.list ?? "").utf8) }
                 if depth == userDepth, isInList, byte == UInt8(ascii: "{") { user = [byte] }
                 depth += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 depth -= 1
                 if depth == userDepth, !user.isEmpty { return user }
-                guard depth >= 0 else { throw unreadable("a bracket closes and did not open") }
             default: break
             }
         }
@@ -101,7 +96,7 @@ struct JSONUserReader: RecordReader {
         for pair in user["Attributes"] as? [[String: Any]] ?? [] {
             if let name = pair["Name"] as? String { user[name] = pair["Value"] }
         }
-        var value = user[identities]
+        var value = user[users.identities]
         // Cognito's list is a text.
         if let text = value as? String { value = try? JSONSerialization.jsonObject(with: Data(text.utf8)) }
         guard let list = value as? [[String: Any]] else { return [] }
@@ -109,8 +104,8 @@ struct JSONUserReader: RecordReader {
         var found: [CSVRecord] = []
         for identity in list {
             number += 1
-            let fields = roles.map { role -> [UInt8] in
-                for name in source.names[role] ?? [] {
+            let fields = Self.roles.map { role -> [UInt8] in
+                for name in source.names[role] ?? [role.rawValue] {
                     if let text = Self.text(identity[name]) ?? Self.text(user[name]) { return Array(text.utf8) }
                 }
                 return []
