@@ -111,7 +111,8 @@ struct ImportColumns {
         let sentences = missing.map { role in
             let name = rules.source?.names[role]?.first ?? role.rawValue
             let near = isHeader ? (name.nearest(among: names).map { ", only \($0)" } ?? "") : ""
-            return "the first line names no column \(name)\(Role.alternatives[role] ?? "")\(near)"
+            let alternative = rules.source != nil && role == .userID ? "" : Role.alternatives[role] ?? ""
+            return "the first line names no column \(name)\(alternative)\(near)"
         }
         let columns = "It has \(names.count.counted("column")); the first line is probably not a header"
         let found = isHeader ? "It names: \(names.prefix(20).joined(separator: ", "))" : columns

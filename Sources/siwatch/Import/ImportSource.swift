@@ -8,8 +8,8 @@ struct ImportSource: Sendable {
     let name: String
     /// What the file is, as the end of a sentence.
     let file: String
-    /// Of JSON: the member that is the array of users, nil for an array or users one after the other; and a user's list of identities. Nil
-    /// for CSV with an identity in each line.
+    /// Of JSON: the member that is the array of users, nil for an array alone or a user in each line; and the list of a user's identities.
+    /// Nil for CSV with an identity in each line.
     var users: (list: String?, identities: String)?
     /// The names of values that are not siwatch's own, the best first: of columns, in small letters; of members of the identity or the user.
     let names: [ImportColumns.Role: [String]]

@@ -30,7 +30,7 @@ struct ImportSourceTests {
         c2,u2,oauth,github,1042,,a.2,,2023-11-14T22:13:20.123Z
         """,
         "auth0": """
-        {"user_id":"apple|SUB","email":"a@example.com","last_login":"2023-11-14T22:13:20.123Z","identities":[{"provider":"apple","user_id":"SUB"}]}
+        {"user_id":"apple|SUB","email":"a@b.c","last_login":"2023-11-14T22:13:20.123Z","identities":[{"provider":"apple","user_id":"SUB"}]}
         {"user_id":"auth0|1042","email":"b@example.com","identities":[{"provider":"auth0","user_id":"1042"}]}
         """,
         "clerk": """
