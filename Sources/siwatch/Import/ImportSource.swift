@@ -11,7 +11,7 @@ struct ImportSource: Sendable {
     /// Of JSON: the member that is the array of users, nil for an array alone or a user in each line; and the list of a user's identities.
     /// Nil for CSV with an identity in each line.
     var users: (list: String?, identities: String)?
-    /// The names of values that are not siwatch's own, the best first: of columns, in small letters; of members of the identity or the user.
+    /// The names of values that are not siwatch's own, the best first: columns in small letters, or members of the identity or the user.
     let names: [ImportColumns.Role: [String]]
 
     /// What siwatch expected of a file that is another.
