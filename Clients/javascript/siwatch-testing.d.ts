@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import type { Milliseconds, Siwatch, User } from "siwatch";
+import type { Milliseconds, Siwatch, User, WebhookEvent } from "siwatch";
+
+export type { WebhookEvent };
 
 /** Seconds. */
 export interface Limit {
@@ -97,30 +99,13 @@ export class SimulatedApple {
   stop(): Promise<void>;
 }
 
-/** The body of a webhook: docs/webhooks.md has its types. */
-export interface WebhookEvent {
-  type: string;
-  timestamp: string;
-  data: {
-    app?: string;
-    change_id?: string;
-    client_id?: string;
-    user_id?: string;
-    reason?: string;
-    occurred_at?: Milliseconds;
-    ends_sessions_before?: Milliseconds | null;
-    email?: string;
-    email_forwarding?: "enabled" | "disabled";
-  };
-}
-
 export class Webhooks {
   private constructor();
   static start(): Promise<Webhooks>;
   readonly url: string;
   readonly forwardTo: string[];
   readonly events: WebhookEvent[];
-  wait(type: string, userId: string, data?: Partial<WebhookEvent["data"]>, limit?: Limit): Promise<WebhookEvent>;
+  wait(type: string, userId: string, data?: Record<string, unknown>, limit?: Limit): Promise<WebhookEvent>;
   stop(): Promise<void>;
 }
 

@@ -138,9 +138,43 @@ export class Siwatch {
   changes(options?: { after?: string; wait?: number } & AppOptions): AsyncGenerator<Change, never, void>;
 }
 
+/** What `verifyWebhook` returns, with the names that siwatch sends. Ask for the `type` first. More types may come: answer 2xx to them. */
+export type WebhookEvent = RevokedEvent | AccountDeletedEvent | AuthorizedEvent | EmailEvent | DeliveryTestEvent;
+
+export interface ChangeData {
+  app: string;
+  /** The `id` of the change over HTTP. */
+  change_id: string;
+  client_id: string;
+  user_id: string;
+  occurred_at: Milliseconds;
+  /** End the user's sessions in `app` that began before. Null while the user is signed in. */
+  ends_sessions_before: Milliseconds | null;
+}
+
+export interface EventOf<Type extends string, Data> {
+  type: Type;
+  /** ISO 8601. */
+  timestamp: string;
+  data: Data;
+}
+
+/** The user has withdrawn consent, or the tokens were revoked. */
+export interface RevokedEvent extends EventOf<"credential.revoked", ChangeData & { reason: string }> {}
+/** The Apple Account is deleted. */
+export interface AccountDeletedEvent extends EventOf<"credential.account_deleted", ChangeData & { reason: string }> {}
+/** The user has signed in. */
+export interface AuthorizedEvent extends EventOf<"credential.authorized", ChangeData & { reason: string }> {}
+/** Another address, which comes with `email = true` only, or its forwarding was switched. */
+export interface EmailEvent
+  extends EventOf<"credential.email", ChangeData & { email?: string; email_forwarding?: "enabled" | "disabled" }> {}
+/** `siwatch delivery test`. */
+export interface DeliveryTestEvent extends EventOf<"siwatch.test", Record<string, never>> {}
+
+/** Throws `WebhookRejected`, or `TypeError` for a bad secret or a body that was parsed before. */
 export function verifyWebhook(
   secrets: readonly string[],
   headers: Headers | Record<string, string | string[] | undefined>,
-  body: string | Uint8Array,
+  body: string | Uint8Array | ArrayBuffer,
   options?: { tolerance?: number; now?: number },
-): unknown;
+): WebhookEvent;

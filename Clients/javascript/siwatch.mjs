@@ -17,6 +17,10 @@ const PROBLEM = "urn:siwatch:problem:";
 /** Milliseconds between two waits, because a siwatch that is about to stop answers at once. */
 const BREATH = 200;
 const ADDRESS = /^(https?:\/\/[^\s@?#/]+(\/[^\s@?#]*)?|unix:\/(?!\/).+)$/;
+const PARSED =
+  "The body has to be the bytes as they came, and this one was parsed or never read. Express: put express.raw({ type: " +
+  '"application/json" }) before this route, and express.json() after it. Fetch, Next, Hono: await request.text(). Fastify: a ' +
+  'content type parser with { parseAs: "buffer" }.';
 /** What may stand in a header. Otherwise an error of fetch would quote it. */
 const WORD = /^[!-~]+$/;
 
@@ -227,9 +231,11 @@ export class Siwatch {
  *
  * Give both `secrets` while one changes. `headers` are a `Headers` or Node's object. `body` is as it came, byte by byte. The webhook's
  * time may differ from `now` by `tolerance`, both in seconds. The same `webhook-id` comes again until you answer 2xx. Throws
- * `WebhookRejected`, or `TypeError` for a bad secret.
+ * `WebhookRejected`, or `TypeError` for a bad secret or a body that was parsed before.
  */
 export function verifyWebhook(secrets, headers, body, { tolerance = 300, now = Date.now() / 1000 } = {}) {
+  if (body instanceof ArrayBuffer) body = new Uint8Array(body);
+  if (typeof body !== "string" && !ArrayBuffer.isView(body)) throw new TypeError(PARSED);
   const texts = secrets.map((secret) => secret.replace(/^whsec_/, ""));
   if (texts.length === 0 || !texts.every((text) => /^[A-Za-z0-9+/]{2,}={0,2}$/.test(text))) {
     throw new TypeError("A secret is missing, or none that `siwatch secret new webhook` made: whsec_ and base64.");

@@ -67,6 +67,14 @@ for (const [name, change] of Object.entries(wrong)) {
   test(`${name} is rejected`, () => assert.throws(() => verify(change), WebhookRejected));
 }
 
+test("a parsed body is an error that says how to get the raw one", () => {
+  assert.deepEqual(verify({ body: new TextEncoder().encode(body).buffer }), { test: 2432232314 });
+  // verify() would take the good body in the place of undefined.
+  for (const parsed of [JSON.parse(body), undefined, null, 1]) {
+    assert.throws(() => verifyWebhook([secret], headers, parsed, { now: time }), { name: "TypeError", message: /express\.raw\(/ });
+  }
+});
+
 test("a bad secret is an error", () => {
   for (const bad of [["whsec_"], [""], ["whsec_no base64!"], []]) assert.throws(() => verify({ secrets: bad }), TypeError);
 });

@@ -63,6 +63,13 @@ class WebhookTests(unittest.TestCase):
             with self.subTest(name), self.assertRaises(WebhookRejected):
                 self.verify(**change)
 
+    def test_a_parsed_body_is_an_error_that_says_how_to_get_the_raw_one(self) -> None:
+        self.assertEqual(self.verify(body=memoryview(BODY)), {"test": 2432232314})  # type: ignore[arg-type]
+        parsed: "list[Any]" = [BODY.decode(), {"test": 2432232314}, None]
+        for body in parsed:
+            with self.subTest(body), self.assertRaisesRegex(TypeError, r"request\.get_data\(\)"):
+                self.verify(body=body)
+
     def test_a_bad_secret_is_an_error(self) -> None:
         for secrets in (["whsec_"], [""], ["whsec_no base64!"], ["backend.whsec"], []):
             with self.subTest(secrets), self.assertRaisesRegex(ValueError, "siwatch secret new webhook"):

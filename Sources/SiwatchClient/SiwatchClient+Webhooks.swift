@@ -5,7 +5,18 @@ import Crypto
 public import Foundation
 
 extension SiwatchClient {
-    /// Verifies a webhook by Standard Webhooks 1.0, and decodes its body: its `user_id` becomes your `userID`.
+    /// What siwatch posts. The `data` of a test is empty. More types may come.
+    public struct WebhookEvent: Sendable, Decodable, Equatable {
+        public let type, timestamp: String
+        public let data: Content
+
+        public struct Content: Sendable, Decodable, Equatable {
+            public let app, clientID, userID, changeID, reason, email, emailForwarding: String?
+            public let occurredAt, endsSessionsBefore: Int64?
+        }
+    }
+
+    /// Verifies a webhook by Standard Webhooks 1.0, and decodes its body, such as a `WebhookEvent`: its `user_id` becomes `userID`.
     ///
     /// The same `webhook-id` comes again until you answer 2xx.
     ///

@@ -16,13 +16,15 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from siwatch import _wire
+from siwatch._events import AccountDeletedEvent, AuthorizedEvent, DeliveryTestEvent, EmailEvent, RevokedEvent, WebhookEvent
 from siwatch._wire import Change, ChangesGone, Deletion, SignIn, SignInRejected, SiwatchError, User, WebhookRejected
 
 __all__ = [
-    "Change", "ChangesGone", "Deletion", "SignIn", "SignInRejected", "Siwatch", "SiwatchError", "User", "WebhookRejected", "verify_webhook",
+    "AccountDeletedEvent", "AuthorizedEvent", "Change", "ChangesGone", "Deletion", "DeliveryTestEvent", "EmailEvent", "RevokedEvent",
+    "SignIn", "SignInRejected", "Siwatch", "SiwatchError", "User", "WebhookEvent", "WebhookRejected", "verify_webhook",
 ]  # fmt: skip
 
 for _error in (SiwatchError, SignInRejected, ChangesGone, WebhookRejected):
@@ -143,12 +145,20 @@ class Siwatch(_wire.Door):
             return kinds[self._url.scheme](self._url.netloc or self._url.path)
 
 
-def verify_webhook(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, tolerance: int = 300, now: float | None = None) -> Any:
+def verify_webhook(
+    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, tolerance: int = 300, now: float | None = None
+) -> WebhookEvent:
     """Verifies a webhook by Standard Webhooks 1.0, and returns its body, parsed.
 
     Give both `secrets` while one changes. `body` is as it came, byte by byte. The webhook's time may differ from `now` by `tolerance`,
-    both in seconds. The same `webhook-id` comes again until you answer 2xx. Raises `WebhookRejected`, or `ValueError` for a bad secret.
+    both in seconds. The same `webhook-id` comes again until you answer 2xx. Raises `WebhookRejected`, `ValueError` for a bad
+    secret, or `TypeError` for a body that was decoded or parsed before.
     """
+    if not isinstance(body, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"The body has to be the bytes as they came, and this is {type(body).__name__}. "
+            "Flask: request.get_data(). Django: request.body. FastAPI, Starlette: await request.body()."
+        )
     try:
         keys = [base64.b64decode(secret.removeprefix("whsec_"), validate=True) for secret in secrets]
     except ValueError:
@@ -161,11 +171,11 @@ def verify_webhook(secrets: Sequence[str], headers: Mapping[str, str], body: byt
         raise WebhookRejected("webhook-id is missing, or webhook-timestamp is no whole number.")
     if abs((time.time() if now is None else now) - float(timestamp)) > tolerance:
         raise WebhookRejected("The webhook is too old, or from the future.")
-    signed = f"{id}.{timestamp}.".encode("utf-8", "replace") + body
+    signed = f"{id}.{timestamp}.".encode("utf-8", "replace") + bytes(body)
     expected = [b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256")) for key in keys]
     if not any(hmac.compare_digest(one, other) for one in expected for other in signatures.encode("utf-8", "replace").split(b" ")):
         raise WebhookRejected("No signature is by one of the secrets.")
-    return json.loads(body)
+    return cast(WebhookEvent, json.loads(bytes(body)))
 
 
 class _UnixConnection(HTTPConnection):

@@ -23,6 +23,14 @@ enum OwnProcess {
         #endif
     }
 
+    /// Makes the process another user's, for good, with that user's groups and none of root's rights. False if it cannot.
+    static func become(_ user: Account.User) -> Bool {
+        guard initgroups(user.name, .init(user.groupID)) == 0, setgid(user.groupID) == 0, setuid(user.id) == 0 else { return false }
+        // The kernel forgets with the user that others must not read the memory.
+        begin()
+        return geteuid() == user.id && setuid(0) != 0
+    }
+
     /// Lets the kernel forget ended processes that have lost their parent, as those of a health check that was cut off. They become children
     /// of the first process of a container. Nil in any other process.
     static var orphans: Recurring? {

@@ -65,6 +65,8 @@ struct Doctor: AsyncParsableCommand {
 
     private func judgeStart() async throws {
         let configuration = try options.readConfiguration(opensDatabase: false)
+        // Root's rights say nothing of the owner's. Where it cannot be left, a finding says so.
+        if let database = try? configuration.namedDatabase() { try? options.leaveRoot(on: database) }
         let examination = await Examination(configuration)
         if let failure = examination.failure { throw failure }
         guard examination.mistakes.isEmpty else { throw CommandFailure.unusable(examination.mistakes) }
@@ -85,7 +87,8 @@ struct Doctor: AsyncParsableCommand {
             let mistakes = error.messages.map { Finding(.down, $0) }
             return mistakes + (await ofDaemon()).filter { !error.messages.contains($0.sentence) }
         }
-        let examination = await Examination(configuration) { (try? options.refuseRoot(on: $0)) != nil }
+        if let database = try? configuration.namedDatabase() { try? options.leaveRoot(on: database) }
+        let examination = await Examination(configuration) { (try? options.leaveRoot(on: $0)) != nil }
         let mistakes = examination.mistakes + (examination.failure?.messages ?? [])
         var findings = examination.findings + mistakes.map { Finding(.down, $0) }
         // A daemon's good word may be older than what is wrong, and a bad one names the cause again.
@@ -119,7 +122,7 @@ struct Doctor: AsyncParsableCommand {
 
     private func ofUser(_ user: String, _ configuration: Configuration) async -> [Finding] {
         do {
-            try options.refuseRoot(on: try configuration.namedDatabase())
+            try options.leaveRoot(on: try configuration.namedDatabase())
             guard let explanation = try await Explain.explanation(of: user, in: configuration) else {
                 let advice = "look in the backend's log for the INSERT or the POST, and compare the sub with that of the id_token"
                 return [Finding(.down, "no backend has told siwatch of the user \(user.printable)", remedy: advice)]

@@ -10,8 +10,10 @@ struct BadLine: Error, Equatable {
     var problem: String
     /// What is not Apple's: the name of a column and what it holds; nil if something else is wrong.
     var foreign: String?
+    /// What `line` counts.
+    var noun = "line"
 
-    var text: String { "line \(line): \(problem)" }
+    var text: String { "\(noun) \(line): \(problem)" }
 }
 
 /// The lines of a file that were left out: the first of them here, all of them in a file if the operator names one.

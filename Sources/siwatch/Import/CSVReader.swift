@@ -10,6 +10,8 @@ struct CSVRecord: Sendable, Equatable {
     var line: Int
     /// At most two more than `mostFields`: the rest of a longer line is dropped.
     var fields: [[UInt8]]
+    /// What `line` counts.
+    var noun = "line"
 
     /// A line with more fields is no line of an export.
     static let mostFields = 1000
@@ -17,26 +19,30 @@ struct CSVRecord: Sendable, Equatable {
     var isBlank: Bool { fields == [[]] }
 }
 
+/// Yields records of a file, the names of their fields first.
+protocol RecordReader {
+    /// How much of the file was read, in bytes.
+    var offset: Int { get }
+    var digest: SHA256 { get }
+    /// The next record; nil at the end of the file.
+    mutating func next() throws(CommandFailure) -> CSVRecord?
+}
+
 /// Reads a CSV file record by record, by RFC 4180: quoted fields, doubled quotes, line breaks in quotes, LF or CRLF, a byte order mark.
 ///
-/// It exists because SwiftCSV takes the whole text as one `String`, and an export may have 10 GB. It holds a quarter of a mebibyte, and one
-/// record. A comma separates the fields; a semicolon or a tab does so in a file whose first line has no comma.
-struct CSVReader {
-    private let descriptor: Int32
+/// It exists because SwiftCSV takes the whole text as one `String`, and an export may have 10 GB. It holds one record. A comma separates the
+/// fields; a semicolon or a tab does so in a file whose first line has no comma.
+struct CSVReader: RecordReader {
+    private var bytes: ByteReader
     private let name: String
-    private var buffer: [UInt8] = []
-    private var position = 0
-    private var separator = UInt8(ascii: ",")
+    private let separator: UInt8
     private var line = 1
-    /// How much of the file was read, in bytes.
-    private(set) var offset = 0
-    /// Of everything that was read.
-    private(set) var digest = SHA256()
+
+    var offset: Int { bytes.offset }
+    var digest: SHA256 { bytes.digest }
 
     /// In bytes. A longer record is no record.
     static let longestRecord = 1 << 20
-    /// How much is read before the first record, in bytes, if the file is that long.
-    private static let beginningLength = 65_536
 
     private enum Place {
         case plain, quoted
@@ -45,22 +51,10 @@ struct CSVReader {
     }
 
     init(descriptor: Int32, name: String) throws(CommandFailure) {
-        var first: [UInt8] = []
-        while first.count < Self.beginningLength {
-            let more = try Self.read(descriptor, upTo: Self.beginningLength - first.count, name)
-            if more.isEmpty { break }
-            first += more
-        }
-        guard !first.starts(with: [0xff, 0xfe]), !first.starts(with: [0xfe, 0xff]) else {
-            throw .wrongUsage("\(name) is UTF-16: save it as UTF-8")
-        }
-        (self.descriptor, self.name) = (descriptor, name)
-        buffer = first
-        digest.update(data: first)
-        offset = first.count
-        if first.starts(with: [0xef, 0xbb, 0xbf]) { position = 3 }
-        let header = first.prefix { $0 != UInt8(ascii: "\n") }
-        separator = [",", "\t", ";"].map { UInt8(ascii: $0) }.first { header.contains($0) } ?? separator
+        self.name = name
+        bytes = try ByteReader(descriptor: descriptor, name: name)
+        let header = bytes.unread.prefix { $0 != UInt8(ascii: "\n") }
+        separator = [",", "\t", ";"].map { UInt8(ascii: $0) }.first { header.contains($0) } ?? UInt8(ascii: ",")
     }
 
     /// The next record that is not blank; nil at the end of the file.
@@ -78,7 +72,7 @@ struct CSVReader {
         var place = Place.plain
         var (isEmpty, wasQuoted, endsInReturn) = (true, false, false)
         var size = 0
-        while let byte = try nextByte() {
+        while let byte = try bytes.next() {
             isEmpty = false
             size += 1
             guard size <= Self.longestRecord else {
@@ -114,10 +108,41 @@ struct CSVReader {
     private func unreadable(from line: Int, _ reason: String) -> CommandFailure {
         .failed("\(name), line \(line): \(reason); nothing from this line on can be read")
     }
+}
 
-    private mutating func nextByte() throws(CommandFailure) -> UInt8? {
+/// Reads a file of UTF-8 byte by byte, without its byte order mark. It holds a quarter of a mebibyte.
+struct ByteReader {
+    private let descriptor: Int32
+    private let name: String
+    private var buffer: [UInt8] = []
+    private var position = 0
+    private(set) var offset = 0
+    private(set) var digest = SHA256()
+
+    /// How much is read before the first byte, in bytes, if the file is that long.
+    private static let beginningLength = 65_536
+
+    init(descriptor: Int32, name: String) throws(CommandFailure) {
+        (self.descriptor, self.name) = (descriptor, name)
+        while buffer.count < Self.beginningLength {
+            let more = try read(upTo: Self.beginningLength - buffer.count)
+            if more.isEmpty { break }
+            buffer += more
+        }
+        guard !buffer.starts(with: [0xff, 0xfe]), !buffer.starts(with: [0xfe, 0xff]) else {
+            throw .wrongUsage("\(name) is UTF-16: save it as UTF-8")
+        }
+        digest.update(data: buffer)
+        offset = buffer.count
+        if buffer.starts(with: [0xef, 0xbb, 0xbf]) { position = 3 }
+    }
+
+    /// What was read and is not taken yet.
+    var unread: ArraySlice<UInt8> { buffer[position...] }
+
+    mutating func next() throws(CommandFailure) -> UInt8? {
         if position == buffer.count {
-            buffer = try Self.read(descriptor, upTo: 262_144, name)
+            buffer = try read(upTo: 262_144)
             position = 0
             offset += buffer.count
             digest.update(data: buffer)
@@ -128,7 +153,7 @@ struct CSVReader {
     }
 
     /// Empty at the end of the file.
-    private static func read(_ descriptor: Int32, upTo length: Int, _ name: String) throws(CommandFailure) -> [UInt8] {
+    private func read(upTo length: Int) throws(CommandFailure) -> [UInt8] {
         var chunk = [UInt8](repeating: 0, count: length)
         while true {
             let count = Foundation.read(descriptor, &chunk, chunk.count)

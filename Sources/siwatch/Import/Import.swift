@@ -5,12 +5,15 @@ import ArgumentParser
 
 struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Tells siwatch the sign-ins of a CSV file, such as an export of your users.",
+        abstract: "Tells siwatch the sign-ins of a CSV file or of a platform's export.",
         discussion: """
             The first line names the columns: user_id (or sub), client_id (or --client-id for all lines), refresh_token, granted_at (or \
             --granted-at for the lines without one), and if you have them email and email_is_private. Others are ignored. granted_at is in \
             seconds, milliseconds, Excel's days or ISO 8601. A line whose user_id does not look like Apple's, or whose provider is another, \
             is left out without --any-id. Ten lines, cut short, and what the columns are taken for are shown before anything is written.
+
+            --from reads the export of a platform in its own format, CSV or JSON, and leaves the users of other providers out. docs/guides says \
+            how to make the export, and what is in it.
 
             siwatch has to run. First siwatch asks Apple about 40 lines from all over the file. Only if Apple accepts at least half of them, \
             the rest is told, and siwatch asks about it over one refresh.interval. A cut short import goes on with the same command, for a \
@@ -29,8 +32,9 @@ struct Import: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
     @OptionGroup var progress: ProgressOptions
-    @Argument(help: ArgumentHelp("The CSV file; - for standard input.", valueName: "file"), completion: .file(extensions: ["csv"]))
+    @Argument(help: ArgumentHelp("The file; - for standard input.", valueName: "file"), completion: .file(extensions: ["csv", "json"]))
     var file: String?
+    @Option(help: ArgumentHelp("The platform whose export the file is.", valueName: "platform")) var from: ImportSource?
     @Option(help: ArgumentHelp("Take back the import of this name.", valueName: "name")) var undo: String?
     @Flag(help: "With --undo: say what would go, and change nothing.") var dryRun = false
     @Option(help: ArgumentHelp("The client of all lines, if no column names it.", valueName: "client")) var clientID: String?
@@ -50,9 +54,12 @@ struct Import: AsyncParsableCommand {
     @Flag(help: "Tell the lines as fast as the database takes them: do not wait for the siwatch that runs.") var noWait = false
 
     func validate() throws {
-        guard (file == nil) != (undo == nil) else { throw ValidationError("Name either a CSV file or, with --undo, an import.") }
-        if undo != nil, clientID != nil || grantedAt != nil || errors != nil || anyID || noTrial || noWait {
+        guard (file == nil) != (undo == nil) else { throw ValidationError("Name either a file or, with --undo, an import.") }
+        if undo != nil, clientID != nil || grantedAt != nil || errors != nil || from != nil || anyID || noTrial || noWait {
             throw ValidationError("--undo goes without the options of a file.")
+        }
+        if let from, from.users != nil, clientID == nil {
+            throw ValidationError("--from \(from.name) goes with --client-id, because no such file names the client.")
         }
         if dryRun, undo == nil { throw ValidationError("--dry-run goes with --undo.") }
         if output.json, !yes, !dryRun { throw ValidationError("--json goes with --yes\(undo == nil ? "" : " or --dry-run").") }

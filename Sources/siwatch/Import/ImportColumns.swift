@@ -43,6 +43,8 @@ struct ImportColumns {
         var known: Set<String>
         /// A later sign-in is a mistake.
         var now: Timestamp
+        /// Whose export the file is; nil for a file with siwatch's own columns.
+        var source: ImportSource?
 
         fileprivate var latest: Timestamp { now.advanced(by: SettlementRules.longestLead) }
 
@@ -69,7 +71,7 @@ struct ImportColumns {
         names = header.fields.map { String(decoding: $0, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines).lowercased() }
         guard count <= CSVRecord.mostFields else { throw .wrongUsage("the first line has more than \(CSVRecord.mostFields) fields") }
         for (place, name) in names.enumerated() {
-            guard let role = Role(rawValue: name) ?? Self.otherNames[name] else {
+            guard let role = self.role(of: name) else {
                 unknown.append(name)
                 continue
             }
@@ -80,12 +82,20 @@ struct ImportColumns {
         if rules.clientID != nil, places[.clientID] != nil {
             throw .wrongUsage("the file has a column \(Role.clientID.rawValue): leave out --client-id")
         }
-        var needed = [Role.userID, .refreshToken]
+        var needed = [Role.userID, rules.source == nil ? .refreshToken : .provider]
         if rules.clientID == nil { needed.append(.clientID) }
         if rules.grantedAt == nil { needed.append(.grantedAt) }
         let missing = needed.filter { places[$0] == nil }
-        guard missing.isEmpty else { throw Self.failure(missing, among: names) }
+        guard missing.isEmpty else { throw failure(missing) }
         if let clientID = rules.clientID, !rules.known.contains(clientID) { throw Self.unknownClients([clientID]) }
+    }
+
+    /// The role of a column by its name. Platforms give names of siwatch's to other values.
+    private func role(of name: String) -> Role? {
+        let own = Role(rawValue: name)
+        guard let source = rules.source, source.users == nil else { return own ?? Self.otherNames[name] }
+        if let own, source.names[own] == nil { return own }
+        return Role.allCases.first { role in source.names[role]?.first(where: { names.contains($0) }) == name }
     }
 
     /// Names the clients of which siwatch knows nothing. A text that looks like no client is not shown, because it may be a token.
@@ -95,16 +105,19 @@ struct ImportColumns {
         return .wrongUsage("siwatch does not know \(list): name the client in an [[app]] of the configuration, and restart siwatch")
     }
 
-    private static func failure(_ missing: [Role], among names: [String]) -> CommandFailure {
+    private func failure(_ missing: [Role]) -> CommandFailure {
         // Without a header, the first line holds a token and a user.
         let isHeader = names.allSatisfy(\.looksLikeColumnName)
         let sentences = missing.map { role in
-            let near = isHeader ? (role.rawValue.nearest(among: names).map { ", only \($0)" } ?? "") : ""
-            return "the first line names no column \(role.rawValue)\(Role.alternatives[role] ?? "")\(near)"
+            let name = rules.source?.names[role]?.first ?? role.rawValue
+            let near = isHeader ? (name.nearest(among: names).map { ", only \($0)" } ?? "") : ""
+            let alternative = rules.source != nil && role == .userID ? "" : Role.alternatives[role] ?? ""
+            return "the first line names no column \(name)\(alternative)\(near)"
         }
         let columns = "It has \(names.count.counted("column")); the first line is probably not a header"
         let found = isHeader ? "It names: \(names.prefix(20).joined(separator: ", "))" : columns
-        return .wrongUsage(sentences.joined(separator: "; ") + ". \(found)")
+        let expected = rules.source.map { "; \($0.expectation)" } ?? ""
+        return .wrongUsage(sentences.joined(separator: "; ") + ". \(found)\(expected)")
     }
 
     /// For people: the columns that siwatch does not use. A name that looks like a value is not shown.
@@ -113,6 +126,15 @@ struct ImportColumns {
         let rest = unknown.count - names.count
         return (names + (rest > 0 ? ["\(rest.counted("other"))"] : [])).joined(separator: ", ")
     }
+
+    /// Whether the record is about Apple. An export has the users of all providers; in a file of siwatch's own columns they are a mistake.
+    func counts(_ record: CSVRecord) -> Bool {
+        guard rules.source != nil, !rules.anyID, record.fields.count == count, let place = places[.provider] else { return true }
+        return Self.isApple(String(decoding: record.fields[place], as: UTF8.self))
+    }
+
+    /// `apple`, `apple.com`, `oauth_apple`, `SignInWithApple`.
+    private static func isApple(_ provider: String) -> Bool { provider.lowercased().contains("apple") }
 
     func lacksTime(_ record: CSVRecord) -> Bool {
         guard record.fields.count == count else { return false }
@@ -136,7 +158,7 @@ struct ImportColumns {
         guard record.fields.count == count else { throw record.bad("\(record.fields.count) fields, where the first line has \(count)") }
         guard let userID = try identifier(.userID, record) else { throw record.bad("\(Role.userID.rawValue) is empty") }
         let provider = try text(.provider, record, upTo: Longest.identifier)
-        if !rules.anyID, let provider, !provider.lowercased().contains("apple") { throw foreign(.provider, provider, record) }
+        if !rules.anyID, let provider, !Self.isApple(provider) { throw foreign(.provider, provider, record) }
         if !rules.anyID, !AppleUserID.isLike(userID.utf8) { throw foreign(.userID, userID, record) }
         // `??` would forget the type of the error.
         let named = try identifier(.clientID, record)
@@ -212,7 +234,9 @@ struct ImportColumns {
 }
 
 extension CSVRecord {
-    fileprivate func bad(_ problem: String, foreign: String? = nil) -> BadLine { BadLine(line: line, problem: problem, foreign: foreign) }
+    fileprivate func bad(_ problem: String, foreign: String? = nil) -> BadLine {
+        BadLine(line: line, problem: problem, foreign: foreign, noun: noun)
+    }
 }
 
 extension String {

@@ -20,7 +20,8 @@ struct ImportFile {
     /// Where the file begins for us: somebody may have read a part of standard input.
     private let start: off_t
     private let rules: ImportColumns.Rules
-    private var reader: CSVReader
+    private var reader: any RecordReader
+    private var others = 0
     /// The records of a pipe that the survey has read and that are not told yet.
     private var head: ArraySlice<CSVRecord> = []
     /// What has ended the survey of a pipe early.
@@ -40,10 +41,23 @@ struct ImportFile {
         size = fstat(handle.fileDescriptor, &status) == 0 && status.isRegularFile ? Int(status.st_size) : nil
         version = Self.version(status)
         start = size == nil ? 0 : lseek(handle.fileDescriptor, 0, SEEK_CUR)
-        reader = try CSVReader(descriptor: handle.fileDescriptor, name: name)
+        reader = try Self.reader(of: handle.fileDescriptor, name, rules.source)
         beginning = reader.digest
         guard let header = try reader.next() else { throw .wrongUsage("\(name) is empty") }
         columns = try ImportColumns(header: header, rules)
+    }
+
+    private static func reader(of descriptor: Int32, _ name: String, _ source: ImportSource?) throws(CommandFailure) -> any RecordReader {
+        guard let source, source.users != nil else { return try CSVReader(descriptor: descriptor, name: name) }
+        return try JSONUserReader(descriptor: descriptor, name: name, source)
+    }
+
+    private mutating func nextCounted() throws(CommandFailure) -> CSVRecord? {
+        while let record = try reader.next() {
+            if columns.counts(record) { return record }
+            others += 1
+        }
+        return nil
     }
 
     /// Reads the records before anything is told.
@@ -53,7 +67,7 @@ struct ImportFile {
         defer { progress.end() }
         do throws(CommandFailure) {
             while size != nil || head.count < Self.headLength.records && reader.offset < Self.headLength.bytes,
-                let record = try reader.next()
+                let record = try nextCounted()
             {
                 survey.look(at: record)
                 if size == nil { head.append(record) }
@@ -66,9 +80,11 @@ struct ImportFile {
         }
         var digest = size == nil ? beginning : reader.digest
         digest.update(data: Data("\0\(rules.clientID ?? "")".utf8))
+        if let source = rules.source { digest.update(data: Data("\0--from \(source.name)".utf8)) }
         if let grantedAt = rules.grantedAt { digest.update(data: Data("\0\(grantedAt)".utf8)) }
         id = digest.finalize().prefix(6).map(\.hexadecimal).joined()
         survey.isWhole = size != nil
+        survey.others = others
         if size != nil { try rewind() }
         return survey
     }
@@ -78,7 +94,7 @@ struct ImportFile {
         if let record = head.popFirst() { return record }
         if let failure { throw failure }
         // Thrown after the look: a changed file may look like a broken one, and no record of it is told.
-        let record = Result { () throws(CommandFailure) in try reader.next() }
+        let record = Result { () throws(CommandFailure) in try nextCounted() }
         try requireUnchanged()
         return try record.get()
     }
@@ -97,7 +113,7 @@ struct ImportFile {
     private mutating func rewind() throws(CommandFailure) {
         let descriptor = handle.fileDescriptor
         guard lseek(descriptor, start, SEEK_SET) == start else { throw .failed("\(name) cannot be read again: \(systemError())") }
-        reader = try CSVReader(descriptor: descriptor, name: name)
+        reader = try Self.reader(of: descriptor, name, rules.source)
         _ = try reader.next()
     }
 

@@ -23,7 +23,8 @@ struct ImportRun {
         // The database knows a new client once siwatch has read the configuration. It also knows clients that the configuration has lost.
         let known = Set(try await store.clients().map(\.clientID)).intersection(configuration.clientIDs)
         let (client, time) = (command.clientID, command.grantedAt)
-        let rules = ImportColumns.Rules(clientID: client, grantedAt: time, anyID: command.anyID, known: known, now: clock.now)
+        var rules = ImportColumns.Rules(clientID: client, grantedAt: time, anyID: command.anyID, known: known, now: clock.now)
+        rules.source = command.from
         file = try ImportFile(command.file ?? "-", rules)
         survey = try file.survey(line)
         writer = ImportWriter(store, importID: file.id, waits: !command.noWait, clock: clock)
@@ -80,7 +81,7 @@ struct ImportRun {
         }
         guard survey.good > 0 else {
             let sentence = "\(file.name) has no good line; nothing was written"
-            let reasons = [survey.strangers].compactMap(\.self) + survey.firstBad.map(\.text)
+            let reasons = [survey.end, survey.strangers].compactMap(\.self) + survey.firstBad.map(\.text)
             throw CommandFailure(code: ExitCode(64), messages: [sentence] + reasons)
         }
         if command.yes { return }

@@ -20,6 +20,8 @@ struct ImportSurvey {
     private(set) var unknownClients: Set<String> = []
     private(set) var preview: [(line: Int, signIn: ToldSignIn)] = []
     private var drawn: [(line: Int, signIn: ToldSignIn, unit: ImportedTime.Unit?)] = []
+    /// Records of other providers, which an export has too.
+    var others = 0
     /// Whether it has seen all lines, or all up to `end`.
     var isWhole = true
     /// Why the lines from some line on cannot be read; nil if all can.
@@ -101,6 +103,7 @@ struct ImportSurvey {
         let used = columns.places.sorted { $0.value < $1.value }.map { $0.key.rawValue }.joined(separator: ", ")
         var lines = ["Used columns: \(used)."]
         if !columns.unknown.isEmpty { lines.append("Ignored columns: \(columns.ignored).") }
+        if others > 0 { lines.append("\(others.grouped) of other providers are left out.") }
         if let unit { lines.append("granted_at is in \(unit.rawValue)\([.text, .days].contains(unit) ? ", without a zone in UTC" : "").") }
         if undated > 0 {
             lines.append(

@@ -9,7 +9,7 @@ struct Init: AsyncParsableCommand {
         abstract: "Sets siwatch up on this host: asks, proves the answers, and starts it.",
         discussion: """
             Each answer is also an option. Nothing is written before the last answer, and no file is overwritten. A second run goes on \
-            where the first one stopped. It changes no configuration, and says which of its options differ from the one that is there.
+            where the first one stopped, and restarts siwatch. It changes no configuration, and says which of its options differ from the one that is there.
             """
     )
 
@@ -36,6 +36,7 @@ struct InitOptions: ParsableArguments {
     @Option(help: Question.key.help, completion: .file(extensions: ["p8"])) var key: String?
     @Option(help: Question.keyID.help) var keyID: String?
     @Option(name: .customLong("client-id"), help: Question.clientIDs.help) var clientIDs: [String] = []
+    @Option(help: Question.simulator.help) var simulator: String?
     @Option(help: Question.app.help) var app: String?
     @Option(help: Question.database.help) var database: String?
     @Option(help: Question.passwordFile.help, completion: .file()) var passwordFile: String?

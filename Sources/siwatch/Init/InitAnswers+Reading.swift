@@ -32,7 +32,8 @@ struct Question {
     static let keyID = Question("--key-id", "The key's id, ten characters, which Apple shows beside the key", "id")
     static let teamID = Question("--team-id", "Your Team ID, ten characters", "id")
     static let clientIDs = Question("--client-id", "Client ids, all on one line: the primary App ID, then its Services IDs", "ids")
-    static let app = Question("--app", "A short name for this app group: by default the end of the first client id", "name")
+    static let simulator = Question("--simulator", "A simulated Apple in Apple's place, for tests, such as http://127.0.0.1:9470", "URL")
+    static let app = Question("--app", "A short name for this app group: by default a part of the first client id", "name")
     static let database = Question(
         "--database",
         "The database: a file, or postgresql://…",
@@ -74,6 +75,8 @@ struct Questions {
     private(set) var missing: [String] = []
     /// The options that say something else than the configuration that is there.
     private(set) var differing: [String] = []
+    /// What a person has said, as options.
+    private(set) var asked: [String] = []
 
     /// - Parameters:
     ///   - given: the value of the option.
@@ -87,13 +90,23 @@ struct Questions {
         _ read: (String) throws(CommandFailure) -> Answer
     ) throws(CommandFailure) -> Answer? {
         if let given {
-            let answer: Answer
-            do { answer = try read(given) } catch { throw .wrongUsage("\(question.option): \(error)") }
-            if let known, answer != known { differing.append(question.option) }
-            return answer
+            do {
+                let answer = try read(given)
+                if let known, answer != known { differing.append(question.option) }
+                return answer
+            } catch {
+                guard asks, known == nil else { throw .wrongUsage("\(question.option): \(error)") }
+                printError("\(question.option): \(error)")
+            }
         }
         if let known { return known }
-        if asks { return try Terminal.ask(question.words, proposal: question.proposal, read) }
+        if asks {
+            return try Terminal.ask(question.words, proposal: question.proposal) { (text: String) throws(CommandFailure) -> Answer in
+                let answer = try read(text)
+                asked += [question.option, text]
+                return answer
+            }
+        }
         if let proposal = question.proposal { return try read(proposal) }
         missing.append(question.option)
         return nil
@@ -102,7 +115,8 @@ struct Questions {
     /// Apple's key, with its id.
     mutating func key(_ options: InitOptions, known: AppleKeyFile?) throws(CommandFailure) -> AppleKeyFile? {
         var question = Question.key
-        if asks { question.proposal = AppleKeyFile.onlyOne(in: FileManager.default.currentDirectoryPath) }
+        // The simulator makes it in its own folder.
+        if asks || options.simulator != nil { question.proposal = AppleKeyFile.onlyOne(in: FileManager.default.currentDirectoryPath) }
         var key = try answer(question, options.key, known) { path throws(CommandFailure) in try AppleKeyFile(path, id: options.keyID) }
         if key?.id == "" { key?.id = try answer(.keyID, nil, known?.id, InitAnswers.appleID) ?? "" }
         if let id = options.keyID, let known, try InitAnswers.appleID(id) != known.id { differing.append("--key-id") }
@@ -120,6 +134,15 @@ struct Questions {
         let place = missing.contains("--key-id") ? "; Apple shows the key's id beside the key, and named the file AuthKey_ID.p8" : ""
         let verb = missing.count == 1 ? "is" : "are"
         return .wrongUsage("\(missing.joined(separator: ", ")) \(verb) missing\(place); nothing was changed")
+    }
+}
+
+extension CommandFailure {
+    /// The failure, and the command that goes on from the answers that a person has given.
+    func keeping(_ answers: [String]) -> CommandFailure {
+        if answers.isEmpty { return self }
+        let command = (["siwatch"] + Invocation.current.arguments + answers).map(\.shellQuoted).joined(separator: " ")
+        return CommandFailure(code: code, messages: messages + ["\(command) goes on with your answers"])
     }
 }
 
@@ -149,6 +172,12 @@ extension InitAnswers {
         return clientIDs
     }
 
+    /// The part of the first client id that names the product: `com.example.app` is of *example*.
+    static func appName(of clientIDs: [String]?) -> String {
+        let parts = clientIDs?.first?.split(separator: ".").map(String.init) ?? []
+        return parts.last(where: { !["app", "ios", "web"].contains($0.lowercased()) && !FleetLane.isTaken($0) }) ?? "app"
+    }
+
     /// - Parameter mayLookLikeClient: whether somebody has named the option, and so means it.
     static func appName(_ text: String, mayLookLikeClient: Bool) throws(CommandFailure) -> String {
         guard !FleetLane.isTaken(text) else { throw .wrongUsage("\(text.printable) has another meaning in the metrics") }
@@ -173,6 +202,12 @@ extension InitAnswers {
         if text == "none" || text.isEmpty { return "" }
         if let danger = Configuration.Delivery(url: try read(text, .endpoint(mayHaveQuery: true))).danger { throw .wrongUsage(danger) }
         return text
+    }
+
+    /// Without the slash at the end.
+    static func simulator(_ text: String) throws(CommandFailure) -> String {
+        _ = try read(text, .endpoint())
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
     /// Empty for none.

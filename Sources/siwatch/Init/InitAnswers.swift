@@ -23,8 +23,12 @@ struct InitAnswers {
     let webhook: String
     /// Who opens the file of the database besides siwatch.
     let backendUser: String
+    /// Where the simulated Apple answers.
+    let simulator: String
     /// The configuration that is there already; nil if none is.
     let configuration: Configuration?
+    /// What a person has said, as options.
+    let asked: [String]
 
     /// - Throws: every option that is missing if nobody can be asked, and every one that differs from the configuration.
     init(_ options: InitOptions, asks: Bool) throws(CommandFailure) {
@@ -32,13 +36,16 @@ struct InitAnswers {
         self.configuration = configuration
         let known = configuration?.apps[0]
         var questions = Questions(asks: asks)
+        let apple = configuration?.apple.tokenEndpoint.absoluteString.replacing("/auth/token", with: "")
+        simulator = try options.simulator == nil ? "" : questions.answer(.simulator, options.simulator, apple, Self.simulator) ?? ""
+        var (team, clients) = (Question.teamID, Question.clientIDs)
+        if !simulator.isEmpty { (team.proposal, clients.proposal) = ("A1B2C3D4E5", "com.example.app com.example.web") }
         let key = try questions.key(options, known: known.map { AppleKeyFile(path: $0.keys[0].file, id: $0.keys[0].id) })
-        let teamID = try questions.answer(.teamID, options.teamID, known?.teamID, Self.appleID)
+        let teamID = try questions.answer(team, options.teamID, known?.teamID, Self.appleID)
         let given = options.clientIDs.isEmpty ? nil : options.clientIDs.joined(separator: " ")
-        let clientIDs = try questions.answer(.clientIDs, given, known?.clientIDs, Self.clientIDs)
+        let clientIDs = try questions.answer(clients, given, known?.clientIDs, Self.clientIDs)
         var appQuestion = Question.app
-        let end = clientIDs?.first?.split(separator: ".").last.map(String.init) ?? ""
-        appQuestion.proposal = end.isEmpty || FleetLane.isTaken(end) ? "app" : end
+        appQuestion.proposal = Self.appName(of: clientIDs)
         let app = try questions.answer(appQuestion, options.app, known?.name) { text throws(CommandFailure) in
             try Self.appName(text, mayLookLikeClient: options.app != nil)
         }
@@ -64,6 +71,7 @@ struct InitAnswers {
             throw questions.failure(options.configurationPath)
         }
         (self.key, self.teamID, self.clientIDs, self.app, self.database) = (key, teamID, clientIDs, app, database)
+        asked = questions.asked
     }
 
     var isServer: Bool { DatabaseLocation.isAddress(database) }
@@ -102,7 +110,7 @@ struct InitAnswers {
             id = \(key.id.quotedForTOML)
             file = \(keyFile.quotedForTOML)
 
-            """ + (http.isEmpty ? "" : door) + (webhook.isEmpty ? "" : delivery)
+            """ + (http.isEmpty ? "" : door) + (webhook.isEmpty ? "" : delivery) + (simulator.isEmpty ? "" : apple)
     }
 
     private var door: String {
@@ -117,6 +125,11 @@ struct InitAnswers {
         may = ["sign_in", "delete", "read"]
 
         """
+    }
+
+    private var apple: String {
+        let endpoints = [("token", "token"), ("revocation", "revoke"), ("keys", "keys")]
+        return "\n[apple]\n" + endpoints.map { "\($0)_endpoint = \("\(simulator)/auth/\($1)".quotedForTOML)\n" }.joined()
     }
 
     private var delivery: String {

@@ -76,7 +76,7 @@ struct SetUp {
         // It may take days until Apple knows a new Services ID.
         if asks, Terminal.confirms("Keep these answers all the same?") == true { return }
         failure.messages.append("if the answers are right, as for a Services ID of today, run it again with --offline")
-        throw failure
+        throw failure.keeping(answers.asked)
     }
 
     /// The folders and files that `carryOut` makes, and the text of the configuration.
@@ -162,12 +162,10 @@ struct SetUp {
         return (try? HostCommand(words: ["systemctl", "cat", "siwatch.service"]).run().status) == 0
     }
 
-    /// A siwatch that has begun before the configuration was written begins anew.
+    /// A siwatch at work begins anew: it may be older than the configuration, which this run, an earlier one or a person has written.
     private func start() throws(CommandFailure) {
         do {
-            for words in [["enable"], [answers.configuration == nil ? "restart" : "start"]] {
-                _ = try HostCommand(words: ["systemctl"] + words + ["siwatch.service"]).succeed()
-            }
+            for word in ["enable", "restart"] { _ = try HostCommand(words: ["systemctl", word, "siwatch.service"]).succeed() }
         } catch {
             // systemd names no reason. siwatch's last words do, such as a port that another program has.
             let words = ["journalctl", "--unit=siwatch.service", "--since=-1min", "--output=cat", "--grep=^siwatch: ", "--lines=1"]

@@ -63,7 +63,7 @@ struct Move: AsyncParsableCommand {
         let location = DatabaseLocation(text, schema: schema ?? "siwatch")
         // libpq would quote text that it does not understand, and that text may be a password.
         guard location.isUnderstood else { throw .wrongUsage("\(option) is no address that libpq understands") }
-        try options.refuseRoot(on: location)
+        try options.leaveRoot(on: location)
         return location
     }
 }

@@ -51,7 +51,7 @@ struct StatusSaid {
                 }
             }
         }
-        try options.refuseRoot(on: database)
+        try options.leaveRoot(on: database)
         var report: StatusReport
         do {
             report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }

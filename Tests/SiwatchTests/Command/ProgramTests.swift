@@ -35,6 +35,16 @@ import Testing
         }
     }
 
+    /// In the place of root, whom `sudo` makes of everybody.
+    @Test(.site, .enabled(if: Servant.isRoot && Servant.canBeRun)) func aCommandOfRootGoesOnAsTheOwnerOfTheDatabase() async throws {
+        try await site.folder.expect("migrate", 0)
+        try Servant.take(over: site.folder)
+        let copy = site.folder.path("copy")
+        let process = try ChildProcess("siwatch", ["backup", copy, "--config", site.folder.configurationPath])
+        #expect(await process.exit() == 0, "\(process.output)")
+        #expect(try FileManager.default.attributesOfItem(atPath: copy)[.ownerAccountID] as? UInt32 == Servant.user)
+    }
+
     @Test func itsCommandsAreThoseOfTheTests() async throws {
         #expect(Set(Self.calls.map { Self.path(of: $0.0) }) == Self.paths(below: Siwatch.self, []))
         try await Site.with { site in

@@ -66,7 +66,7 @@ struct InitTests {
         #expect(configuration.http.notificationsURL?.absoluteString == url)
         let app = configuration.apps[0]
         #expect(configuration.database.path == newcomer.database.path && configuration.apps.count == 1)
-        #expect(app.name == "app" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])
+        #expect(app.name == "example" && app.teamID == "A1B2C3D4E5" && app.clientIDs == ["com.example.app", "com.example.web"])
         #expect(app.keys[0].id == "ABC123DEFG")
         let copy = newcomer.folder.path("etc/AuthKey_ABC123DEFG.p8")
         #expect(try String(contentsOfFile: copy, encoding: .utf8) == newcomer.pem)
@@ -112,6 +112,24 @@ struct InitTests {
         try edited.write(to: newcomer.configuration)
         try await newcomer.expect(["--yes"], 78, "Apple refuses 2 clients of this configuration", not: "starts it", "siwatch works")
         #expect(try Data(contentsOf: newcomer.configuration) == edited, "it is a person's")
+    }
+
+    /// The simulator's team, clients and key are proposed, and it is asked about them.
+    @Test func aSimulatedAppleIsFound() async throws {
+        let newcomer = try Newcomer()
+        let key = try ClientKey(id: "ABC123DEFG", pem: newcomer.pem)
+        let group = AppGroup(teamID: "A1B2C3D4E5", clientIDs: ["com.example.app", "com.example.web"], keys: [key.registered])
+        var simulated = SimulatorConfiguration(groups: [group])
+        simulated.signingKeyCount = 1
+        let (_, url, _) = try await AppleSimulator.start(simulated)
+        let options = ["--yes", "--simulator", "\(url)/", "--key", newcomer.key.path, "--database", newcomer.database.path]
+        try await newcomer.expect(options, 0)
+        let configuration = try newcomer.written
+        #expect(configuration.apple.tokenEndpoint.absoluteString == "\(url)/auth/token")
+        #expect(configuration.apple.revocationEndpoint.absoluteString == "\(url)/auth/revoke")
+        #expect(configuration.apps[0].name == "example" && configuration.apps[0].clientIDs == group.clientIDs)
+        try await newcomer.expect(options, 0)
+        try await newcomer.expect(["--yes", "--simulator", "http://127.0.0.1:1"], 1, "--simulator: ", "says something else")
     }
 
     @Test func missingAnswersAreNamedAndADryRunPrintsTheConfigurationAndNothingIsWritten() async throws {
