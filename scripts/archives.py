@@ -18,7 +18,9 @@ def epoch():
 
 
 def tar(folder, prefix="", keeps_owners=False):
-    """What is in a folder, as a tar in the order of its names, all of one time. Without `keeps_owners` root owns everything, and modes are 755 or 644."""
+    """What is in a folder, as a tar in the order of its names, all of one time.
+
+    Without `keeps_owners` root owns everything, and modes are 755 or 644."""
     def stamped(member):
         member.mtime, member.uname, member.gname = epoch(), "", ""
         if not keeps_owners:

@@ -51,8 +51,8 @@ def tarball(folder):
     shutil.copytree(DEB / "install/manuals", folder / "man/man8", ignore=shutil.ignore_patterns("*.5"))
     for section, source in ((1, "simulator-manuals"), (5, "manuals")):
         shutil.copytree(DEB / "install" / source, folder / f"man/man{section}", ignore=shutil.ignore_patterns("*.8"))
-    for file in (ROOT / "packaging/tarball/INSTALL.md", ROOT / "LICENSE", ROOT / "CHANGELOG.md", ROOT / "etc/siwatch.toml", DEB / "debian/copyright"):
-        shutil.copy(file, folder)
+    for file in ("packaging/tarball/INSTALL.md", "LICENSE", "CHANGELOG.md", "etc/siwatch.toml", DEB / "debian/copyright"):
+        shutil.copy(ROOT / file, folder)
     (DIST / f"{name}.tar.gz").write_bytes(gzipped(tar(folder, name)))
 
 
@@ -70,8 +70,8 @@ def python_client(folder):
     """A wheel, and an sdist with one time and one owner for all files, which setuptools does not give them."""
     source = folder / "source"
     shutil.copytree(ROOT / "Clients/python", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".*"))
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch())}
-    run(BUILD / "tools/dist/bin/python", "-m", "build", "--no-isolation", "--outdir", folder / "built", source, stdout=subprocess.DEVNULL, env=environment)
+    run(BUILD / "tools/dist/bin/python", "-m", "build", "--no-isolation", "--outdir", folder / "built", source,
+        stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch())})
     (wheel,), (sdist,) = (folder / "built").glob("*.whl"), (folder / "built").glob("*.tar.gz")
     shutil.copy(wheel, DIST)
     with tarfile.open(sdist) as packed:
@@ -94,7 +94,8 @@ def sbom(folder, checkouts, graph, root):
     if not graph:
         graph = folder / "graph.json"
         with open(graph, "w") as file:
-            run("swift", "package", "--scratch-path", checkouts.parent, "--disable-automatic-resolution", "show-dependencies", "--format", "json", stdout=file)
+            run("swift", "package", "--scratch-path", checkouts.parent, "--disable-automatic-resolution", "show-dependencies", "--format",
+                "json", stdout=file)
     make_sbom.main(BUILD / "siwatch", checkouts, graph, root, DIST / f"siwatch-{VERSION}-{ARCHITECTURE}.cdx.json")
     shutil.copy(ROOT / "Package.resolved", DIST / f"siwatch-{VERSION}.Package.resolved")
 

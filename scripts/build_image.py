@@ -5,8 +5,8 @@
 
     scripts/build_image.py FOLDER VERSION ARCHITECTURE ARCHIVE
 
-The archive is also one that `docker load` takes. FOLDER is what scripts/container_root.sh has made. One that fakeroot has made is packed under
-the same fakeroot, which knows its owners.
+The archive is also one that `docker load` takes. FOLDER is what scripts/container_root.sh has made. One that fakeroot has made is packed
+under the same fakeroot, which knows its owners.
 """
 
 import hashlib
@@ -84,7 +84,9 @@ def pack(root, version, architecture, archive):
             "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": described, "layers": [layer],
         }), "manifest.v1+json")
         manifest["platform"] = {"architecture": architecture, "os": "linux"}
-        manifest["annotations"] = {"org.opencontainers.image.ref.name": version, "io.containerd.image.name": f"docker.io/library/siwatch:{version}"}
+        manifest["annotations"] = {
+            "org.opencontainers.image.ref.name": version, "io.containerd.image.name": f"docker.io/library/siwatch:{version}",
+        }
         index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]}
         (layout / "index.json").write_bytes(document(index))
         (layout / "oci-layout").write_bytes(document({"imageLayoutVersion": "1.0.0"}))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
-"""Writes what a release consists of as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/): packages, copies inside them, and the system's libraries.
+"""Writes what a release consists of: packages, copies inside them, and the system's libraries. As CycloneDX 1.6:
+https://cyclonedx.org/docs/1.6/json/
 
     scripts/make_sbom.py PROGRAM CHECKOUTS GRAPH IMAGE FILE
 
@@ -89,7 +90,8 @@ def copies(folders):
         found = re.findall(pattern, path.read_text(errors="replace")) if pattern else path.exists() and [""]
         if not found:
             raise SystemExit(f"make_sbom: {name} in {package} is not where it was")
-        yield package, component(f"{package}/{name}", name, ".".join(found[:3]), license, properties=properties(linkage=f"inside {package}"))
+        linkage = properties(linkage=f"inside {package}")
+        yield package, component(f"{package}/{name}", name, ".".join(found[:3]), license, properties=linkage)
 
 
 def edges(graph):
@@ -120,7 +122,8 @@ def toolchain():
 
 def debian(prefix, name, version, architecture, **more):
     release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)', Path("/etc/os-release").read_text()))
-    purl = f"pkg:deb/{release['ID']}/{quote(name)}@{quote(version, safe='')}?arch={architecture}&distro={release['ID']}-{release.get('VERSION_ID', '')}"
+    distribution = f"{release['ID']}-{release.get('VERSION_ID', '')}"
+    purl = f"pkg:deb/{release['ID']}/{quote(name)}@{quote(version, safe='')}?arch={architecture}&distro={distribution}"
     title, license = SYSTEM.get(name, (None, None))
     return component(prefix + name, name, version, license, purl=purl, **({"description": title} if title else {}), **more)
 
@@ -143,7 +146,8 @@ def system(program, architecture):
     found["libpq5"] = "loaded where PostgreSQL is configured; it loads the system's OpenSSL"
     for name, linkage in sorted(found.items()):
         version = output("dpkg-query", "-W", "-f", "${Version}", name)
-        yield debian("system/", name, version, architecture, scope="optional" if name == "libpq5" else "required", properties=properties(linkage=linkage))
+        scope = "optional" if name == "libpq5" else "required"
+        yield debian("system/", name, version, architecture, scope=scope, properties=properties(linkage=linkage))
 
 
 def image(root, architecture):
@@ -172,7 +176,8 @@ def main(program, checkouts, graph, root, file):
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "tools": {"components": [compiler]},
-            "component": component("siwatch", "siwatch", VERSION, APACHE, "application", purl=f"pkg:generic/siwatch@{VERSION}?arch={architecture}"),
+            "component": component("siwatch", "siwatch", VERSION, APACHE, "application",
+                                   purl=f"pkg:generic/siwatch@{VERSION}?arch={architecture}"),
             "properties": properties(openssl="neither inside nor loaded by siwatch, whose TLS is BoringSSL's",
                                      programs="siwatch and siwatch-simulator, which has a part of these packages"),
         },

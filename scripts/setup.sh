@@ -16,7 +16,7 @@
 #   debian    what makes a Debian package, and lintian, which finds its mistakes
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   container crun, which runs a container without an engine, and in .build/tools what compares packaging/ with its schemas
-#   dist      what packs a release: fakeroot, and in .build/tools what makes Python's packages and checks an SBOM
+#   dist      what packs a release: fakeroot, and in .build/tools what makes and tests Python's packages and checks an SBOM
 #   node      Node.js
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
@@ -203,7 +203,7 @@ need_container() {
 need_dist() {
     has fakeroot || install_package "fakeroot is" fakeroot fakeroot fakeroot
     # The same versions make the same files.
-    set -- build==1.2.2.post1 setuptools==80.9.0 wheel==0.45.1 'cyclonedx-python-lib[json-validation]==9.1.0'
+    set -- build==1.2.2.post1 setuptools==80.9.0 wheel==0.45.1 pytest==8.4.2 'cyclonedx-python-lib[json-validation]==9.1.0'
     [ "$(cat "$tools/dist/packages" 2>/dev/null)" != "$*" ] || return 0
     say "build, setuptools or cyclonedx-python-lib is missing; installing them with pip into .build/tools."
     python3 -c 'import ensurepip' 2>/dev/null || install_package "Python's venv is" python3-venv python3 py3-pip

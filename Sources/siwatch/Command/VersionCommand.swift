@@ -14,8 +14,8 @@ struct VersionCommand: ParsableCommand {
         commandName: "version",
         abstract: "Says which siwatch this is.",
         discussion: """
-            With --dependencies also each package that it was built from, with its version and commit, and the libraries of this system that \
-            it loads. The SBOM of a release says more.
+            With --dependencies also each package that it was built from, with its version and commit, and this system's libraries that it \
+            loads. The SBOM of a release says more.
             """
     )
 
