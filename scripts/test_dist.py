@@ -121,6 +121,9 @@ def programs(work):
 def sums(work):
     named = {line.split("  ")[1] for line in (DIST / "SHA256SUMS").read_text().splitlines()}
     holds("SHA256SUMS names every other file", named == {file.name for file in DIST.iterdir()} - {"SHA256SUMS"}, named)
+    manifests = [file.read_text() for file in (ROOT / "packaging/kubernetes").glob("*.yaml")]
+    tags = {tag for text in manifests for tag in re.findall(r"image: \S+/siwatch:(\S+)", text)}
+    holds("the manifests name the image of this version", tags == {VERSION}, tags)
     succeeds("every file has its checksum", "sha256sum", "--check", "--strict", "SHA256SUMS", cwd=DIST)
 
 
