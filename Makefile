@@ -26,9 +26,15 @@ SOURCES := Package.swift Sources Instruments Tests
 
 RULES := etc/prometheus/siwatch.rules.yml
 
+# No path of this folder is in what is built, so that another folder builds the same. Swift would note the module cache, which has names
+# that depend on the folder.
+PREFIX_MAP := $(CURDIR)=/usr/src/siwatch
+PREFIX_FLAGS := -Xswiftc -file-prefix-map -Xswiftc $(PREFIX_MAP) -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs \
+	-Xcc -ffile-prefix-map=$(PREFIX_MAP) -Xcxx -ffile-prefix-map=$(PREFIX_MAP)
+
 # With Swift's libraries inside, the program runs where no Swift is installed. Linux only. Nothing loads the program, so
 # it exports no symbols.
-RELEASE_FLAGS = --build-system native -c release --scratch-path $(RELEASE_FOLDER) $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib -Xlinker --no-export-dynamic \
+RELEASE_FLAGS = --build-system native -c release --scratch-path $(RELEASE_FOLDER) $(PREFIX_FLAGS) $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib -Xlinker --no-export-dynamic \
 	$(shell scripts/small-icu.py .build/icu))
 
 .PHONY: help
@@ -48,11 +54,25 @@ release: setup ## Build siwatch for installation: .build/siwatch, and its symbol
 	swift build $(RELEASE_FLAGS) --product siwatch
 	@scripts/split-symbols.sh "$$(swift build $(RELEASE_FLAGS) --show-bin-path)/siwatch" .build/siwatch
 
+.PHONY: release-simulator
+release-simulator: setup
+	swift build $(RELEASE_FLAGS) --product siwatch-simulator
+	@scripts/split-symbols.sh "$$(swift build $(RELEASE_FLAGS) --show-bin-path)/siwatch-simulator" .build/siwatch-simulator
+
 .PHONY: deb
-deb: release ## Build the Debian package of siwatch, and that of its symbols: .build/siwatch_VERSION_ARCHITECTURE.deb
+deb: release release-simulator ## Build the Debian packages of siwatch, its symbols and the simulator: .build/siwatch_VERSION_ARCHITECTURE.deb
 	@rm -f .build/siwatch*.deb
 	@scripts/setup.sh debian
 	@scripts/build_deb.sh .build/siwatch $(RELEASE_FOLDER)/checkouts
+
+.PHONY: dist
+dist: deb ## Build everything of a release: dist/VERSION
+	@scripts/setup.sh dist
+	@scripts/build_dist.py $(RELEASE_FOLDER)/checkouts
+
+.PHONY: compare-dist
+compare-dist: ## Build what is committed twice, in two folders, and name what differs: ARGS="FOLDER FOLDER" compares what is built
+	@scripts/compare_dist.py $(ARGS)
 
 # Without our temporary folder, so that siwatch-simulator trigger finds it in another terminal.
 .PHONY: dev
@@ -113,6 +133,11 @@ test-container: setup-postgres programs ## Run the files of packaging/ in contai
 test-package: deb ## Boot a container with systemd, as root: install, upgrade, remove and purge the Debian package there
 	@scripts/setup.sh systemd
 	@scripts/test_package.sh .build/siwatch_*.deb
+
+.PHONY: test-dist
+test-dist: ## As root: install and use each file of a release in dist/VERSION, made by make dist: ONLY="python image"
+	@scripts/setup.sh python openssl systemd container dist node
+	@PATH="$(CURDIR)/.build/tools:$$PATH" scripts/test_dist.py $(ONLY)
 
 .PHONY: test-page
 test-page: programs ## Look at the page of a siwatch at work in a headless Chromium: SHOTS=folder keeps the screenshots

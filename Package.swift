@@ -129,6 +129,8 @@ let package = Package(
                 ahc, argumentParser, crypto, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
                 unixSignals,
             ],
+            // Links to files of the root.
+            resources: [.embedInCode("Command/VERSION"), .embedInCode("Command/dependencies.json")],
             swiftSettings: strict
         ),
 

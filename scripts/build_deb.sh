@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
 #
-# Packs the program that `make release` has built as .build/siwatch_VERSION_ARCHITECTURE.deb, and its symbols beside it.
+# Packs the programs that `make deb` has built as .build/siwatch_VERSION_ARCHITECTURE.deb, with a package of the symbols and one of the
+# simulator beside it.
 #
 #   scripts/build_deb.sh [PROGRAM [CHECKOUTS]]
 #
-#   PROGRAM      .build/siwatch, with PROGRAM.debug beside it
+#   PROGRAM      .build/siwatch, with PROGRAM.debug and PROGRAM-simulator beside it
 #   CHECKOUTS    .build/checkouts, the sources of the libraries inside: their licenses go with the program
 #
 # DEBFULLNAME and DEBEMAIL name the maintainer. The same commit and program give the same package.
@@ -15,7 +16,7 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 program=${1:-$root/.build/siwatch}
 checkouts=${2:-$root/.build/checkouts}
-version=$(sed -n 's/.*current = "\(.*\)"/\1/p' "$root/Sources/siwatch/Command/Siwatch.swift")
+version=$(cat "$root/VERSION")
 schema=$(sed -n 's/^[^/]*version: \([0-9]*\),.*/\1/p' "$root/Sources/CredentialTables/Tables/Tables.swift" | sort -n | tail -1)
 maintainer="${DEBFULLNAME:-The siwatch authors} <${DEBEMAIL:-siwatch@siwatch.invalid}>"
 work=$root/.build/deb/siwatch-$version
@@ -30,7 +31,8 @@ die() {
 [ -e "$program" ] && [ -e "$program.debug" ] || die "$program or $program.debug is not there: run make release"
 build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 [ -n "$build_id" ] || die "$program has no build id, by which a debugger finds its symbols"
-[ -n "$version" ] || die "Siwatch.swift has no version"
+[ "$("$program" --version)" = "$version" ] || die "$program is not of version $version: run make release"
+[ -e "$program-simulator" ] || die "$program-simulator is not there: run make deb"
 [ -n "$schema" ] || die "Tables.swift has no version"
 [ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
 
@@ -90,12 +92,22 @@ page "$root/CHANGELOG.md" >"$install/CHANGELOG.md"
 for file in "$root"/docs/guides/*.md; do page "$file" ../ >"$install/docs/guides/$(basename "$file")"; done
 sed -i 's|](index.md|](README.md|g' "$install"/docs/guides/*.md
 cp -r "$root/Examples" "$install/examples"
-cp -r "$root/Clients" "$install/docs/clients"
+# With what the links in it lead to.
+cp -rL "$root/Clients" "$install/docs/clients"
+sed -i "s/^{\$/{\n  \"version\": \"$version\",/" "$install/docs/clients/javascript/package.json"
 page "$root/Examples/README.md" ../ >"$install/examples/README.md"
 page "$root/Clients/README.md" ../ >"$install/docs/clients/README.md"
 # What a run or an installation leaves there.
 find "$install/examples" "$install/docs/clients" \( -name __pycache__ -o -name node_modules -o -name '.?*' -o -name '*.egg-info' -o -name '*.sqlite*' \
     -o -path '*/python/build' \) -prune -exec rm -r {} +
+mkdir -p "$install/fixtures/python" "$install/simulator-docs" "$install/simulator-manuals"
+install -m 755 "$program-simulator" "$install/siwatch-simulator"
+cp "$root/packaging/simulator/README.md" "$install/fixtures"
+(cd "$install/docs/clients/python" && cp -r siwatch siwatch_pytest.py simulated_apple.py "$install/fixtures/python")
+cp -r "$install/docs/clients/javascript" "$install/fixtures"
+rm "$install"/fixtures/javascript/*test.mjs "$install/fixtures/javascript/check.mjs"
+cp "$install/docs/simulator.md" "$install/simulator-docs"
+"$root/packaging/make_manuals.sh" --simulator "$program-simulator" "$version" "$install/simulator-manuals"
 cp "$root/etc/siwatch.toml" "$install/examples"
 cp "$root/docs/configuration.toml" "$install/docs"
 install -D -m 644 -t "$install/examples/prometheus" "$root/etc/prometheus/siwatch.rules.yml"

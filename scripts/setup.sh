@@ -16,6 +16,8 @@
 #   debian    what makes a Debian package, and lintian, which finds its mistakes
 #   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   container crun, which runs a container without an engine, and in .build/tools what compares packaging/ with its schemas
+#   dist      what packs a release: fakeroot, and in .build/tools what makes and tests Python's packages and checks an SBOM
+#   node      Node.js
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
 
@@ -198,6 +200,22 @@ need_container() {
         say "they could not be installed; the test will say so."
 }
 
+need_dist() {
+    has fakeroot || install_package "fakeroot is" fakeroot fakeroot fakeroot
+    # The same versions make the same files.
+    set -- build==1.2.2.post1 setuptools==80.9.0 wheel==0.45.1 pytest==8.4.2 'cyclonedx-python-lib[json-validation]==9.1.0'
+    [ "$(cat "$tools/dist/packages" 2>/dev/null)" != "$*" ] || return 0
+    say "build, setuptools or cyclonedx-python-lib is missing; installing them with pip into .build/tools."
+    python3 -c 'import ensurepip' 2>/dev/null || install_package "Python's venv is" python3-venv python3 py3-pip
+    python3 -m venv --clear "$tools/dist"
+    "$tools/dist/bin/pip" install -q "$@" >&2 || die "they could not be installed; the lines above say why."
+    echo "$*" >"$tools/dist/packages"
+}
+
+need_node() {
+    has node || install_package "Node.js is" nodejs nodejs nodejs
+}
+
 for need in "$@"; do
     case $need in
         make) need_make ;;
@@ -210,6 +228,8 @@ for need in "$@"; do
         debian) need_debian ;;
         systemd) need_systemd ;;
         container) need_container ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, openssl, debian, systemd and container." ;;
+        dist) need_dist ;;
+        node) need_node ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python, openssl, debian, systemd, container, dist and node." ;;
     esac
 done

@@ -4,6 +4,7 @@
 """Runs siwatch as the files of packaging/ say, in containers of crun against a simulated Apple, on loopback of its own.
 
     scripts/test_container.py SIWATCH SIWATCH-SIMULATOR [compose] [sqlite] [postgresql]
+    scripts/test_container.py ARCHIVE.tar SIWATCH-SIMULATOR …
 
 For root on Debian, with crun, PyYAML, curl, openssl and PostgreSQL's server. No image is built and no engine runs: scripts/container_root.sh makes
 the root of the image, and this script does what Compose, the kubelet and the scheduler would do with the volumes, the secrets, the users and
@@ -11,13 +12,14 @@ the probes of the files. Where check-jsonschema and kubernetes-validate are on t
 
 Prints a line for each sentence that holds or does not. Ends with the number of the latter.
 """
-import contextlib, json, os, pathlib, re, shutil, signal, subprocess, sys, tempfile, time, urllib.error, urllib.request
+import contextlib, json, os, pathlib, re, shutil, signal, subprocess, sys, tarfile, tempfile, time, urllib.error, urllib.request
 
 import yaml
 
+from build_image import instructions
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGING = ROOT / "packaging"
-CONTAINERFILE = (PACKAGING / "container/Containerfile").read_text()
 USER, BACKENDS = 10001, 10002
 LIMIT = 60_000_000
 failures = 0
@@ -70,14 +72,25 @@ class Image:
     @classmethod
     def assemble(cls, siwatch):
         cls.folder.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([ROOT / "scripts/container_root.sh", siwatch, cls.folder], check=True)
+        if siwatch.endswith(".tar"):
+            cls.unpack(siwatch)
+        else:
+            subprocess.run([ROOT / "scripts/container_root.sh", siwatch, cls.folder], check=True)
+
+    @classmethod
+    def unpack(cls, archive):
+        """Takes the only layer of an OCI archive, as an engine does."""
+        def blob(described):
+            return packed.extractfile("blobs/" + described["digest"].replace(":", "/"))
+
+        shutil.rmtree(cls.folder, ignore_errors=True)
+        cls.folder.mkdir()
+        with tarfile.open(archive) as packed:
+            manifest = json.load(blob(json.load(packed.extractfile("index.json"))["manifests"][0]))
+            subprocess.run(["tar", "-xpz", "--numeric-owner", "-C", cls.folder], input=blob(manifest["layers"][0]).read(), check=True)
 
     def __init__(self, siwatch):
-        lines = CONTAINERFILE[CONTAINERFILE.index("FROM scratch"):].replace("\\\n", " ").splitlines()
-        said = {}
-        for line in lines:
-            word, _, rest = line.partition(" ")
-            said.setdefault(word, []).append(rest.strip())
+        said = instructions()
         self.environment = re.findall(r"(\w+=\S+)", " ".join(said["ENV"]))
         self.entrypoint, self.command = json.loads(said["ENTRYPOINT"][0]), json.loads(said["CMD"][0])
         self.user = int(said["USER"][0])
@@ -554,6 +567,8 @@ def main():
     run("chroot", Image.folder, "/usr/bin/busybox", "ip", "link", "set", "lo", "up")
     mount("-t", "tmpfs", "tmpfs", "/sys/fs/cgroup")
     siwatch, simulator = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:3])
+    if siwatch.endswith(".tar"):
+        siwatch = str(Image.folder / "usr/bin/siwatch")
     files()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         work = pathlib.Path(folder)

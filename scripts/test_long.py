@@ -33,6 +33,9 @@ TARGETS = {
     "test-systemd": [],
     "test-package": [],
     "test-container": [],
+    "dist": [],
+    # test-package has been run.
+    "test-dist": ["ONLY=sums sbom python javascript install image"],
     "test-tsan": [],
 }
 # Where the name here is not that of the target.

@@ -12,7 +12,7 @@ struct Siwatch: AsyncParsableCommand {
         version: Version.current,
         groupedSubcommands: [
             CommandGroup(name: "Set up", subcommands: [Init.self, Migrate.self, Run.self]),
-            CommandGroup(name: "Look", subcommands: [Status.self, Doctor.self, Rejected.self, Report.self]),
+            CommandGroup(name: "Look", subcommands: [Status.self, Doctor.self, Rejected.self, Report.self, VersionCommand.self]),
             CommandGroup(name: "One user", subcommands: [Explain.self, Recheck.self, Export.self, Forget.self]),
             CommandGroup(
                 name: "Decide",
@@ -43,8 +43,4 @@ struct Siwatch: AsyncParsableCommand {
         invocation.isProcess = true
         await Foundation.exit(invocation.run())
     }
-}
-
-enum Version {
-    static let current = "0.1.0"
 }

@@ -22,11 +22,12 @@ import Testing
         (["secret", "rotate"], 0), (["secret", "retire", "00000000"], 1), (["secret", "abandon", "--yes"], 1),
         (["secret", "client", "com.example.app"], 0), (["delivery", "test", "hook"], 1), (["delivery", "replay", "hook"], 1),
         (["delivery", "drop", "hook"], 1), (["init", "--yes", "--service-user", "no-such-user"], 78), (["run", "--once"], 0),
+        (["version", "--dependencies"], 0),
     ]
-    private static let withoutConfiguration: Set = ["secret new", "move"]
+    private static let withoutConfiguration: Set = ["secret new", "move", "version"]
 
-    @Test func thereAreThirtyFiveCommandsInGroups() async throws {
-        #expect(Self.paths(below: Siwatch.self, []).count == 35)
+    @Test func thereAreThirtySixCommandsInGroups() async throws {
+        #expect(Self.paths(below: Siwatch.self, []).count == 36)
         #expect(Siwatch.configuration.groupedSubcommands.map(\.name) == ["Set up", "Look", "One user", "Decide", "Data", "Secrets"])
         #expect(Siwatch.configuration.ungroupedSubcommands.isEmpty)
         let help = try await CommandCall.siwatch(["--help"]).output
@@ -63,6 +64,12 @@ import Testing
                 #expect(output.map(\.masked) == program.output.map(\.masked), "\(arguments)")
             }
         }
+    }
+
+    @Test func theProgramKnowsThePackagesInside() async throws {
+        let output = try await CommandCall.siwatch(["version", "--dependencies"]).output
+        #expect(output.first == "siwatch \(Version.current)")
+        #expect(output.contains { $0.wholeMatch(of: /swift-nio [0-9.]+ [0-9a-f]{40}/) != nil }, "\(output)")
     }
 
     private static func paths(below command: any ParsableCommand.Type, _ path: [String]) -> Set<String> {
