@@ -28,7 +28,7 @@ struct VersionCommand: ParsableCommand {
 }
 
 /// The packages that this program was built from, as SwiftPM has resolved them.
-private struct Dependencies: Decodable {
+struct Dependencies: Decodable {
     let pins: [Pin]
 
     struct Pin: Decodable {

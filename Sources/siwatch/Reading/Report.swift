@@ -20,7 +20,7 @@ struct Report: AsyncParsableCommand {
     func run() async throws { try printOutput(try await lines().joined(separator: "\n")) }
 
     private func lines() async throws -> [String] {
-        let versions = ["siwatch \(Version.current)"]
+        let versions = ["siwatch \(Version.current)"] + ((try? Dependencies().lines) ?? [])
         let configuration: Configuration
         do {
             configuration = try options.readConfiguration(opensDatabase: false)
