@@ -20,7 +20,7 @@ package final class DecisionBook: Sendable {
         var since = Timestamp.earliest
         /// Names the process.
         let process = Int64.random(in: .min ... .max)
-        var standing: [DecisionRow: Decision] = [:]
+        var standing: [DecisionRow: Standing] = [:]
         /// By app, proofs of the counts of its revocation limit that may stand there: several after a commit whose outcome nobody knows.
         var limits: [String: Set<[UInt8]>] = [:]
         /// Of apps whose limit was read. Whoever can write the file can give an app another number.
@@ -48,8 +48,14 @@ package final class DecisionBook: Sendable {
         }
     }
 
+    /// As it stands in its row. Without the proof, the next process would not believe it.
+    private struct Standing: Equatable {
+        var decision: Decision
+        var proof: [UInt8]
+    }
+
     private struct Written {
-        var standing: [DecisionRow: Decision] = [:]
+        var standing: [DecisionRow: Standing] = [:]
         var authorized: [Int64: Int] = [:]
         var spent: Set<[UInt8]> = []
     }
@@ -86,7 +92,7 @@ package final class DecisionBook: Sendable {
             guard !written.isEmpty, let prover = state.prover else { return nil }
             for (row, limit) in written {
                 let name = state.names[row.id] ?? ""
-                state.limits[name] = change(state.limits[name] ?? [], prover.prove(limit))
+                state.limits[name] = change(state.limits[name] ?? [], prover.prove(limit.decision))
             }
             return state.memory.map { ($0, RememberedDecisions(state.limits, of: prover)) }
         }
@@ -176,16 +182,17 @@ package final class DecisionBook: Sendable {
         state.withLockedValue { state in
             guard let prover = state.prover else { return .stored }
             if let known = state.written.standing[row] ?? state.standing[row] {
-                if known == stored { return .stored }
+                if known == Standing(decision: stored, proof: proof) { return .stored }
                 state.plant(row)
-                return .instead(known)
+                return .instead(known.decision)
             }
             if let app { state.names[row.id] = app }
-            guard app.flatMap({ state.limits[$0]?.contains(prover.prove(stored)) }) ?? true, isInitial || prover.isProved(stored, by: proof) else {
+            let isRemembered = app.flatMap { state.limits[$0]?.contains(prover.prove(stored)) } ?? true
+            guard isRemembered, isInitial || prover.isProved(stored, by: proof) else {
                 state.plant(row)
                 return .instead(nil)
             }
-            if isOnlyWriter { state.written.standing[row] = stored }
+            if isOnlyWriter { state.written.standing[row] = Standing(decision: stored, proof: proof) }
             return .stored
         }
     }
@@ -194,7 +201,8 @@ package final class DecisionBook: Sendable {
     func seemsOurs(_ stored: Decision, by proof: [UInt8], in row: DecisionRow, isInitial: Bool) -> Bool {
         state.withLockedValue { state in
             guard let prover = state.prover else { return true }
-            return state.standing[row].map { $0 == stored } ?? (!isOnlyWriter && (isInitial || prover.isProved(stored, by: proof)))
+            if let known = state.standing[row] { return known == Standing(decision: stored, proof: proof) }
+            return !isOnlyWriter && (isInitial || prover.isProved(stored, by: proof))
         }
     }
 
@@ -202,8 +210,9 @@ package final class DecisionBook: Sendable {
     /// - Returns: its proof.
     func write(_ decision: Decision, in row: DecisionRow) -> [UInt8]? {
         state.withLockedValue { state in
-            if isOnlyWriter, state.prover != nil { state.written.standing[row] = decision }
-            return state.prover?.prove(decision)
+            let proof = state.prover?.prove(decision)
+            if isOnlyWriter, let proof { state.written.standing[row] = Standing(decision: decision, proof: proof) }
+            return proof
         }
     }
 

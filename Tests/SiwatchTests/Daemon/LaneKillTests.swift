@@ -9,13 +9,13 @@ import Testing
 
 /// I1, I5 and I8 when the daemon dies among codes and revocations. `make test-kills` runs it at its full length.
 struct LaneKillTests {
-    private static let kills = setting("SIWATCH_TEST_KILLS", 6)
+    private static let kills = setting("SIWATCH_TEST_KILLS", 5)
     private static let codes = kills * 64
     private static let revocations = kills * 32
     /// Rows for each kill: enough that some are in flight.
     private static let wave = 32
 
-    @Test(.timeLimit(.minutes(kills > 6 ? 1440 : 10))) func aKilledDaemonLosesAnswersAndNothingElse() async throws {
+    @Test(.timeLimit(.minutes(kills > 5 ? 1440 : 10))) func aKilledDaemonLosesAnswersAndNothingElse() async throws {
         let tables = ["refresh": "max_requests_per_second = 1000", "revocations": "max_per_hour = 100000", "log": "level = \"trace\""]
         try await Site.with(tables) { site in
             try await site.apple.script(.delay(.milliseconds(15)))

@@ -163,6 +163,18 @@ extension PlantedSuite {
         #expect(planted() == [.breaker])
     }
 
+    /// Otherwise the next process would not believe its own decision.
+    @Test func aProofThatIsTakenAwayIsPutBack() async throws {
+        _ = try await store.ask(.pause(app: "example"), at: Self.now)
+        try await store.run("UPDATE app SET paused_proof = NULL")
+        #expect(try await handle() == nil)
+        #expect(planted() == [.pause])
+        store.ports.trust(PlainSealer(), since: Self.now, nil)
+        #expect(try await handle() == nil)
+        #expect(try await pauses() == [Self.now, nil])
+        #expect(planted().isEmpty)
+    }
+
     @Test func aConfirmationOfRejectionsByHandOpensTheBreaker() async throws {
         var breaker = RejectionBreaker()
         breaker.confirm(at: Self.now, within: .seconds(86_400))

@@ -99,9 +99,10 @@ extension Simulation {
 
     mutating func hear(_ date: Timestamp?) {
         guard let date else { return }
-        // One of Apple's servers has another date.
-        if world.with({ $0.heardAppleAt != nil }), chance(20) {
-            let error = Duration.seconds(Int.random(in: -90_000...90_000, using: &generator))
+        // One of Apple's servers has another date, by chance never that of a wrong host.
+        let error = Duration.seconds(Int.random(in: -90_000...90_000, using: &generator))
+        let (hasHeard, offset) = world.with { ($0.heardAppleAt != nil, $0.offset) }
+        if hasHeard, chance(20), error < offset - .seconds(120) || error > offset + .seconds(120) {
             process.clockGuard.observe(date.advanced(by: error), after: .zero)
             world.with { $0.count(.strayDate) }
         }
