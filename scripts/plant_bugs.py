@@ -412,8 +412,8 @@ BUGS = [
     (
         "the revocation limit goes by the row, although the process knows another count",
         "DecisionBook.swift",
-        "                if known == stored { return .stored }\n",
-        "                if known == stored || prover.isProved(stored, by: proof) { return .stored }\n",
+        "                if known == Standing(decision: stored, proof: proof) { return .stored }\n",
+        "                if prover.isProved(stored, by: proof) { return .stored }\n",
     ),
     (
         "a replica seals under a key that another lacks",
@@ -481,10 +481,10 @@ TESTED_BUGS = [
         "RequestBudgetTests",
     ),
     (
-        "an older count of requests to revoke counts again",
+        "a start forgets how many requests to revoke it has opened",
         "DecisionBook.swift",
-        "                if known == stored { return .stored }\n",
-        "                if known == stored || prover.isProved(stored, by: proof) { return .stored }\n",
+        "limits: remembered?.limits(of: prover) ?? [:]",
+        "limits: [:]",
         "PlantedRevocationTests",
     ),
     (

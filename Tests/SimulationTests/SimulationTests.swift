@@ -21,7 +21,7 @@ import siwatch_simulate
     /// Situations that need two accidents at once.
     private static let rare: Set<Situation> = [
         .foreignToken, .proofBegunAnew, .teamChangedInMidProof, .otherTeam, .alreadyInvalid,
-        .clockStepWithSignInInHand, .heldDropped, .droppedConfirmed, .crashAfterRetire, .limitReplayed,
+        .clockStepWithSignInInHand, .heldDropped, .droppedConfirmed, .crashAfterRetire, .limitReplayed, .undoShowedAnEnd,
     ]
 
     @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {

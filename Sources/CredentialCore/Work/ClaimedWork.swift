@@ -3,7 +3,7 @@
 
 /// The mark of a claim on a row. A settlement must match it, so that a holder cannot write once its lease has run out.
 package struct Claim: Sendable, Hashable {
-    /// The random name of the process that claimed.
+    /// The random name of the process that claimed, and of rows that wait for Apple the number of the claim.
     package var owner: String
     /// Claims of this row without a settlement, including this one.
     package var attempts: Int

@@ -30,7 +30,7 @@ extension TableStore {
             let chosen = WaitingCode.choose(waiting, upTo: limit, permits: permits, quotas: quotas, at: now)
             let ids = Claim.claimable(chosen, suspects: suspects)
             return ids.isEmpty ? nil : ids
-        } taking: { [owner] connection, ids in
+        } taking: { [owner = claimName()] connection, ids in
             let shared = bound(now, WaitingCode.furthest(at: now), now.advanced(by: lease), owner)
             let answer = try connection.ask(.takeCodes, ids.map { bound($0) }, shared)
             let codes = try connection.read(answer) { ClaimedCode($0, owner: owner, apps: apps) }

@@ -25,7 +25,7 @@ extension TableStore {
             if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, on: connection) }
             let mustRepair = try schedule.mustBeRepaired(on: connection)
             return due.isEmpty && !mustRepair ? nil : (due, mustRepair)
-        } taking: { [owner] connection, found in
+        } taking: { [owner = claimName()] connection, found in
             if found.mustRepair { try schedule.repair(on: connection) }
             return try connection.take(found.due, .takeDue, directory, owner: owner, at: now, policy: policy) { _ in .check }
         }
@@ -48,7 +48,7 @@ extension TableStore {
             }
             let next = try answers.flatMap { try connection.read($0) { ClaimableCredential($0) } }
             return next.isEmpty ? nil : Array(next.prefix(limit))
-        } taking: { [owner] connection, next in
+        } taking: { [owner = claimName()] connection, next in
             try connection.take(next, .takeDue, directory, owner: owner, at: now, policy: policy) { _ in .check }
         }
     }
@@ -65,7 +65,7 @@ extension TableStore {
         return try await claim { connection -> [ClaimableCredential]? in
             let admitted = try connection.pendingRejections(of: appID, admittedBy: admissions, directory, upTo: limit, at: now)
             return admitted.isEmpty ? nil : admitted
-        } taking: { [owner] connection, admitted in
+        } taking: { [owner = claimName()] connection, admitted in
             try connection.take(admitted, .takePending, directory, owner: owner, at: now, policy: policy) { $0.map { .admission($0) } }
         }
     }

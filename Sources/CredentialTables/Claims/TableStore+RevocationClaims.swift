@@ -53,7 +53,7 @@ extension TableStore {
         guard !permits.isEmpty else { return [] }
         return try await claim { _ in
             true
-        } taking: { [owner, decisions] connection, _ in
+        } taking: { [owner = claimName(), decisions] connection, _ in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name] else { return [] }
                 let isPaused = try connection.isPaused(app.id)

@@ -14,7 +14,7 @@ package protocol TableStore: CredentialStore {
     var directory: NIOLockedValueBox<ClientDirectory> { get }
     var decisions: DecisionBook { get }
     var retention: Retention { get }
-    /// This process's name on the rows that it claims.
+    /// This process's name.
     var owner: String { get }
     var upkeep: NIOLockedValueBox<UpkeepProgress> { get }
 
@@ -86,6 +86,18 @@ package struct UpkeepProgress: Sendable {
     var resealing = SealedPlace()
     /// By table, the greatest id up to which every value that retention erases from rows is erased.
     var erasedUpTo: [String: Int64] = [:]
+    /// The claims of rows that wait for Apple.
+    var claims = 0
 
     package init() {}
+}
+
+extension TableStore {
+    /// A name for one claim. A settlement begins the count of attempts anew, so a late answer to an earlier claim could pass for this one's.
+    func claimName() -> String {
+        upkeep.withLockedValue { upkeep in
+            upkeep.claims += 1
+            return "\(owner).\(upkeep.claims)"
+        }
+    }
 }

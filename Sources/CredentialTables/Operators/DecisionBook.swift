@@ -66,8 +66,7 @@ package final class DecisionBook: Sendable {
     func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)? = nil) {
         let memory = isOnlyWriter ? memory : nil
         let remembered: RememberedDecisions? = memory?.load().flatMap { JSONText.decode($0) }
-        let limits = remembered?.limits(of: prover) ?? [:]
-        state.withLockedValue { $0 = State(prover: prover, since: now, limits: limits, memory: memory) }
+        state.withLockedValue { $0 = State(prover: prover, since: now, limits: remembered?.limits(of: prover) ?? [:], memory: memory) }
     }
 
     func takePlanted() -> [PlantedDecisions] {
@@ -201,8 +200,8 @@ package final class DecisionBook: Sendable {
     func seemsOurs(_ stored: Decision, by proof: [UInt8], in row: DecisionRow, isInitial: Bool) -> Bool {
         state.withLockedValue { state in
             guard let prover = state.prover else { return true }
-            if let known = state.standing[row] { return known == Standing(decision: stored, proof: proof) }
-            return !isOnlyWriter && (isInitial || prover.isProved(stored, by: proof))
+            return state.standing[row].map { $0 == Standing(decision: stored, proof: proof) }
+                ?? (!isOnlyWriter && (isInitial || prover.isProved(stored, by: proof)))
         }
     }
 
@@ -248,11 +247,4 @@ package final class DecisionBook: Sendable {
         guard isOnlyWriter else { return }
         state.withLockedValue { $0.written.authorized[app, default: 0] += change }
     }
-}
-
-extension TableStore {
-    package func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)?) {
-        decisions.trust(prover, since: now, memory)
-    }
-    package func takePlanted() -> [PlantedDecisions] { decisions.takePlanted() }
 }

@@ -84,3 +84,10 @@ extension TableStore {
         }
     }
 }
+
+extension TableStore {
+    package func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)?) {
+        decisions.trust(prover, since: now, memory)
+    }
+    package func takePlanted() -> [PlantedDecisions] { decisions.takePlanted() }
+}

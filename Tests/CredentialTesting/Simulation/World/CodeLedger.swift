@@ -81,7 +81,7 @@ struct CodeLedger {
 
     mutating func foundUnknown(_ work: ClaimedCode, at now: Timestamp) { unknownAt[Key(work)] = now }
 
-    /// When the process did not find the client of a code. Removes that time, because another claim may have the same name.
+    /// When the process did not find the client of a code.
     mutating func settledUnknown(_ work: ClaimedCode) -> Timestamp? { unknownAt.removeValue(forKey: Key(work)) }
 
     /// Takes out the answer after the commit of the settlement.

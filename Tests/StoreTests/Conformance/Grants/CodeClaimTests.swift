@@ -29,6 +29,18 @@ import Testing
         #expect(again.map(\.claim.attempts) == [2, 2] && again.allSatisfy { $0.firstClaimedAt == .start })
     }
 
+    /// The first claim's answer comes late, after a settlement has begun the count of attempts anew.
+    @Test func aLateAnswerDoesNotPassForTheOneOfALaterClaim() async throws {
+        try await store.grant(nil, code: "c")
+        let first = try await store.claimCodes()[0]
+        let later = Timestamp.start + StoreUnderTest.lease
+        let second = try await store.claimCodes(at: later)[0]
+        #expect(try await store.settle(.code(second, .failed(at: later, isAnswerLost: false)), at: later) == .postponed)
+        let third = try await store.claimCodes(at: later + .seconds(1))
+        #expect(third.map(\.claim.attempts) == [first.claim.attempts])
+        #expect(try await store.settle(.code(first, .rejected(.codeUsed)), at: later + .seconds(1)) == .superseded)
+    }
+
     @Test func theNearestDeadlineComesFirst() async throws {
         for (code, seconds) in [("last", 0), ("first", -200), ("middle", -100)] {
             try await store.grant(nil, code: code, at: .start + .seconds(seconds))
