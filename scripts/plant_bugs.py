@@ -483,8 +483,8 @@ TESTED_BUGS = [
     (
         "a start forgets how many requests to revoke it has opened",
         "DecisionBook.swift",
-        "limits: remembered?.limits(of: prover) ?? [:]",
-        "limits: [:]",
+        "remembered: remembered, apps:",
+        "remembered: RememberedDecisions(), apps:",
         "PlantedRevocationTests",
     ),
     (

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 import NIOConcurrencyHelpers
 
 /// Says which decisions in the tables count.
 ///
 /// A decision counts if it has siwatch's proof. A proof alone does not tell an old row from the present one. So the process that alone
 /// writes a file also remembers what its last committed transaction wrote, and which requests it has carried out. The counts of revocation
-/// limits outlive it in a `DecisionMemory`, because whoever can write the file can end the process too. On a server, roles keep others from
-/// writing, and replicas write too: there the proof decides.
+/// limits, and pauses, outlive it in a `DecisionMemory`, because whoever can write the file can end the process too. On a server, roles keep
+/// others from writing, and replicas write too: there the proof decides.
 package final class DecisionBook: Sendable {
     private let isOnlyWriter: Bool
     private let state = NIOLockedValueBox(State())
@@ -21,11 +21,10 @@ package final class DecisionBook: Sendable {
         /// Names the process.
         let process = Int64.random(in: .min ... .max)
         var standing: [DecisionRow: Standing] = [:]
-        /// By app, proofs of the counts of its revocation limit that may stand there: several after a commit whose outcome nobody knows.
-        var limits: [String: Set<[UInt8]>] = [:]
-        /// Of apps whose limit was read. Whoever can write the file can give an app another number.
-        var names: [Int64: String] = [:]
         var memory: (any DecisionMemory)?
+        var remembered = RememberedDecisions()
+        /// As siwatch has registered them. Whoever can write the file can give an app another name.
+        var apps: [Int64: String] = [:]
         /// By app, the authorized credentials: several numbers after a commit whose outcome nobody knows.
         var authorized: [Int64: Set<Int>] = [:]
         /// Proofs of requests that were carried out.
@@ -65,9 +64,11 @@ package final class DecisionBook: Sendable {
     /// - Parameter memory: what a former process knew; nil if nothing outlives a process.
     func trust(_ prover: any DecisionProver, since now: Timestamp, _ memory: (any DecisionMemory)? = nil) {
         let memory = isOnlyWriter ? memory : nil
-        let remembered: RememberedDecisions? = memory?.load().flatMap { JSONText.decode($0) }
-        state.withLockedValue { $0 = State(prover: prover, since: now, limits: remembered?.limits(of: prover) ?? [:], memory: memory) }
+        let remembered = memory?.load().flatMap { JSONText.decode($0) } ?? RememberedDecisions()
+        state.withLockedValue { $0 = State(prover: prover, since: now, memory: memory, remembered: remembered, apps: $0.apps) }
     }
+
+    func register(_ apps: [Int64: String]) { state.withLockedValue { $0.apps = apps } }
 
     func takePlanted() -> [PlantedDecisions] {
         state.withLockedValue { state in
@@ -82,18 +83,18 @@ package final class DecisionBook: Sendable {
 
     package func begin() { state.withLockedValue { $0.written = Written() } }
 
-    /// Before the commit: if the process ends meanwhile, a row may hold the old count or the new one.
+    /// Before the commit: if the process ends meanwhile, a row may hold the old decision or the new one.
     package func prepare() { remember { $0.union([$1]) } }
 
     private func remember(_ change: (Set<[UInt8]>, [UInt8]) -> Set<[UInt8]>) {
         let kept = state.withLockedValue { state -> (memory: any DecisionMemory, contents: RememberedDecisions)? in
-            let written = state.written.standing.filter { $0.key.kind == .limit }
+            let written = state.written.standing.filter { [.limit, .pause].contains($0.key.kind) }
             guard !written.isEmpty, let prover = state.prover else { return nil }
-            for (row, limit) in written {
-                let name = state.names[row.id] ?? ""
-                state.limits[name] = change(state.limits[name] ?? [], prover.prove(limit.decision))
+            for (row, standing) in written {
+                let proof = prover.prove(standing.decision)
+                state.remembered.change(row, of: state.apps[row.id], by: prover) { change($0, proof) }
             }
-            return state.memory.map { ($0, RememberedDecisions(state.limits, of: prover)) }
+            return state.memory.map { ($0, state.remembered) }
         }
         if let kept, let text = try? JSONText.encode(kept.contents) { kept.memory.save(text) }
     }
@@ -174,10 +175,8 @@ package final class DecisionBook: Sendable {
     }
 
     /// Only in a transaction, because a reader may be behind or ahead of what the process knows.
-    /// - Parameters:
-    ///   - isInitial: whether the row is as it is before the first decision.
-    ///   - app: the name of the app whose limit it is.
-    func belief(in stored: Decision, by proof: [UInt8], of row: DecisionRow, isInitial: Bool, app: String? = nil) -> Belief {
+    /// - Parameter isInitial: whether the row is as it is before the first decision.
+    func belief(in stored: Decision, by proof: [UInt8], of row: DecisionRow, isInitial: Bool) -> Belief {
         state.withLockedValue { state in
             guard let prover = state.prover else { return .stored }
             if let known = state.written.standing[row] ?? state.standing[row] {
@@ -185,9 +184,8 @@ package final class DecisionBook: Sendable {
                 state.plant(row)
                 return .instead(known.decision)
             }
-            if let app { state.names[row.id] = app }
-            let isRemembered = app.flatMap { state.limits[$0]?.contains(prover.prove(stored)) } ?? true
-            guard isRemembered, isInitial || prover.isProved(stored, by: proof) else {
+            let known = state.remembered.proofs(of: row, of: state.apps[row.id], by: prover)
+            guard known?.contains(prover.prove(stored)) ?? true, isInitial || prover.isProved(stored, by: proof) else {
                 state.plant(row)
                 return .instead(nil)
             }

@@ -3,19 +3,27 @@
 
 import CredentialCore
 
-/// What a `DecisionMemory` keeps.
+/// What a `DecisionMemory` keeps: by database and row, proofs of the decisions that may stand there. There are several while a transaction
+/// commits, and after a commit whose outcome nobody knows. A database is named by a proof too, so the memory of another one does not count,
+/// and stays.
 struct RememberedDecisions: Codable {
-    /// A proof too, so that the memory of another database does not count.
-    private var database: [UInt8]
-    /// By app, proofs of the counts of its revocation limit that may stand there.
-    private var limits: [String: Set<[UInt8]>]
+    private var databases: [String: [String: Set<[UInt8]>]] = [:]
 
-    init(_ limits: [String: Set<[UInt8]>], of prover: any DecisionProver) {
-        (database, self.limits) = (prover.prove(.database), limits)
+    /// Of the rows that are remembered.
+    func proofs(of row: DecisionRow, of app: String?, by prover: any DecisionProver) -> Set<[UInt8]>? {
+        databases[Self.name(of: prover)]?[Self.name(of: row, of: app)]
     }
 
-    /// - Returns: nil if the memory is of another database.
-    func limits(of prover: any DecisionProver) -> [String: Set<[UInt8]>]? {
-        prover.isProved(.database, by: database) ? limits : nil
+    mutating func change(
+        _ row: DecisionRow,
+        of app: String?,
+        by prover: any DecisionProver,
+        _ body: (Set<[UInt8]>) -> Set<[UInt8]>
+    ) {
+        let old = proofs(of: row, of: app, by: prover) ?? []
+        databases[Self.name(of: prover), default: [:]][Self.name(of: row, of: app)] = body(old)
     }
+
+    private static func name(of prover: any DecisionProver) -> String { prover.prove(.database).map(\.hexadecimal).joined() }
+    private static func name(of row: DecisionRow, of app: String?) -> String { "\(row.kind) \(app ?? "\(row.id)")" }
 }

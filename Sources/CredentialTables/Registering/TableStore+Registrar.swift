@@ -12,7 +12,7 @@ extension TableStore {
             try directory.register(apps, on: connection)
             return directory
         }
-        directory.withLockedValue { $0 = registered }
+        know(registered)
         try countAuthorized()
         try tookIn(apps)
     }
@@ -32,8 +32,12 @@ extension TableStore {
     package func check(_ apps: [AppClients]) throws(StoreOpenError) { try directory.withLockedValue { $0 }.check(apps) }
 
     package func loadDirectory() throws {
-        let stored = try blockingQuery { try ClientDirectory($0) }
-        directory.withLockedValue { $0 = stored }
+        know(try blockingQuery { try ClientDirectory($0) })
+    }
+
+    private func know(_ registered: ClientDirectory) {
+        directory.withLockedValue { $0 = registered }
+        decisions.register(Dictionary(registered.apps.values.map { ($0.id, $0.name) }) { first, _ in first })
     }
 
     package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {

@@ -137,7 +137,7 @@ struct RevocationLimitRow<Connection: TableConnection> {
     {
         let row = try connection.fetchOne(
             """
-            SELECT revocation_hour_at, revocations_opened, revocations_held_at, revocations_held, revocations_proof, name
+            SELECT revocation_hour_at, revocations_opened, revocations_held_at, revocations_held, revocations_proof
               FROM app WHERE id = \(app)
             """
         )
@@ -147,8 +147,7 @@ struct RevocationLimitRow<Connection: TableConnection> {
         let (decision, place) = (Decision.limit(app: app, limit), DecisionRow(.limit, app))
         let isInitial = stored == RevocationLimit()
         var isPlanted = false
-        let (proof, name) = (row?.bytes(at: 4) ?? [], row?.text(at: 5))
-        if case .instead(let known) = decisions.belief(in: decision, by: proof, of: place, isInitial: isInitial, app: name) {
+        if case .instead(let known) = decisions.belief(in: decision, by: row?.bytes(at: 4) ?? [], of: place, isInitial: isInitial) {
             // A process that does not know how many requests were opened lets none through.
             if case .limit(_, let known) = known {
                 limit = known

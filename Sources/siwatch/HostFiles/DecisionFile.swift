@@ -20,13 +20,9 @@ struct DecisionFile: DecisionMemory {
 
     func load() -> String? { try? String(contentsOfFile: path, encoding: .utf8) }
 
-    /// Without the file a start believes the tables, and with an older one it lets nothing through.
+    /// On a full disk the old file stays, and a start that finds other counts than those lets nothing through.
     func save(_ text: String) {
-        do {
-            try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
-            if geteuid() == 0 { chown(path, folder.status.st_uid, folder.status.st_gid) }
-        } catch {
-            unlink(path)
-        }
+        guard (try? Data(text.utf8).write(to: URL(filePath: path), options: .atomic)) != nil, geteuid() == 0 else { return }
+        chown(path, folder.status.st_uid, folder.status.st_gid)
     }
 }

@@ -163,6 +163,19 @@ extension PlantedSuite {
         #expect(planted() == [.breaker])
     }
 
+    @Test func aPauseThatHasEndedDoesNotComeBackWithAStart() async throws {
+        let memory = KeptDecisions()
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        _ = try await store.ask(.pause(app: "example"), at: Self.now)
+        let paused = try await store.rows("SELECT paused_at, paused_proof FROM app WHERE name = 'example'")
+        _ = try await store.ask(.resume(app: "example"), at: Self.now)
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        try await store.run("UPDATE app SET paused_at = ?, paused_proof = ? WHERE name = 'example'", paused[0])
+        #expect(try await handle() == nil)
+        #expect(try await pauses() == [nil, nil])
+        #expect(planted() == [.pause])
+    }
+
     /// Otherwise the next process would not believe its own decision.
     @Test func aProofThatIsTakenAwayIsPutBack() async throws {
         _ = try await store.ask(.pause(app: "example"), at: Self.now)

@@ -168,13 +168,15 @@ import Testing
         func believes(_ count: Decision) -> Bool {
             let book = DecisionBook(isOnlyWriter: true)
             book.trust(PlainSealer(), since: Self.now, memory)
-            if case .stored = book.belief(in: count, by: proof(count), of: row, isInitial: false, app: "example") { return true }
+            book.register([1: "example"])
+            if case .stored = book.belief(in: count, by: proof(count), of: row, isInitial: false) { return true }
             return false
         }
         let book = DecisionBook(isOnlyWriter: true)
         book.trust(PlainSealer(), since: Self.now, memory)
+        book.register([1: "example"])
         book.begin()
-        _ = book.belief(in: counts[0], by: proof(counts[0]), of: row, isInitial: false, app: "example")
+        _ = book.belief(in: counts[0], by: proof(counts[0]), of: row, isInitial: false)
         book.end(.committed)
         book.begin()
         _ = book.write(counts[1], in: row)
@@ -186,10 +188,23 @@ import Testing
 
     @Test func theMemoryOfAnotherDatabaseDoesNotCount() async throws {
         let memory = KeptDecisions()
-        memory.save(#"{"database":[1],"limits":{"example":[[1]]}}"#)
+        memory.save(#"{"databases":{"01":{"limit example":[[1]]}}}"#)
         store.ports.trust(PlainSealer(), since: Self.now, memory)
         #expect(try await ask("a") == [.postponed])
         #expect(planted().isEmpty)
+        #expect(memory.load()?.contains(#""01":{"limit example":[[1]]}"#) == true, "it stays, for its own database")
+    }
+
+    /// After the start and before the first request.
+    @Test func anotherNameDoesNotHideTheCount() async throws {
+        let memory = KeptDecisions()
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        #expect(try await ask("a") == [.postponed])
+        store.ports.trust(PlainSealer(), since: Self.now, memory)
+        let reset = "revocation_hour_at = NULL, revocations_opened = 0, revocations_proof = NULL"
+        try await store.run("UPDATE app SET name = 'another', \(reset) WHERE name = 'example'")
+        #expect(try await ask("b") == [.heldBack(reachesLimit: false)])
+        #expect(planted() == [.limit])
     }
 
     @Test func aHigherCountOfUsersRaisesNoLimit() async throws {
