@@ -66,7 +66,7 @@ deb: release release-simulator ## Build the Debian packages of siwatch, its symb
 	@scripts/build_deb.sh .build/siwatch $(RELEASE_FOLDER)/checkouts
 
 .PHONY: dist
-dist: deb ## Build everything of a release: dist/VERSION
+dist: deb ## As root on Debian: build everything of a release, dist/VERSION
 	@scripts/setup.sh dist
 	@scripts/build_dist.py $(RELEASE_FOLDER)/checkouts
 
@@ -208,7 +208,7 @@ format: ## Format all Swift code in place
 
 .PHONY: clean
 clean: ## Remove everything that was built
-	rm -rf .build $(TSAN_FOLDER) $(RELEASE_FOLDER) .build-bugs
+	rm -rf .build dist $(TSAN_FOLDER) $(RELEASE_FOLDER) .build-bugs
 
 .PHONY: setup
 setup:

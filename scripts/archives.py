@@ -13,8 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def epoch():
-    """SOURCE_DATE_EPOCH, else the time of the last commit, in seconds."""
-    return int(os.environ.get("SOURCE_DATE_EPOCH") or subprocess.check_output(["git", "-C", ROOT, "log", "-1", "--format=%ct"]))
+    """SOURCE_DATE_EPOCH, else the time of the last commit, in seconds. Files of `git archive` have it too."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    if not (ROOT / ".git").exists():
+        return int((ROOT / "VERSION").stat().st_mtime)
+    return int(subprocess.check_output(["git", "-C", ROOT, "log", "-1", "--format=%ct"]))
 
 
 def tar(folder, prefix="", keeps_owners=False):
@@ -38,3 +42,10 @@ def tar(folder, prefix="", keeps_owners=False):
 
 def gzipped(data):
     return gzip.compress(data, 9, mtime=0)
+
+
+def unpack(archive, folder):
+    """Unpacks a tar, compressed or not, without its owners. By tar, because the Python of Debian 12 lets a name lead out."""
+    Path(folder).mkdir(exist_ok=True)
+    subprocess.run(["tar", "-xf", archive, "-C", folder, "--no-same-owner"], check=True)
+    return folder

@@ -36,7 +36,9 @@ build_id=$(LC_ALL=C readelf --notes "$program" | sed -n 's/^ *Build ID: //p')
 [ -n "$schema" ] || die "Tables.swift has no version"
 [ -d "$checkouts" ] || die "$checkouts is not there: it has the licenses of the libraries inside"
 
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
+# The time of the commit, which files of `git archive` have.
+if [ -e "$root/.git" ]; then committed=$(git -C "$root" log -1 --format=%ct); else committed=$(stat -c %Y "$root/VERSION"); fi
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$committed}
 export SOURCE_DATE_EPOCH
 
 # page FILE [FOLDER]: a page, with the links as the pages lie in the package. FOLDER leads up to the others, as ../ does. A link to
@@ -85,7 +87,7 @@ install -m 755 "$program" "$install/siwatch"
 install -D -m 644 "$program.debug" "$install/debug/.build-id/$(echo "$build_id" | cut -c 1-2)/$(echo "$build_id" | cut -c 3-).debug"
 
 # README.md is the one of the root there, and the index of the pages is index.md.
-for file in "$root"/docs/*.md "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
+for file in "$root"/docs/*.md "$root/docs/llms.txt" "$root/README.md"; do page "$file" >"$install/docs/$(basename "$file")"; done
 page "$root/docs/README.md" >"$install/docs/index.md"
 cp "$root/docs/page.png" "$install/docs"
 page "$root/CHANGELOG.md" >"$install/CHANGELOG.md"
@@ -106,7 +108,8 @@ cp "$root/packaging/simulator/README.md" "$install/fixtures"
 (cd "$install/docs/clients/python" && cp -r siwatch siwatch_pytest.py simulated_apple.py "$install/fixtures/python")
 cp -r "$install/docs/clients/javascript" "$install/fixtures"
 rm "$install"/fixtures/javascript/*test.mjs "$install/fixtures/javascript/check.mjs"
-cp "$install/docs/simulator.md" "$install/simulator-docs"
+# The other pages are in the package siwatch.
+sed 's#](\([a-z-]*\.md\)#](../siwatch/\1#g' "$install/docs/simulator.md" >"$install/simulator-docs/simulator.md"
 "$root/packaging/make_manuals.sh" --simulator "$program-simulator" "$version" "$install/simulator-manuals"
 cp "$root/etc/siwatch.toml" "$install/examples"
 cp "$root/docs/configuration.toml" "$install/docs"

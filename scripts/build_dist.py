@@ -17,12 +17,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
 import make_sbom
-from archives import ROOT, epoch, gzipped, tar
+from archives import ROOT, epoch, gzipped, tar, unpack
 
 BUILD = ROOT / ".build"
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -47,11 +46,15 @@ def tarball(folder):
         (folder / "bin").mkdir(exist_ok=True)
         shutil.copy(BUILD / program, folder / "bin")
     shutil.copytree(ROOT / "systemd", folder / "systemd")
-    shutil.copytree(DEB / "install/docs", folder / "docs", ignore=shutil.ignore_patterns("clients"))
+    # With what the pages lead to.
+    shutil.copytree(DEB / "install/docs", folder / "docs")
+    shutil.copytree(DEB / "install/examples", folder / "docs/examples")
+    for file in (DEB / "install/CHANGELOG.md", DEB / "debian/copyright"):
+        shutil.copy(file, folder / "docs")
     shutil.copytree(DEB / "install/manuals", folder / "man/man8", ignore=shutil.ignore_patterns("*.5"))
     for section, source in ((1, "simulator-manuals"), (5, "manuals")):
         shutil.copytree(DEB / "install" / source, folder / f"man/man{section}", ignore=shutil.ignore_patterns("*.8"))
-    for file in ("packaging/tarball/INSTALL.md", "LICENSE", "CHANGELOG.md", "etc/siwatch.toml", DEB / "debian/copyright"):
+    for file in ("packaging/tarball/INSTALL.md", "LICENSE"):
         shutil.copy(ROOT / file, folder)
     (DIST / f"{name}.tar.gz").write_bytes(gzipped(tar(folder, name)))
 
@@ -74,9 +77,7 @@ def python_client(folder):
         stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch())})
     (wheel,), (sdist,) = (folder / "built").glob("*.whl"), (folder / "built").glob("*.tar.gz")
     shutil.copy(wheel, DIST)
-    with tarfile.open(sdist) as packed:
-        packed.extractall(folder / "sdist", filter="data")
-    (DIST / sdist.name).write_bytes(gzipped(tar(folder / "sdist")))
+    (DIST / sdist.name).write_bytes(gzipped(tar(unpack(sdist, folder / "sdist"))))
 
 
 def javascript_client(folder):

@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from archives import ROOT
+from archives import ROOT, unpack
 
 # Of different lengths, because a path that lies in a program also moves what follows it.
 FOLDERS = [ROOT / ".build/compare/one", ROOT / ".build/compare/the-other-folder"]
@@ -58,9 +58,7 @@ def unpacked(path, folder):
         with zipfile.ZipFile(path) as packed:
             packed.extractall(folder)
     elif tarfile.is_tarfile(path):
-        # No owners: this machine may have none of them, and device files.
-        with tarfile.open(path) as packed:
-            packed.extractall(folder, filter="tar")
+        unpack(path, folder)
     else:
         return None
     return folder

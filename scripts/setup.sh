@@ -187,6 +187,10 @@ need_systemd() {
     has debootstrap || install_package "debootstrap is" debootstrap debootstrap debootstrap
 }
 
+need_venv() {
+    python3 -c 'import ensurepip' 2>/dev/null || install_package "Python's venv is" python3-venv python3 py3-pip
+}
+
 need_container() {
     has crun || install_package "crun is" crun crun crun
     need_openssl
@@ -195,6 +199,7 @@ need_container() {
     PATH="$tools:$PATH"
     has check-jsonschema && has kubernetes-validate && return 0
     say "check-jsonschema or kubernetes-validate is missing; installing both with pip into .build/tools."
+    need_venv
     python3 -m venv "$tools/schemas" && "$tools/schemas/bin/pip" install -q check-jsonschema kubernetes-validate >&2 &&
         ln -sf schemas/bin/check-jsonschema schemas/bin/kubernetes-validate "$tools" ||
         say "they could not be installed; the test will say so."
@@ -206,7 +211,7 @@ need_dist() {
     set -- build==1.2.2.post1 setuptools==80.9.0 wheel==0.45.1 pytest==8.4.2 'cyclonedx-python-lib[json-validation]==9.1.0'
     [ "$(cat "$tools/dist/packages" 2>/dev/null)" != "$*" ] || return 0
     say "build, setuptools or cyclonedx-python-lib is missing; installing them with pip into .build/tools."
-    python3 -c 'import ensurepip' 2>/dev/null || install_package "Python's venv is" python3-venv python3 py3-pip
+    need_venv
     python3 -m venv --clear "$tools/dist"
     "$tools/dist/bin/pip" install -q "$@" >&2 || die "they could not be installed; the lines above say why."
     echo "$*" >"$tools/dist/packages"

@@ -3,13 +3,14 @@
 # SPDX-FileCopyrightText: The siwatch authors
 """Installs and uses each file of a release in dist/VERSION, as make dist has made them.
 
-    scripts/test_dist.py [sums] [sbom] [python] [javascript] [install] [package] [image]
+    scripts/test_dist.py [sums] [sbom] [symbols] [python] [javascript] [install] [package] [image]
 
     sums         the checksums, and that they name every file
     sbom         its schema, and that it names what is inside
+    symbols      the package of the symbols, by the program's build id
     python       the wheel and the sdist, in virtual environments
     javascript   the npm tarball, by Node
-    install      the tarball and the package of the simulator, in a container with a systemd of its own; for root
+    install      the tarball and the packages, in a container with a systemd of its own; for root
     package      the package of siwatch, as make test-package does; for root
     image        the image, as make test-container does with Compose; for root
 
@@ -22,12 +23,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import venv
 from pathlib import Path
 
-from archives import ROOT
+from archives import ROOT, unpack
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 DIST = ROOT / "dist" / VERSION
@@ -101,12 +101,6 @@ def the(pattern):
     return found
 
 
-def unpack(archive, folder):
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    return folder
-
-
 def programs(work):
     """The environment in which the fixtures find the programs of the tarball."""
     if not (work / "programs").exists():
@@ -149,6 +143,17 @@ def sbom(work):
     holds("siwatch version --dependencies prints the same graph", lines[1:-1] == graph, "\n".join(lines))
 
 
+def symbols(work):
+    folder = work / "symbols"
+    for package in ("siwatch", "siwatch-dbgsym"):
+        subprocess.run(["dpkg-deb", "--extract", the(f"{package}_*.deb"), folder], check=True)
+    notes = subprocess.check_output(["readelf", "--notes", folder / "usr/bin/siwatch"], text=True, env={**os.environ, "LC_ALL": "C"})
+    build_id = re.search(r"Build ID: (\w+)", notes)[1]
+    file = folder / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    found = file.exists() and subprocess.run(["readelf", "--section-headers", "--wide", file], text=True, capture_output=True).stdout
+    holds("a debugger finds the symbols by the program's build id", found and ".symtab" in found, file)
+
+
 def python(work):
     environment = programs(work)
     test = work / "pytest/test_session.py"
@@ -183,7 +188,7 @@ def install(work):
     site = ROOT / ".build/systemd/dist-site"
     shutil.rmtree(site, ignore_errors=True)
     site.mkdir(parents=True)
-    for file in (the("siwatch_*.deb"), the("siwatch-simulator_*.deb"), the("siwatch-*-linux-*.tar.gz")):
+    for file in (*DIST.glob("*.deb"), the("siwatch-*-linux-*.tar.gz")):
         shutil.copy(file, site)
     shutil.copytree(ROOT / "scripts", site / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "scripts/test_dist_inside.sh", site / "inside.sh")
@@ -199,7 +204,7 @@ def image(work):
 
 
 def main():
-    tests = {test.__name__: test for test in (sums, sbom, python, javascript, install, package, image)}
+    tests = {test.__name__: test for test in (sums, sbom, symbols, python, javascript, install, package, image)}
     chosen = sys.argv[1:] or list(tests)
     if unknown := [name for name in chosen if name not in tests]:
         sys.exit(f"test_dist: there is no {', '.join(unknown)}, but {', '.join(tests)}")

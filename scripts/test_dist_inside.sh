@@ -30,22 +30,20 @@ holds "somebody who is not root runs siwatch against it" as_person siwatch run -
 holds "a person signs in at the simulator" eval 'curl -sf -d "{\"count\": 1}" "$simulated/simulator/users" | grep -q refresh_token'
 pkill -TERM -u nobody siwatch-simulat
 
-if siwatch-simulator --help | grep -q '^  dev '; then
-    as_person siwatch-simulator dev >/tmp/dev.log 2>&1 &
-    # A line of the three that dev shows, as a person pastes it.
-    paste() { grep '^curl ' /tmp/dev.log | sed -n "$1p" | sh; }
-    holds "siwatch-simulator dev shows three curl lines" within 60 eval '[ "$(grep -c "^curl " /tmp/dev.log)" = 3 ]'
-    holds "the first signs in" eval 'paste 1 | grep applied'
-    holds "the second says that the session goes on" eval 'paste 2 | grep false'
-    holds "consent is withdrawn" as_person siwatch-simulator trigger consent-revoked
-    holds "the session ends by itself within a minute" within 60 eval 'paste 2 | grep true'
-    holds "the third deletes" eval 'paste 3 | grep -v "\"status\": *4"'
-    pkill -TERM -u nobody siwatch-simulat
-    holds "it ends, and siwatch with it" within 15 eval '! pgrep -u nobody siwatch'
-else
-    echo "- this simulator has no dev"
-fi
-holds "the packages are removed" dpkg --purge siwatch siwatch-simulator
+as_person siwatch-simulator dev >/tmp/dev.log 2>&1 &
+# A line of the three that dev shows, as a person pastes it.
+paste() { grep '^curl ' /tmp/dev.log | sed -n "$1p" | sh; }
+holds "siwatch-simulator dev shows three curl lines" within 60 eval '[ "$(grep -c "^curl " /tmp/dev.log)" = 3 ]'
+holds "the first signs in" eval 'paste 1 | grep applied'
+holds "the second says that the session goes on" eval 'paste 2 | grep false'
+holds "consent is withdrawn" as_person siwatch-simulator trigger consent-revoked
+holds "the session ends by itself within a minute" within 60 eval 'paste 2 | grep true'
+holds "the third deletes" eval 'paste 3 | grep -v "\"status\": *4"'
+pkill -TERM -u nobody siwatch-simulat
+holds "it ends, and siwatch with it" within 15 eval '! pgrep -u nobody siwatch'
+holds "it leaves nothing" eval '! ls -d /tmp/siwatch-dev-*'
+holds "the symbols install beside the program" dpkg --install siwatch-dbgsym_*.deb
+holds "the packages are removed" dpkg --purge siwatch siwatch-dbgsym siwatch-simulator
 
 # MARK: The tarball
 

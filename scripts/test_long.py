@@ -35,7 +35,7 @@ TARGETS = {
     "test-container": [],
     "dist": [],
     # test-package has been run.
-    "test-dist": ["ONLY=sums sbom python javascript install image"],
+    "test-dist": ["ONLY=sums sbom symbols python javascript install image"],
     "test-tsan": [],
 }
 # Where the name here is not that of the target.

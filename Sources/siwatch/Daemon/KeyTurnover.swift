@@ -21,8 +21,8 @@ struct KeyTurnover: Service {
         var vain: (keyID: String, at: ContinuousClock.Instant)?
     }
 
-    /// Rows in a transaction, and the time from one to the next: at most 1,000 rows in a second, and settlements wait only briefly. Nobody has
-    /// measured yet what that costs beside full work.
+    /// Rows in a transaction, and the time from one to the next: at most 1,000 rows in a second, a twentieth of the notifications that siwatch
+    /// settles beside them (docs/performance.md).
     private static let portion = 200
     static let pace = Duration.milliseconds(200)
 

@@ -118,7 +118,8 @@ import Testing
         }
         try await site.folder.expect("backup --keep 3 \(folder.path)", 0, not: "removed")
         let left = try Self.files(in: folder)
-        #expect(left.count == 3 && Array(left.prefix(2)) == names && left[2].hasSuffix("Z.sqlite"), "\(left)")
+        try #require(left.count == 3, "\(left)")
+        #expect(Array(left.prefix(2)) == names && left[2].hasSuffix("Z.sqlite"), "\(left)")
         let backend = try Backend(databasePath: folder.appending(path: left[2]).path)
         #expect(try await backend.int("SELECT COUNT(*) FROM notification_queue") == 1000)
         try backend.close()
