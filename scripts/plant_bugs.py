@@ -449,7 +449,7 @@ TESTED_BUGS = [
         "LaneLease.swift",
         "begin <= uptime && uptime < end",
         "epoch != nil && begin <= uptime || epoch == nil && uptime < end",
-        "ChaosTests",
+        "LaneLeaseTests",
     ),
     (
         "a claim never looks below its floor",
