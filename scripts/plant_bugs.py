@@ -483,8 +483,8 @@ TESTED_BUGS = [
     (
         "a start forgets how many requests to revoke it has opened",
         "DecisionBook.swift",
-        "remembered: remembered, apps:",
-        "remembered: RememberedDecisions(), apps:",
+        "let known = state.remembered.proofs(",
+        "let known = RememberedDecisions().proofs(",
         "PlantedRevocationTests",
     ),
     (
