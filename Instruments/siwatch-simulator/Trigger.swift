@@ -31,7 +31,7 @@ struct Trigger: AsyncParsableCommand {
     @Argument(help: "What happens.")
     var event: Event
 
-    @Option(help: "Of whom: the sub. (default: the last person who has signed in)")
+    @Option(help: "The sub of the person. (default: the last person who has signed in)")
     var user: String?
 
     @Option(help: "The process number of the dev, if several are at work.")

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 ///
 /// A decision counts if it has siwatch's proof. A proof alone does not tell an old row from the present one. So the process that alone
 /// writes a file also remembers what its last committed transaction wrote, and which requests it has carried out. The counts of revocation
-/// limits, and pauses, outlive it in a `DecisionMemory`, because whoever can write the file can end the process too. On a server, roles keep
+/// limits, and pauses, outlive it in a `DecisionMemory`, because a program that can write the file can end the process too. On a server, roles keep
 /// others from writing, and replicas write too: there the proof decides.
 package final class DecisionBook: Sendable {
     private let isOnlyWriter: Bool

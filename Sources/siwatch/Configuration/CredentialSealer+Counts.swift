@@ -39,8 +39,7 @@ extension CredentialSealer {
         let (held, sealing) = (openingKeyIDs, sealingKeyID)
         var lost: [String: Int] = [:]
         if held.contains(where: { $0 != sealing && all[$0] != nil }) {
-            lost = try await store.sealedBlobs(where: { !self.opens($0) })
-            lost[sealing] = nil
+            lost = try await store.sealedBlobs(where: { $0.keyID != sealing && !self.opens($0) })
         }
         let standing: [String: Int] = held.reduce(into: [:]) { $0[$1] = max(0, all[$1, default: 0] - lost[$1, default: 0]) }
         try await store.noteSealedBlobs(standing, lost: lost, at: now)
@@ -62,5 +61,14 @@ extension CredentialSealer {
         let sentence = "\(found.joined(separator: " and ")) would be lost without the key \(keyID)"
         let remedy = "siwatch seals values anew and settles grant_queue while it runs, once its first key is another"
         throw CommandFailure.failed("\(sentence); \(remedy)")
+    }
+}
+
+extension SealedBlob {
+    fileprivate var keyID: String? {
+        switch self {
+        case .token(let sealed, _, _): CredentialSealer.keyID(of: sealed.bytes)
+        case .secret(let sealed, _): CredentialSealer.keyID(of: sealed)
+        }
     }
 }
